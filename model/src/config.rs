@@ -60,6 +60,27 @@ pub enum Asks {
     Masked,
 }
 
+/// Under whose names `transformers` keeps the parameters of a model that fills masks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Names {
+    /// BERT's, or RoBERTa's where segments are not told apart or padding has no position.
+    #[default]
+    ByParts,
+    /// BERT's.
+    Bert,
+    /// ERNIE's, whose layout is BERT's.
+    Ernie,
+    /// RoBERTa's.
+    Roberta,
+}
+
+impl Names {
+    fn are_by_parts(&self) -> bool {
+        *self == Names::ByParts
+    }
+}
+
 /// What a Transformer has that GPT-1's lacks; by default nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -78,6 +99,13 @@ pub struct Parts {
     pub transform: bool,
     /// Initial weights of what is added to the residual stream are drawn from N(0, σ²/2L): there are 2L such sums (GPT-2).
     pub scaled_init: bool,
+    /// The token that has no position wherever it stands (RoBERTa, in `transformers`): a row of its own comes before the positions' rows,
+    /// and the tokens behind it are counted as if it were not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub padding: Option<u32>,
+    /// Under whose names its checkpoints are kept.
+    #[serde(skip_serializing_if = "Names::are_by_parts")]
+    pub names: Names,
 }
 
 impl Parts {
@@ -90,6 +118,8 @@ impl Parts {
         final_norm: false,
         transform: false,
         scaled_init: false,
+        padding: None,
+        names: Names::ByParts,
     };
 
     fn are_none(&self) -> bool {
@@ -203,6 +233,11 @@ impl GptConfig {
         }
     }
 
+    /// Rows of the table of positions: the context, after that of padding where it has one.
+    pub(crate) fn position_rows(&self) -> usize {
+        self.context + usize::from(self.parts.padding.is_some())
+    }
+
     /// Width of a head.
     pub fn head_width(&self) -> usize {
         self.width / self.heads
@@ -233,7 +268,7 @@ impl GptConfig {
     pub fn parameters(&self) -> usize {
         let (d, f) = (self.width, self.inner());
         let learned = self.embedding == Embedding::Separate && self.positions == Positions::Learned;
-        let positions = if learned { self.context * d } else { 0 };
+        let positions = if learned { self.position_rows() * d } else { 0 };
         let parts = &self.parts;
         let norms = [parts.embedding_norm, parts.final_norm].map(|there| if there { 2 * d } else { 0 });
         let transform = if parts.transform { d * d + 3 * d + self.output_rows() } else { 0 };
@@ -267,6 +302,12 @@ impl GptConfig {
         check_std(self.initializer_range)?;
         let segments = self.parts.segments;
         ensure(segments <= 1 << 10, "segments", segments, "a number from 0 to 1024", "--segments")?;
+        if let Some(padding) = self.parts.padding {
+            let is_token = (padding as usize) < self.vocab;
+            ensure(is_token, "padding", padding, format!("a token of the {}", self.vocab), "a vocabulary that has it")?;
+            let counted = self.parts.asks == Asks::Masked && self.positions == Positions::Learned;
+            ensure(counted, "padding", padding, "learned positions, in a model that fills masks", "--positions or --view")?;
+        }
         let joint = self.embedding == Embedding::Joint;
         ensure(!joint || self.parts.are_none(), "embedding", "joint", "separate, in a model with further parts", "--embedding")?;
         check_parameters(self.parameters(), "a smaller --width, --layers or vocabulary")

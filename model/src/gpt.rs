@@ -32,7 +32,7 @@ tree! {
     pub struct Gpt<V> {
         /// Wₑ (V, d), the output's matrix too; with the joint embedding the position rows follow the tokens'.
         tokens_embed: Table<V>,
-        /// W_p (context, d); absent where positions are sinusoidal or joint.
+        /// W_p (context, d), after a row for padding where that has no position; absent where positions are sinusoidal or joint.
         positions_embed: Option<Table<V>>,
         /// W_s (segments, d); absent where segments are not told apart.
         segments_embed: Option<Table<V>>,
@@ -56,7 +56,7 @@ impl Gpt<Param> {
         let (parts, eps) = (&config.parts, config.layer_norm_epsilon);
         Gpt {
             tokens_embed: table(config.output_rows(), Role::TokenEmbedding),
-            positions_embed: learned.then(|| table(config.context, Role::PositionEmbedding)),
+            positions_embed: learned.then(|| table(config.position_rows(), Role::PositionEmbedding)),
             segments_embed: (parts.segments > 0).then(|| table(parts.segments, Role::SegmentEmbedding)),
             ln_embed: parts.embedding_norm.then(|| LayerNorm::declare(config.width, eps)),
             h: Seq((0..config.layers).map(|layer| Block::declare(config, layer)).collect()),
@@ -103,10 +103,13 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
             let rows: Arc<[u32]> = (first..first + t).map(|p| (c.vocab + p) as u32).collect();
             output.gather(rows, [t])
         } else if let Some(learned) = &self.positions_embed {
-            learned.weight.0.slice(0, first..first + t)
+            match c.parts.padding {
+                Some(padding) => counted(&learned.weight.0, ids, t, padding),
+                None => learned.weight.0.slice(0, first..first + t),
+            }
         } else {
             output.constant(sinusoids(output.value(), first..first + t, c.width))
-        }; // (T, d)
+        }; // (T, d), or (B, T, d)
         let sum = self.in_segments(tokens + positions, side);
         let normed = self.ln_embed.as_ref().map_or(sum.clone(), |norm| norm.forward(&sum));
         (if joint { normed } else { dropping.forward(normed, dropout) }, output)
@@ -133,6 +136,27 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
     pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         self.hidden(&batch.side, dropout).loss(batch)
     }
+}
+
+/// Positions where padding has none, (T, d), or (B, T, d) where there is some: row 0 of the table for padding, and for the others row
+/// 1 + the number of tokens before it that are none. Row 0 has no gradient, as PyTorch's `padding_idx`.
+fn counted<'t, T: Real>(table: &Var<'t, T>, ids: &[u32], t: usize, padding: u32) -> Var<'t, T> {
+    if !ids.contains(&padding) {
+        return table.slice(0, 1..1 + t);
+    }
+    let rows: Vec<u32> = ids
+        .chunks(t)
+        .flat_map(|row| {
+            row.iter().scan(0, |before, &id| {
+                let is_token = u32::from(id != padding);
+                *before += is_token;
+                Some(*before * is_token)
+            })
+        })
+        .collect();
+    let fixed = table.constant(table.value().slice(0, 0..1));
+    let n = table.shape()[0];
+    Var::concat(&[&fixed, &table.slice(0, 1..n)], 0).gather(rows, [ids.len() / t, t])
 }
 
 /// Fixed positions (Vaswani et al. 2017, §3.5), (positions, d), stored where `like` is:

@@ -48,7 +48,7 @@ pub enum Form {
 pub struct HeadConfig {
     /// How sequences become logits.
     pub form: Form,
-    /// Number of classes C; 1 to choose, where each answer has one logit.
+    /// Number of classes C; 1 to choose, where each answer has one logit, and where the logit itself is the answer: a score.
     pub classes: usize,
     /// OpenAI's code adds a bias to W_y; the paper and Hugging Face have none.
     pub bias: bool,
@@ -74,6 +74,7 @@ impl HeadConfig {
         let (classes, names) = (self.classes, self.labels.len());
         match self.form {
             Form::Choose => ensure(classes == 1, "classes", classes, "1 where an answer is chosen", "another checkpoint")?,
+            Form::Classify if classes == 1 => {} // a number: what is learnt by squares
             Form::Classify | Form::Similar => {
                 let fits = (2..=1 << 16).contains(&classes);
                 ensure(fits, "classes", classes, "a number from 2 to 65536", "another task")?;
@@ -172,6 +173,24 @@ impl<V> Head<V> {
 /// The random stream of a head's weights, far from a backbone's.
 pub(crate) const STREAM: u64 = 0x6865_6164;
 
+impl<T: Real> Head<Tensor<T>> {
+    /// The same head whose class i is this one's `order[i]`, under these names.
+    ///
+    /// # Panics
+    /// Where `order` is not one of its classes, each once.
+    pub fn reordered(self, order: &[usize], labels: Vec<String>) -> Self {
+        let mut sorted = order.to_vec();
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..self.config.classes), "{order:?} is no order of {} classes", self.config.classes);
+        let rows = |p: P<Tensor<T>>| {
+            let rows: Vec<_> = order.iter().map(|&class| p.0.slice(0, class..class + 1)).collect();
+            P(Tensor::concat(&rows.iter().collect::<Vec<_>>(), 0))
+        };
+        let config = Arc::new(HeadConfig { labels, ..(*self.config).clone() });
+        Head { weight: rows(self.weight), bias: self.bias.map(rows), config, ..self }
+    }
+}
+
 impl<'t, T: Real> Head<Var<'t, T>> {
     /// Logits (examples, classes), or (examples, answers), from hidden states (B, T, d).
     pub fn logits(&self, states: &Var<'t, T>, labels: &Labels, dropout: Option<DropoutSeed>) -> Var<'t, T> {
@@ -220,9 +239,10 @@ mod tests {
         let good = HeadConfig::new(Form::Classify, 3);
         good.check().unwrap();
         HeadConfig { labels: ["a", "b", "c"].map(str::to_owned).into(), ..good.clone() }.check().unwrap();
+        HeadConfig { classes: 1, ..good.clone() }.check().unwrap();
         let cases = [
             (HeadConfig { labels: vec!["a".into()], ..good.clone() }, "labels", "1 names", "3, one per class"),
-            (HeadConfig { classes: 1, ..good.clone() }, "classes", "1", "from 2"),
+            (HeadConfig { classes: 0, ..good.clone() }, "classes", "0", "from 2"),
             (HeadConfig { form: Form::Choose, ..good.clone() }, "classes", "3", "1 where"),
             (HeadConfig { dropout: 1.0, ..good }, "classifier dropout", "1", "below 1"),
         ];

@@ -116,6 +116,12 @@ impl ModelDir {
         load(&self.path)
     }
 
+    /// What a reader should know of a model that is not as `transformers` saves it. What is wrong with it is said where it is read.
+    pub fn notes(&self) -> Vec<String> {
+        let open = |name: &str| disk::map(&self.path.join(name), Bytes::open);
+        checkpoint::notes(&self.path, &open).unwrap_or_default()
+    }
+
     /// Are there sums to tell whether its files are what was written? A model that others saved has none.
     pub fn has_checksums(&self) -> bool {
         self.path.join(CHECKSUMS_FILE).exists()

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::CheckpointError;
-use super::dialect::{self, Dialect, Fields};
+use super::dialect::{self, Dialect, Fields, Held};
 use crate::batch::one_or_more;
 use crate::head::HeadConfig;
 use crate::model::ModelConfig;
@@ -38,29 +38,87 @@ fn unnamed(class: usize) -> String {
     format!("LABEL_{class}")
 }
 
-pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(ModelConfig, &'static dyn Dialect), CheckpointError> {
-    let problem = |problem: String| CheckpointError::ConfigFile { path: path.to_owned(), problem };
-    let value: Value = serde_json::from_slice(bytes).map_err(|e| problem(format!("not JSON: {e}")))?;
-    let fields = value.as_object().ok_or_else(|| problem("expected a JSON object".into()))?;
-    let dialect = dialect::named(fields.get("model_type").and_then(Value::as_str).unwrap_or_default());
-    let config = dialect.model(fields).map_err(problem)?;
-    config.check().map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
-    Ok((config, dialect))
+fn problem(path: &Path, problem: String) -> CheckpointError {
+    CheckpointError::ConfigFile { path: path.to_owned(), problem }
 }
 
-/// The heads that a file has in our words; else the one that a class of `transformers` has, with names where they are given.
+/// The fields of a file, and the dialect that they are in.
+pub(super) fn fields(path: &Path, bytes: &[u8]) -> Result<(Fields, &'static dyn Dialect), CheckpointError> {
+    let value = serde_json::from_slice(bytes).or_else(|e| serde_json::from_slice(&plain(bytes)).map_err(|_| e));
+    let value: Value = value.map_err(|e| problem(path, format!("not JSON: {e}")))?;
+    let Value::Object(fields) = value else { return Err(problem(path, "expected a JSON object".into())) };
+    let dialect = dialect::named(fields.get("model_type").and_then(Value::as_str).unwrap_or_default());
+    Ok((fields, dialect))
+}
+
+/// The numbers that Python writes and JSON does not have, as strings: a field that is read says what it found.
+fn plain(bytes: &[u8]) -> Vec<u8> {
+    let (mut plain, mut rest, mut quoted) = (Vec::with_capacity(bytes.len()), bytes, false);
+    while let [first, more @ ..] = rest {
+        let number = [&b"-Infinity"[..], b"Infinity", b"NaN"].into_iter().find(|number| !quoted && rest.starts_with(number));
+        if let Some(number) = number {
+            plain.extend([b"\"", number, b"\""].concat());
+            rest = &rest[number.len()..];
+        } else if let (b'\\', [escaped, after @ ..], true) = (first, more, quoted) {
+            plain.extend([*first, *escaped]);
+            rest = after;
+        } else {
+            quoted ^= *first == b'"';
+            plain.push(*first);
+            rest = more;
+        }
+    }
+    plain
+}
+
+/// The model that the fields describe, beside these tensors.
+pub(super) fn model(
+    path: &Path,
+    fields: &Fields,
+    dialect: &'static dyn Dialect,
+    held: &Held,
+) -> Result<ModelConfig, CheckpointError> {
+    let config = dialect.model(fields, held).map_err(|e| problem(path, e))?;
+    config.check().map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
+    Ok(config)
+}
+
+/// The model that a file describes by itself.
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(ModelConfig, &'static dyn Dialect), CheckpointError> {
+    let (fields, dialect) = fields(path, bytes)?;
+    Ok((model(path, &fields, dialect, &Held::default())?, dialect))
+}
+
+/// Is the output's matrix the embedding, as far as the file says?
+pub(super) fn is_tied(path: &Path, fields: &Fields) -> Result<bool, CheckpointError> {
+    field(fields, "tie_word_embeddings", true).map_err(|e| problem(path, e))
+}
+
+/// The class of `transformers` that a file names; `None`: none.
+pub(super) fn class(fields: &Fields) -> Option<&str> {
+    given(fields, "architectures")?.as_array()?.first()?.as_str()
+}
+
+/// Is this among the classes that a file names?
+pub(super) fn is_class(fields: &Fields, class: &str) -> bool {
+    fields.get("architectures").and_then(Value::as_array).is_some_and(|all| all.contains(&class.into()))
+}
+
+/// The heads that a file has in our words; else, where it has one of `transformers`' classes, that one, with names where they are given.
+/// `rows`: those of the classifier's weight, where they are known.
 pub(super) fn heads_from_json(
     fields: &Fields,
-    classifier: &str,
+    is_theirs: bool,
+    rows: Option<usize>,
     theirs: impl FnOnce(usize) -> HeadConfig,
 ) -> Result<Vec<HeadConfig>, String> {
     if let Some(heads) = fields.get("gradus_head") {
         let heads: Vec<HeadConfig> = one_or_more::deserialize(heads.clone()).map_err(|e| format!("gradus_head: {e}"))?;
         return if heads.is_empty() { Err("gradus_head: expected a head or several, found none".into()) } else { Ok(heads) };
     }
-    let is_theirs = fields.get("architectures").and_then(Value::as_array).is_some_and(|a| a.contains(&classifier.into()));
     let names = fields.get("id2label").and_then(Value::as_object);
-    let classes = names.map_or(2, Map::len); // the default of `transformers`
+    let number: Option<usize> = field(fields, "num_labels", None)?;
+    let classes = names.map(Map::len).or(number).or(rows).unwrap_or(2); // the default of `transformers`
     let name = |i: usize| names?.get(&i.to_string())?.as_str().map(str::to_owned);
     let labels: Vec<String> = (0..classes).map_while(name).collect();
     let named = labels.len() == classes && labels.iter().enumerate().any(|(i, label)| *label != unnamed(i));
@@ -97,7 +155,7 @@ mod tests {
     }
 
     fn from_json(fields: &Fields) -> Result<ModelConfig, String> {
-        dialect::named(fields.get("model_type").and_then(Value::as_str).unwrap_or_default()).model(fields)
+        dialect::named(fields.get("model_type").and_then(Value::as_str).unwrap_or_default()).model(fields, &Held::default())
     }
 
     #[test]
@@ -193,6 +251,18 @@ mod tests {
         }
     }
 
+    /// Python writes what is no JSON.
+    #[test]
+    fn numbers_as_python_writes_them() {
+        let text = r#"{"a": NaN, "b": [Infinity, -Infinity], "c\"NaN": "Infinity \\", "d": -1}"#;
+        let read: Value = serde_json::from_slice(&plain(text.as_bytes())).unwrap();
+        assert_eq!(read, json!({"a": "NaN", "b": ["Infinity", "-Infinity"], "c\"NaN": "Infinity \\", "d": -1}));
+        let of = |text: &str| fields(Path::new("config.json"), text.as_bytes());
+        assert_eq!(of(r#"{"model_type": "gpt2", "max": Infinity}"#).unwrap().0["max"], "Infinity");
+        assert!(of(r#"{"model_type": Inf}"#).err().unwrap().to_string().contains("not JSON: expected value at line 1"));
+        assert!(of("{NaN").is_err() && of("NaN").is_err());
+    }
+
     #[test]
     fn a_wrong_field_is_named() {
         let error = |change: Value| {
@@ -206,8 +276,6 @@ mod tests {
         assert_eq!(error(json!({"model_type": "gptj"})), format!("model_type: {known}, found \"gptj\""));
         assert_eq!(error(json!({"model_type": null})), format!("model_type is missing: {known}"));
         assert!(error(json!({"afn": "swish"})).starts_with("afn: unknown variant `swish`, expected one of `gelu`"));
-        let untied = error(json!({"tie_word_embeddings": false}));
-        assert!(untied.starts_with("tie_word_embeddings: ") && untied.ends_with("found false"), "{untied}");
         assert!(error(json!({"gradus_head": {"form": "guess"}})).starts_with("gradus_head: unknown variant `guess`"));
     }
 }

@@ -30,7 +30,9 @@ use gradus_tensor::{Device, DeviceError, Tensor};
 use crate::config::ConfigError;
 use crate::model::Model;
 use crate::tree::Tree;
+use dialect::Held;
 use source::Source;
+use stored::Files;
 
 pub use dialect::{NEXT, theirs};
 pub use source::Bytes;
@@ -115,8 +117,35 @@ pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, CheckpointError> {
 /// Those of [`load`]. A file that is not there is [`NotFound`](std::io::ErrorKind::NotFound).
 pub fn read(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Result<Model<Tensor<f32>>, CheckpointError> {
     let source = Source { place, open };
-    let (config, dialect) = config_json::read(&source.path(CONFIG_FILE), &source.read(CONFIG_FILE)?)?;
-    stored::read(source, &config, dialect)
+    let path = source.path(CONFIG_FILE);
+    let (fields, dialect) = config_json::fields(&path, &source.read(CONFIG_FILE)?)?;
+    let untied = !config_json::is_tied(&path, &fields)?;
+    config_json::model(&path, &fields, dialect, &Held::default())?; // what is wrong with it is said before the weights are opened
+    let files = Files::open(source)?;
+    let config = config_json::model(&path, &fields, dialect, &files.held(source, dialect)?)?;
+    stored::read(source, &config, dialect, &files, untied)
+}
+
+/// What a reader should know of a model that is not as `transformers` saves it, one sentence each; the weights themselves are not read.
+///
+/// # Errors
+/// Those of [`read`], where they show without reading the weights.
+pub fn notes(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Result<Vec<String>, CheckpointError> {
+    let source = Source { place, open };
+    let path = source.path(CONFIG_FILE);
+    let (fields, dialect) = config_json::fields(&path, &source.read(CONFIG_FILE)?)?;
+    let wrapping = Files::open(source)?.wrapping(source, dialect)?;
+    let mut notes = Vec::new();
+    if !wrapping.is_empty() {
+        notes.push(format!("every tensor's name begins with {wrapping}, which is left out: training code has wrapped the model"));
+    }
+    if !config_json::is_tied(&path, &fields)? {
+        notes.push(
+            "config.json says tie_word_embeddings: false; an output's matrix that equals the embedding is read as tied to it"
+                .into(),
+        );
+    }
+    Ok(notes)
 }
 
 /// The files of a model by name, for callers that have their own way of writing.

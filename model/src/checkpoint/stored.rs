@@ -7,36 +7,68 @@ use gradus_tensor::Tensor;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
-use super::dialect::{Dialect, Theirs};
+use super::dialect::{Dialect, Held, Theirs};
 use super::source::{Bytes, Source};
 use super::values::{Number, convert, tensor};
 use super::weights::{POSITIONS, fixed_positions};
 use super::{CheckpointError, HEAD, HEAD_FILE, INDEX_FILE, WEIGHTS_FILE, foreign, index};
+use crate::config::Asks;
 use crate::model::{Model, ModelConfig};
 use crate::param::Param;
 use crate::tree::Tree;
+
+/// What training code puts before all names of a model that it wraps: PyTorch's DistributedDataParallel, `torch.compile`, Lightning.
+const WRAPPERS: [&str; 3] = ["module.", "_orig_mod.", "model."];
+
+/// What all of these names begin with that is no part of them.
+fn wrapping<'n>(names: impl Iterator<Item = &'n str> + Clone) -> String {
+    let mut found = String::new();
+    while names.clone().next().is_some()
+        && let Some(wrapper) = WRAPPERS
+            .iter()
+            .find(|wrapper| names.clone().all(|name| name.strip_prefix(&*found).is_some_and(|rest| rest.starts_with(**wrapper))))
+    {
+        found += wrapper;
+    }
+    found
+}
 
 /// Tensors by name without the body's prefix, the file that each is in, and what is wrong with them.
 struct Stored<'a> {
     path: PathBuf,
     dialect: &'static dyn Dialect,
+    /// What all names in the file begin with.
+    wrapping: String,
     views: BTreeMap<String, (&'a Bytes, TensorView<'a>)>,
     problems: Vec<String>,
+    /// Is a tensor missing?
+    lacks: bool,
 }
 
 impl<'a> Stored<'a> {
     /// Those of one file.
     fn of(path: PathBuf, dialect: &'static dyn Dialect, bytes: &'a Bytes) -> Result<Self, CheckpointError> {
-        let mut stored = Stored { path: path.clone(), dialect, views: BTreeMap::new(), problems: Vec::new() };
-        for (name, view) in tensors(path, bytes)? {
-            stored.insert(name, bytes, view);
+        let all = tensors(path.clone(), bytes)?;
+        let mut stored = Stored::empty(path, dialect, wrapping(all.iter().map(|(name, _)| name.as_str())));
+        for (name, view) in all {
+            stored.insert(&name, bytes, view);
         }
         Ok(stored)
     }
 
-    fn insert(&mut self, name: String, bytes: &'a Bytes, view: TensorView<'a>) {
+    fn empty(path: PathBuf, dialect: &'static dyn Dialect, wrapping: String) -> Self {
+        Stored { path, dialect, wrapping, views: BTreeMap::new(), problems: Vec::new(), lacks: false }
+    }
+
+    /// A tensor's name as the dialect has it today.
+    fn plain(&self, name: &str) -> String {
+        let name = name.strip_prefix(&*self.wrapping).unwrap_or(name);
+        self.dialect.modern(name.strip_prefix(self.dialect.prefix()).unwrap_or(name))
+    }
+
+    fn insert(&mut self, name: &str, bytes: &'a Bytes, view: TensorView<'a>) {
         let prefix = self.dialect.prefix();
-        let name = self.dialect.modern(name.strip_prefix(prefix).unwrap_or(&name));
+        let name = self.plain(name);
         if self.views.insert(name.clone(), (bytes, view)).is_some() {
             self.problems.push(format!("{name} is there twice, with and without `{prefix}`"));
         }
@@ -59,7 +91,10 @@ impl<'a> Stored<'a> {
     fn one(&mut self, theirs: &Theirs, expected: &[usize]) -> Result<Tensor<f32>, String> {
         let name = theirs.name.strip_prefix(self.dialect.prefix()).unwrap_or(&theirs.name);
         match self.views.remove(name) {
-            None => Err(format!("{name} is missing")),
+            None => {
+                self.lacks = true;
+                Err(format!("{name} is missing"))
+            }
             Some((_, view)) if view.shape() != expected => {
                 Err(format!("{name}: config.json expects shape {expected:?}, found {:?}", view.shape()))
             }
@@ -70,13 +105,31 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Takes out what is there twice: copies of tied tensors, which must be what they are tied to.
-    fn take_copies(&mut self) {
+    /// Takes out what is there twice: copies of tied tensors, which must be what they are tied to. Where only the copy is there, it is
+    /// the tensor. `untied`: the configuration says that the output has a matrix of its own.
+    fn take_copies(&mut self, untied: bool) {
+        let output = self.dialect.copies().first().map(|(copy, _)| *copy);
         for (copy, original) in self.dialect.copies() {
-            let Some((bytes, view)) = self.views.remove(*copy) else { continue };
+            let is_untied = untied && output == Some(*copy);
+            let Some((bytes, view)) = self.views.remove(*copy) else {
+                if is_untied {
+                    self.problems.push(format!("{copy} is missing, though config.json says tie_word_embeddings: false"));
+                }
+                continue;
+            };
+            if !self.views.contains_key(*original) && !is_untied {
+                self.views.insert((*original).into(), (bytes, view));
+                continue;
+            }
             let tied = self.views.get(*original).and_then(|(bytes, view)| read_tensor(bytes, view).ok());
             if tied.is_some() && read_tensor(bytes, &view).ok() != tied {
-                self.problems.push(format!("{copy} differs from {original}, to which it is tied"));
+                self.problems.push(match is_untied {
+                    true => format!(
+                        "{copy} differs from {original}, and config.json says tie_word_embeddings: false: the output has a matrix of its \
+                         own, which Gradus does not read"
+                    ),
+                    false => format!("{copy} differs from {original}, to which it is tied"),
+                });
             }
         }
     }
@@ -84,19 +137,31 @@ impl<'a> Stored<'a> {
     /// Every parameter has its values, and nothing is left over.
     fn finish(mut self) -> Result<(), CheckpointError> {
         self.views.retain(|name, _| !self.dialect.ignores(name));
-        self.problems.extend(self.views.into_keys().map(|name| format!("{name} is not a parameter of this model")));
-        disagree(self.path, &self.problems)
+        let others: Vec<String> = self.views.into_keys().collect();
+        if !self.lacks {
+            self.problems.extend(others.iter().map(|name| format!("{name} is not a parameter of this model")));
+        }
+        let instead = match &others[..] {
+            [first, more @ ..] if self.lacks => {
+                let some: Vec<&str> = more.iter().take(2).map(String::as_str).collect();
+                let more = more.len() - some.len();
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("; the file has instead {}{more}", [&[first.as_str()], &some[..]].concat().join(", "))
+            }
+            _ => String::new(),
+        };
+        disagree(self.path, &self.problems, &instead)
     }
 }
 
-/// The first few problems, if there are any.
-pub(super) fn disagree(path: PathBuf, problems: &[String]) -> Result<(), CheckpointError> {
+/// The first few problems, if there are any, and what is to be said beside them.
+pub(super) fn disagree(path: PathBuf, problems: &[String], more_to_say: &str) -> Result<(), CheckpointError> {
     let problem = match problems {
         [] => return Ok(()),
         [first, second, third, more @ ..] if !more.is_empty() => format!("{first}; {second}; {third}; and {} more", more.len()),
         few => few.join("; "),
     };
-    Err(CheckpointError::Disagree { path, problem })
+    Err(CheckpointError::Disagree { path, problem: format!("{problem}{more_to_say}") })
 }
 
 fn tensors(path: PathBuf, bytes: &Bytes) -> Result<Vec<(String, TensorView<'_>)>, CheckpointError> {
@@ -119,14 +184,14 @@ fn read_tensor(bytes: &Bytes, view: &TensorView<'_>) -> Result<Tensor<f32>, Dtyp
 }
 
 /// The files that hold the weights, by name: one, or the shards of an index.
-enum Files {
+pub(super) enum Files {
     One(Bytes),
     Sharded { weight_map: BTreeMap<String, String>, shards: BTreeMap<String, Bytes> },
 }
 
 impl Files {
     /// One file comes before an index, as `transformers` has it.
-    fn open(source: Source<'_>) -> Result<Self, CheckpointError> {
+    pub fn open(source: Source<'_>) -> Result<Self, CheckpointError> {
         if let Some(bytes) = source.find(WEIGHTS_FILE)? {
             return Ok(Files::One(bytes));
         }
@@ -151,7 +216,7 @@ impl Files {
             Files::One(bytes) => return Stored::of(source.path(WEIGHTS_FILE), dialect, bytes),
             Files::Sharded { weight_map, shards } => (weight_map, shards),
         };
-        let mut stored = Stored { path: source.path(INDEX_FILE), dialect, views: BTreeMap::new(), problems: Vec::new() };
+        let mut stored = Stored::empty(source.path(INDEX_FILE), dialect, wrapping(weight_map.keys().map(String::as_str)));
         let mut absent = weight_map.clone();
         for (shard, bytes) in shards {
             for (name, view) in tensors(source.path(shard), bytes)? {
@@ -162,29 +227,55 @@ impl Files {
                     }
                     Some(_) => {
                         absent.remove(&name);
-                        stored.insert(name, bytes, view);
+                        stored.insert(&name, bytes, view);
                     }
                 }
             }
         }
+        // Of two names of one tensor an index may name both, and a shard hold either.
+        let is_there = |name: &str| stored.views.contains_key(name);
+        let held_otherwise = |name: &String| {
+            let name = stored.plain(name);
+            stored
+                .dialect
+                .copies()
+                .iter()
+                .any(|(copy, original)| (name == *copy && is_there(original)) || (name == *original && is_there(copy)))
+        };
+        absent.retain(|name, _| !held_otherwise(name));
         stored.problems.extend(absent.iter().map(|(name, shard)| format!("{name} is not in {shard}, where the index has it")));
         Ok(stored)
     }
 }
 
-/// Reads the parameters of a model that is written in a dialect.
+impl Files {
+    /// The names and shapes of their tensors.
+    pub fn held(&self, source: Source<'_>, dialect: &'static dyn Dialect) -> Result<Held, CheckpointError> {
+        let stored = self.stored(source, dialect)?;
+        Ok(Held(Some(stored.views.into_iter().map(|(name, (_, view))| (name, view.shape().to_vec())).collect())))
+    }
+
+    /// What all names of their tensors begin with that is no part of them.
+    pub fn wrapping(&self, source: Source<'_>, dialect: &'static dyn Dialect) -> Result<String, CheckpointError> {
+        Ok(self.stored(source, dialect)?.wrapping)
+    }
+}
+
+/// Reads the parameters of a model that is written in a dialect. `untied`: its configuration says that the output has a matrix of its
+/// own.
 pub(super) fn read(
     source: Source<'_>,
     config: &ModelConfig,
     dialect: &'static dyn Dialect,
+    files: &Files,
+    untied: bool,
 ) -> Result<Model<Tensor<f32>>, CheckpointError> {
-    let files = Files::open(source)?;
     let beside = !config.heads.is_empty() && !dialect.has_head(config);
     let head_bytes = beside.then(|| source.read(HEAD_FILE)).transpose()?;
     let mut file = files.stored(source, dialect)?;
     let mut head_file = head_bytes.as_ref().map(|bytes| Stored::of(source.path(HEAD_FILE), dialect, bytes)).transpose()?;
 
-    file.take_copies();
+    file.take_copies(untied && has_output(config));
     let model = Model::declare(config).map(|path, p| {
         let of_head = path.starts_with(HEAD);
         let from = head_file.as_mut().filter(|_| of_head).unwrap_or(&mut file);
@@ -196,4 +287,10 @@ pub(super) fn read(
     file.finish()?;
     head_file.map_or(Ok(()), Stored::finish)?;
     Ok(model)
+}
+
+/// Does a model have an output's matrix? A body that fills masks has none without the layer before it.
+fn has_output(config: &ModelConfig) -> bool {
+    let parts = config.backbone.parts();
+    parts.asks == Asks::Next || parts.transform
 }

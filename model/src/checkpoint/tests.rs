@@ -187,7 +187,7 @@ fn a_parameter_of_another_shape_is_named() {
 fn the_first_problems_are_told() {
     let told = |problems: &[&str]| {
         let problems: Vec<String> = problems.iter().map(|&problem| problem.to_owned()).collect();
-        stored::disagree("m".into(), &problems).map_err(|e| e.to_string())
+        stored::disagree("m".into(), &problems, "").map_err(|e| e.to_string())
     };
     let begins = |words: &str| format!("m: {words}; config.json and this file do not belong together");
     assert_eq!(told(&[]), Ok(()));

@@ -9,8 +9,10 @@ use clap::parser::ValueSource;
 use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
+use gradus_model::Model;
 use gradus_tensor::device::Products;
 use gradus_tensor::{Device, DeviceError};
+use gradus_train::evaluate::fills_masks;
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::model_dir::ModelDir;
@@ -160,14 +162,31 @@ pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     if dir.path() != path {
         output::say(&format!("model: {}", dir.path().display()));
     }
-    say_if_unknown(&dir);
+    say_about(&dir);
     Ok(dir)
 }
 
-/// Says so where nothing tells whether a model's files are what was written.
-pub fn say_if_unknown(dir: &ModelDir) {
+/// Says so where nothing tells whether a model's files are what was written, and where they are not as `transformers` saves them.
+pub fn say_about(dir: &ModelDir) {
     if !dir.has_checksums() {
         output::say(&format!("note: {} has no checksums.json; its files are taken as they are", dir.path().display()));
+    }
+    output::notes(&dir.notes());
+}
+
+/// The same of a model that a task asks, but for its sums.
+pub fn say_notes(model: &Path) {
+    if let Ok(dir) = ModelDir::open(model) {
+        output::notes(&dir.notes());
+    }
+}
+
+/// Says so where answers about tokens may mean nothing: a body that fills masks, without the layer before the output's matrix.
+pub fn say_if_headless<V>(model: &Model<V>) {
+    if fills_masks(model) && !model.backbone.config().parts().transform {
+        output::say(
+            "note: this model has no layer before the output's matrix; if it was saved without its language model's head, these answers mean nothing",
+        );
     }
 }
 

@@ -20,7 +20,7 @@ use gradus_train::model_dir::ModelDir;
 use gradus_train::views::{Marks, MaskPlan};
 use serde_json::{Map, Value, json};
 
-use crate::common::{On, Talk, open_model, within};
+use crate::common::{On, Talk, open_model, say_if_headless, within};
 use crate::error::CliError;
 use crate::ids::read_ids;
 use crate::output;
@@ -162,6 +162,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let config = model.backbone.config();
     if fills_masks(&model) && task_head(&model).is_some() {
         return Err(CliError::of_model(&args.model, FillError::FineTuned));
+    }
+    if !args.talk.quiet {
+        say_if_headless(&model);
     }
     if let (Some(ids), Some(targets)) = (&args.input.ids, &args.targets) {
         let asked = numbers::read(args, ids, targets, &config)?;

@@ -10,7 +10,7 @@ use gradus_train::fill::{self, GAP, Gap};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::common::{On, Talk, open_model, within};
+use crate::common::{On, Talk, open_model, say_if_headless, within};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -62,10 +62,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if filled.is_first && !args.talk.quiet {
         output::say("note: nothing stands before the gap, so all tokens are taken to be equally probable there");
     }
-    if fills_masks(&model) && !model.backbone.config().parts().transform && !args.talk.quiet {
-        output::say(
-            "note: this model has no layer before the output's matrix; if it was saved without its language model's head, these answers mean nothing",
-        );
+    if !args.talk.quiet {
+        say_if_headless(&model);
     }
     let mut gaps = Vec::new();
     for gap in &filled.gaps {

@@ -13,7 +13,7 @@ use gradus_train::finetune::{self, FinetuneError, FinetuneManifest, FinetuneOutc
 use gradus_train::model_dir::ModelDir;
 use gradus_train::run::{Control, Manifest};
 
-use crate::common::{On, Talk, command, on, resumes_with, say_if_unknown, unless_interrupted};
+use crate::common::{On, Talk, command, on, resumes_with, say_about, unless_interrupted};
 use crate::error::CliError;
 use crate::progress::Display;
 use crate::together::{Company, Together, Work};
@@ -130,7 +130,7 @@ fn finetune_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), 
         (None, Some(model), Some(task), Some(data), Some(out)) => {
             let task = Task::named(task).map_err(FinetuneError::from)?;
             if let Ok(dir) = ModelDir::open(model) {
-                say_if_unknown(&dir);
+                say_about(&dir);
             }
             finetune::begin(model, task, data, out, &settings, args.seeds, &control).map_err(next(out))?
         }

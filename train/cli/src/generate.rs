@@ -13,7 +13,7 @@ use gradus_train::model_dir::ModelDir;
 use gradus_train::views::Marks;
 use serde_json::json;
 
-use crate::common::{On, Threads, open_model};
+use crate::common::{On, Threads, open_model, say_if_headless};
 use crate::error::CliError;
 use crate::ids::read_ids;
 use crate::output;
@@ -152,6 +152,7 @@ fn marks_of(model: &Model<Tensor>, dir: &ModelDir) -> Result<Marks, CliError> {
         "note: this model fills masks and was not made to continue a text: each token is drawn at the first of as many masks as tokens are \
          still to come, given the text before",
     );
+    say_if_headless(model);
     let found = dir.tokenizer(model)?.ok_or(FillError::NoTokenizer).and_then(|tokenizer| fill::marks(model, &tokenizer));
     found.map_err(|e| CliError::of_model(dir.path(), e))
 }
@@ -178,7 +179,7 @@ impl Prompt {
         };
         // A model may have more rows than its tokenizer has ids: such ids are not drawn, and where the prompt holds some there is
         // no text to print.
-        let known = tokenizer.as_ref().map_or(rows, Tokenizer::vocab_size);
+        let known = tokenizer.as_ref().map_or(rows, |tokenizer| tokenizer.vocab_size().min(rows));
         if ids.iter().all(|&id| (id as usize) < known) {
             return Ok(Prompt { ids, tokenizer, vocab: known });
         }

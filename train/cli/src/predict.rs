@@ -14,7 +14,7 @@ use gradus_train::hyperparameters::in_range;
 use gradus_train::tasks::{self, Sequence};
 use serde_json::{Value, json};
 
-use crate::common::{On, Talk, warn_of_another_task};
+use crate::common::{On, Talk, say_notes, warn_of_another_task};
 use crate::error::CliError;
 use crate::output;
 use crate::page::vacant;
@@ -128,6 +128,7 @@ fn fine_tuned(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
     let mut task_model = TaskModel::finetuned(&args.model, task)?;
     task_model.model = task_model.model.to(&args.on.open()?)?;
     warn_of_another_task(&args.model, task);
+    say_notes(&args.model);
     let data = task_model.read(task, &args.data, args.split)?;
     output::notes(&data.notes);
     let job = Job::new(task.title, data.rows.len() as u64, "examples");

@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use gradus_data::sets::{self, Dropped, Loaded, SetError, Split, Task};
+use gradus_data::sets::{self, Answer, Dropped, Loaded, SetError, Split, Task};
 use gradus_io::files::{FileError, quoted};
 use gradus_model::checkpoint::NEXT;
-use gradus_model::{Asks, ConfigError, Head, HeadConfig, Model};
+use gradus_model::{Asks, ConfigError, Form, Head, HeadConfig, Model};
 use gradus_report::metrics::MetricsError;
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
@@ -117,6 +117,23 @@ pub fn task_head<V>(model: &Model<V>) -> Option<&HeadConfig> {
     model.heads.0.iter().map(Head::config).find(|head| head.labels != NEXT)
 }
 
+/// The model with its head's classes in a task's order, where they have the task's names in another order or case.
+fn in_the_tasks_order(mut model: Model<Tensor>, wanted: &HeadConfig) -> Model<Tensor> {
+    for at in 0..model.heads.0.len() {
+        let labels = &model.heads.0[at].config().labels;
+        let place = |name: &String| labels.iter().position(|label| label.to_lowercase() == name.to_lowercase());
+        let order: Option<Vec<usize>> = wanted.labels.iter().map(place).collect();
+        let named = !wanted.labels.is_empty() && labels.len() == wanted.labels.len() && *labels != wanted.labels;
+        let is_each_once =
+            |order: &Vec<usize>| order.iter().all(|class| order.iter().filter(|other| *other == class).count() == 1);
+        if let Some(order) = order.filter(|order| named && is_each_once(order)) {
+            let head = model.heads.0.remove(at).reordered(&order, wanted.labels.clone());
+            model.heads.0.insert(at, head);
+        }
+    }
+    model
+}
+
 /// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.
 #[derive(Clone, Debug)]
 pub struct TaskModel {
@@ -186,12 +203,15 @@ impl TaskModel {
         let wanted = tasks::head_above(task, &parts)?;
         let tokenizer = dir.required_tokenizer(&model)?;
         let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
+        let model = in_the_tasks_order(model, &wanted);
         let Some(head) = task_head(&model) else {
             let problem =
                 format!("expected a model with a head, made by `gradus finetune --task {}`; this one has none", task.name);
             return Err(error(problem));
         };
-        if (head.form, head.classes) != (wanted.form, wanted.classes) {
+        // A score may also be one number, as `run_glue.py` of `transformers` learns it.
+        let is_number = matches!(task.answer, Answer::Score { .. }) && head.form == Form::Classify && head.classes == 1;
+        if (head.form, head.classes) != (wanted.form, wanted.classes) && !is_number {
             return Err(error(format!(
                 "its head is of form {:?} with {} classes, but {} needs {:?} with {}: this model was fine-tuned for another task",
                 head.form, head.classes, task.name, wanted.form, wanted.classes

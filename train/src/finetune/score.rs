@@ -20,7 +20,7 @@ pub struct Scored {
     pub score: f64,
     /// All metrics of the task by name; those of a group (RACE's `middle`, `high`) are named `metric-group`.
     pub metrics: BTreeMap<String, f64>,
-    /// Mean cross-entropy L₂, in nats per example.
+    /// Mean cross-entropy L₂, in nats per example; of a model that answers by a number, the mean square of its error.
     pub loss: f64,
     /// Number of examples.
     pub examples: usize,
@@ -60,11 +60,14 @@ pub fn score(task: &Task, rows: &[EncodedRow], logits: &[Vec<f64>]) -> Result<Sc
     let answers = answers(task, rows, logits)?;
     let metrics = metrics(task, examples(), &answers)?;
     let labels = labels(examples())?;
-    let cross_entropy = |(z, &label): (&Vec<f64>, &Label)| {
+    let loss = |(z, &label): (&Vec<f64>, &Label)| {
+        if let (&[z], Label::Score(y)) = (&z[..], label) {
+            return (z - y).powi(2);
+        }
         let log_p = tasks::log_probabilities(z);
         tasks::target(task, label).iter().zip(log_p).map(|(y, log_p)| -y * log_p).sum::<f64>()
     };
-    let loss = logits.iter().zip(&labels).map(cross_entropy).sum::<f64>() / rows.len() as f64;
+    let loss = logits.iter().zip(&labels).map(loss).sum::<f64>() / rows.len() as f64;
     let name = task.metric.name().to_owned();
     Ok(Scored { score: metrics[&name], metric: name, metrics, loss, examples: rows.len() })
 }

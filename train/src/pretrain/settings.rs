@@ -348,6 +348,7 @@ impl PretrainOptions {
             final_norm: self.final_norm.unwrap_or(parts.final_norm),
             transform: self.transform.unwrap_or(parts.transform),
             scaled_init: self.scaled_init.unwrap_or(parts.scaled_init),
+            ..parts
         };
         let expected = "transformer, in a system with further parts or a masked view";
         in_range("backbone", "lstm", backbone == BackboneKind::Transformer || parts == Parts::NONE, expected)?;

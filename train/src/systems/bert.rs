@@ -59,6 +59,7 @@ pub const CARD: Card = Card {
             final_norm: false,
             transform: true,
             scaled_init: false,
+            ..Parts::NONE
         },
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: Shares::EIGHTY, masks: Keyed::Copies, pairs: true }),
     },

@@ -42,6 +42,7 @@ pub const CARD: Card = Card {
             final_norm: true,
             transform: false,
             scaled_init: true,
+            ..Parts::NONE
         },
         view: ViewPlan::Next,
     },

@@ -157,11 +157,13 @@ pub fn target(task: &Task, label: Label) -> Vec<f64> {
     target
 }
 
-/// The answer, given the logits of the classes or choices: the most probable (the first on a tie), or the expected score Σ i·pᵢ.
+/// The answer, given the logits of the classes or choices: the most probable (the first on a tie), or the expected score Σ i·pᵢ. One
+/// logit alone is the score.
 pub fn answer(task: &Task, logits: &[f64]) -> Label {
-    match task.answer {
-        Answer::Score { .. } => Label::Score(probabilities(logits).iter().enumerate().map(|(i, p)| i as f64 * p).sum()),
-        Answer::Classes(_) | Answer::Choice { .. } => Label::Class(largest(logits)),
+    match (task.answer, logits) {
+        (Answer::Score { .. }, &[score]) => Label::Score(score),
+        (Answer::Score { .. }, _) => Label::Score(probabilities(logits).iter().enumerate().map(|(i, p)| i as f64 * p).sum()),
+        (Answer::Classes(_) | Answer::Choice { .. }, _) => Label::Class(largest(logits)),
     }
 }
 

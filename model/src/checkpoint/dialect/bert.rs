@@ -1,5 +1,5 @@
-//! `bert`, `ernie` and `roberta`: one layout. RoBERTa has one segment, counts its positions from 2 (row 1 is padding's) and names its
-//! heads otherwise.
+//! `bert`, `ernie` and `roberta`: one layout. RoBERTa has one segment as a rule, counts its positions from the row behind that of its
+//! padding (p + 1, where p is the padding token), and names its heads otherwise.
 //!
 //! ```text
 //! a classifier                     BertForSequenceClassification    bert.pooler.dense, classifier
@@ -11,12 +11,13 @@
 //! All compute W_y tanh(W_p h + b_p) + b_y of the first slot's h. In training RoBERTa's classifier also has a dropout on h, as fairseq's
 //! has, which is left out here.
 
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
-use super::super::config_json::{field, given, heads_from_json, required};
-use super::{Dialect, Fields, Theirs};
+use super::super::config_json::{class, field, given, heads_from_json, required};
+use super::{Dialect, Fields, Held, Theirs};
 use crate::backbone::BackboneConfig;
-use crate::config::{Activation, Asks, Embedding, GptConfig, NormPlace, Parts, Positions};
+use crate::config::{Activation, Asks, Embedding, GptConfig, Names, NormPlace, Parts, Positions};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 
@@ -26,8 +27,10 @@ pub(super) struct Encoder {
     prefix: &'static str,
     /// The class that pre-trains it, that of its language model alone, that of its body alone, that of a classifier, and that of a choice.
     classes: [&'static str; 5],
-    /// Rows of the positions' table before the first position.
-    unused: usize,
+    /// Does padding have no position, and a row of its own? The row's number is the token's, and no row before it is ever read.
+    skips_padding: bool,
+    /// Its own names.
+    names: Names,
     /// The layer before the output, its norm, what has the output's bias; the pooler and the classifier.
     heads: [&'static str; 5],
     /// Copies of tied tensors.
@@ -36,6 +39,8 @@ pub(super) struct Encoder {
     segments: bool,
 }
 
+/// Is every token counted, padding too? So it is in a model of RoBERTa's kind that Gradus has trained.
+const COUNTS_PADDING: &str = "gradus_counts_padding";
 /// The pooler of a body, without its prefix.
 const POOLER: &str = "pooler.dense";
 /// What says whether the second of two texts follows the first.
@@ -51,7 +56,8 @@ pub(super) const BERT: Encoder = Encoder {
     model_types: &["bert"],
     prefix: "bert.",
     classes: ["BertForPreTraining", "BertForMaskedLM", "BertModel", "BertForSequenceClassification", "BertForMultipleChoice"],
-    unused: 0,
+    skips_padding: false,
+    names: Names::Bert,
     heads: BERTS_HEADS,
     copies: BERTS_COPIES,
     segments: true,
@@ -67,6 +73,7 @@ pub(super) const ERNIE: Encoder = Encoder {
         "ErnieForSequenceClassification",
         "ErnieForMultipleChoice",
     ],
+    names: Names::Ernie,
     ..BERT
 };
 
@@ -80,7 +87,8 @@ pub(super) const ROBERTA: Encoder = Encoder {
         "RobertaForSequenceClassification",
         "RobertaForMultipleChoice",
     ],
-    unused: 2,
+    skips_padding: true,
+    names: Names::Roberta,
     heads: ["lm_head.dense", "lm_head.layer_norm", "lm_head", "classifier.dense", "classifier.out_proj"],
     copies: &[("lm_head.decoder.weight", "embeddings.word_embeddings.weight"), ("lm_head.decoder.bias", "lm_head.bias")],
     segments: false,
@@ -139,25 +147,83 @@ impl Encoder {
         })
     }
 
-    fn parts(&self, fields: &Fields) -> Result<Parts, String> {
-        let [pretraining, masked, ..] = self.classes;
-        let is = |class: &str| given(fields, "architectures").is_some_and(|all| all[0] == class);
-        let segments = field(fields, "type_vocab_size", if self.segments { 2 } else { 1 })?;
-        let transform = field(fields, "gradus_transform", is(pretraining) || is(masked))?;
-        Ok(Parts { asks: Asks::Masked, segments, embedding_norm: true, transform, ..Parts::default() })
+    /// The class that a file is of: the one that it names, or where it names none, or the body's, the one whose heads it holds.
+    fn class<'f>(&self, fields: &'f Fields, held: &Held) -> Result<&'f str, String> {
+        let [pretraining, masked, body, classifier, choice] = self.classes;
+        let [dense, _, _, pooler, output] = self.heads.map(|module| format!("{module}.weight"));
+        let has = |name: &str| held.has(name).unwrap_or(false);
+        // A choice has the body's pooler and the plain name of a classifier.
+        let (chooser, follows, of_body) = ("classifier.weight", format!("{FOLLOWS}.weight"), format!("{POOLER}.weight"));
+        let is_choice = |classes: Option<usize>| {
+            let few = given(fields, "id2label").and_then(Value::as_object).map_or(0, Map::len) == 1;
+            classes == Some(1) && !few && given(fields, "num_labels") != Some(&json!(1)) && has(&of_body)
+        };
+        let found = match () {
+            () if has(&dense) && self.segments && has(&follows) => pretraining,
+            () if has(&dense) => masked,
+            () if is_choice(held.rows(chooser)) => choice,
+            () if has(&output) && has(&pooler) => classifier,
+            () => body,
+        };
+        let Some(told) = class(fields).filter(|told| *told != body) else { return Ok(found) };
+        let needed = match told {
+            told if told == pretraining && self.segments => vec![&*dense, &*follows],
+            told if told == pretraining || told == masked => vec![&*dense],
+            told if told == classifier => vec![&*output],
+            told if told == choice => vec![chooser],
+            _ => Vec::new(),
+        };
+        match needed.into_iter().find(|name| held.has(name) == Some(false)) {
+            Some(missing) if !fields.contains_key("gradus_head") => Err(format!(
+                "architectures: {told} needs {missing}, which is not among the weights: they are those of {found}; set architectures to \
+                 [\"{found}\"], or save the model with its head"
+            )),
+            _ => Ok(told),
+        }
     }
 
-    fn heads(&self, fields: &Fields) -> Result<Vec<HeadConfig>, String> {
+    fn parts(&self, fields: &Fields, class: &str) -> Result<Parts, String> {
+        let [pretraining, masked, ..] = self.classes;
+        let segments = field(fields, "type_vocab_size", if self.segments { 2 } else { 1 })?;
+        let transform = field(fields, "gradus_transform", class == pretraining || class == masked)?;
+        let counts = field(fields, COUNTS_PADDING, false)?;
+        let padding = match fields.get("pad_token_id") {
+            _ if !self.skips_padding || counts => None,
+            None => Some(1),
+            Some(id) => Some(u32::deserialize(id).map_err(|_| format!("pad_token_id: expected a token's id, found {id}"))?),
+        };
+        Ok(Parts { asks: Asks::Masked, segments, embedding_norm: true, transform, padding, ..Parts::default() })
+    }
+
+    fn heads(&self, fields: &Fields, held: &Held, class: &str) -> Result<Vec<HeadConfig>, String> {
         let [pretraining, _, _, classifier, choice] = self.classes;
         let dropout = field(fields, "hidden_dropout_prob", 0.1)?;
         let dropout = field(fields, "classifier_dropout", dropout)?;
         let of = |form, classes, dropout| HeadConfig { bias: true, pooler: true, dropout, ..HeadConfig::new(form, classes) };
-        let told = heads_from_json(fields, classifier, |classes| of(Form::Classify, classes, dropout))?;
-        let is = |class: &str| given(fields, "architectures").is_some_and(|all| all[0] == class);
-        let next = (is(pretraining) && self.segments)
+        let rows = held.rows(&format!("{}.weight", self.heads[4]));
+        let told = heads_from_json(fields, class == classifier, rows, |classes| of(Form::Classify, classes, dropout))?;
+        let next = (class == pretraining && self.segments)
             .then(|| HeadConfig { labels: NEXT.map(str::to_owned).into(), ..of(Form::Classify, 2, 0.0) });
-        let by_class = next.or_else(|| is(choice).then(|| of(Form::Choose, 1, dropout)));
+        let by_class = next.or_else(|| (class == choice).then(|| of(Form::Choose, 1, dropout)));
         Ok(if told.is_empty() { by_class.into_iter().collect() } else { told })
+    }
+
+    /// Rows of the positions' table before those of a model.
+    fn unused(&self, parts: &Parts) -> usize {
+        match parts.padding {
+            Some(padding) => padding as usize,
+            None if self.skips_padding => 2,
+            None => 0,
+        }
+    }
+
+    /// Does a model have its names?
+    fn names(&self, parts: &Parts) -> bool {
+        match parts.names {
+            Names::ByParts if self.skips_padding => parts.padding.is_some() || parts.segments == 1,
+            Names::ByParts => self.names == Names::Bert && parts.padding.is_none() && parts.segments >= 2,
+            names => names == self.names,
+        }
     }
 }
 
@@ -184,7 +250,7 @@ impl Dialect for Encoder {
         self.model_types
     }
 
-    fn model(&self, fields: &Fields) -> Result<ModelConfig, String> {
+    fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String> {
         let width: usize = required(fields, "hidden_size")?;
         let expects = |name: &str, expected: Value, default: Value| {
             let found = given(fields, name).cloned().unwrap_or(default);
@@ -193,13 +259,16 @@ impl Dialect for Encoder {
         expects("position_embedding_type", json!("absolute"), json!("absolute"))?;
         expects("use_task_id", json!(false), json!(false))?;
         expects("is_decoder", json!(false), json!(false))?;
-        expects("tie_word_embeddings", json!(true), json!(true))?;
-        let context: usize = required(fields, "max_position_embeddings")?;
+        let class = self.class(fields, held)?;
+        let parts = self.parts(fields, class)?;
+        let rows: usize = required(fields, "max_position_embeddings")?;
+        let unused = self.unused(&parts) + usize::from(parts.padding.is_some());
+        let context = rows.checked_sub(unused).filter(|&context| context > 0);
         let dropout = field(fields, "hidden_dropout_prob", 0.1)?;
-        let too_few = || format!("max_position_embeddings: expected more than {}, found {context}", self.unused);
+        let too_few = || format!("max_position_embeddings: expected more than {unused}, found {rows}");
         let body = GptConfig {
             vocab: required(fields, "vocab_size")?,
-            context: context.checked_sub(self.unused).ok_or_else(too_few)?,
+            context: context.ok_or_else(too_few)?,
             width,
             layers: required(fields, "num_hidden_layers")?,
             heads: required(fields, "num_attention_heads")?,
@@ -212,19 +281,21 @@ impl Dialect for Encoder {
             resid_dropout: dropout,
             layer_norm_epsilon: field(fields, "layer_norm_eps", 1e-12)?,
             initializer_range: field(fields, "initializer_range", 0.02)?,
-            parts: self.parts(fields)?,
+            parts,
         };
         let body = body.with_inner(field(fields, "intermediate_size", 3072)?);
-        Ok(ModelConfig { backbone: body.into(), heads: self.heads(fields)? })
+        let names = if self.names(&body.parts) { Names::ByParts } else { self.names };
+        let body = GptConfig { parts: Parts { names, ..body.parts }, ..body };
+        Ok(ModelConfig { backbone: body.into(), heads: self.heads(fields, held, class)? })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
         let BackboneConfig::Gpt(c) = &config.backbone else { return None };
-        let Parts { asks, segments, embedding_norm, norm, final_norm, transform, scaled_init } = c.parts;
+        let Parts { asks, segments, embedding_norm, norm, final_norm, transform, scaled_init, padding, .. } = c.parts;
         let shape = asks == Asks::Masked && embedding_norm && norm == NormPlace::After && !final_norm && !scaled_init;
         let plain = c.positions == Positions::Learned && c.embedding == Embedding::Separate && c.embd_dropout == c.resid_dropout;
-        let segmented = if self.segments { segments >= 2 } else { segments == 1 };
-        if !(shape && plain && segmented) {
+        let says = segments >= 1 && (self.skips_padding || padding.is_none()) && self.names(&c.parts);
+        if !(shape && plain && says) {
             return None;
         }
         let [pretraining, masked, body, ..] = self.classes;
@@ -243,16 +314,19 @@ impl Dialect for Encoder {
             "initializer_range": c.initializer_range,
             "intermediate_size": c.inner(),
             "layer_norm_eps": c.layer_norm_epsilon,
-            "max_position_embeddings": c.context + self.unused,
+            "max_position_embeddings": c.context + self.unused(&c.parts) + usize::from(padding.is_some()),
             "model_type": self.model_types[0],
             "num_attention_heads": c.heads,
             "num_hidden_layers": c.layers,
-            "pad_token_id": if self.segments { 0 } else { 1 },
+            "pad_token_id": padding.unwrap_or(u32::from(self.skips_padding)),
             "tie_word_embeddings": true,
             "type_vocab_size": segments,
             "vocab_size": c.vocab,
         });
         let Value::Object(mut fields) = fields else { unreachable!("an object") };
+        if self.skips_padding && padding.is_none() {
+            fields.insert(COUNTS_PADDING.into(), json!(true));
+        }
         if let Some(head) = config.head().filter(|_| self.classifier(config).is_some()) {
             fields.insert("gradus_transform".into(), json!(transform)); // its class does not tell
             fields.insert("classifier_dropout".into(), json!(head.dropout));
@@ -281,7 +355,8 @@ impl Dialect for Encoder {
         }
         let Some(theirs) = self.module(module, config) else { return Theirs::same(path.into()) };
         let transposed = matrix && ["transform.dense", "score.pooler"].contains(&module);
-        let unused = if module == "positions_embed" { self.unused } else { 0 };
+        let parts = config.backbone.parts();
+        let unused = if module == "positions_embed" { self.unused(&parts) } else { 0 };
         vec![Theirs { name: format!("{theirs}.{kind}"), transposed, unused }]
     }
 

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::super::HEAD;
-use super::super::config_json::{field, given, heads_from_json, required};
-use super::openai_gpt::is_theirs;
-use super::{Dialect, Fields, Theirs};
+use super::super::config_json::{field, given, heads_from_json, is_class, required};
+use super::openai_gpt::{WEIGHT, is_theirs};
+use super::{Dialect, Fields, Held, Theirs};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Asks, Embedding, GptConfig, NormPlace, Parts, Positions};
 use crate::head::{Form, HeadConfig};
@@ -21,6 +21,7 @@ const PARTS: Parts = Parts {
     final_norm: true,
     transform: false,
     scaled_init: true,
+    ..Parts::NONE
 };
 const PREFIX: &str = "transformer.";
 const CLASSIFIER: &str = "GPT2ForSequenceClassification";
@@ -30,7 +31,7 @@ impl Dialect for Gpt2 {
         &["gpt2"]
     }
 
-    fn model(&self, fields: &Fields) -> Result<ModelConfig, String> {
+    fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String> {
         let width: usize = required(fields, "n_embd")?;
         let expects = |name: &str, expected: Value| match given(fields, name) {
             Some(found) if *found != expected => Err(format!("{name}: expected {expected}, found {found}")),
@@ -39,7 +40,6 @@ impl Dialect for Gpt2 {
         expects("scale_attn_weights", json!(true))?;
         expects("scale_attn_by_inverse_layer_idx", json!(false))?;
         expects("add_cross_attention", json!(false))?;
-        expects("tie_word_embeddings", json!(true))?;
         let contexts = if given(fields, "n_positions").is_some() { "n_positions" } else { "n_ctx" };
         let body = GptConfig {
             vocab: required(fields, "vocab_size")?,
@@ -65,7 +65,10 @@ impl Dialect for Gpt2 {
         };
         let body = body.with_inner(field(fields, "n_inner", width.saturating_mul(4))?);
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
-        Ok(ModelConfig { backbone: body.into(), heads: heads_from_json(fields, CLASSIFIER, theirs)? })
+        Ok(ModelConfig {
+            backbone: body.into(),
+            heads: heads_from_json(fields, is_class(fields, CLASSIFIER), held.rows(WEIGHT), theirs)?,
+        })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {

@@ -6,7 +6,7 @@
 //! | [`gpt2`] | `gpt2` | `GPT2LMHeadModel`, `GPT2ForSequenceClassification` |
 //! | [`bert`] | `bert`, `ernie`, `roberta` | BERT's parts, with or without its heads |
 //!
-//! An `ernie` is read as the BERT that it is, and saved as `bert`.
+//! Where a configuration does not tell what its model has, the names of the file's tensors do.
 //!
 //! One of our parameters is one of theirs, or several side by side along its last axis (q, k and v), each perhaps transposed: ours are
 //! stored (in, out), PyTorch's linear layers (out, in).
@@ -14,6 +14,8 @@
 mod bert;
 mod gpt2;
 mod openai_gpt;
+
+use std::collections::BTreeMap;
 
 pub use bert::NEXT;
 use gradus_tensor::{Real, Tensor};
@@ -72,12 +74,29 @@ impl Theirs {
     }
 }
 
+/// The tensors that a file holds, by their names without what wraps a model and without the body's prefix; nothing where it was not
+/// looked at.
+#[derive(Debug, Default)]
+pub(super) struct Held(pub Option<BTreeMap<String, Vec<usize>>>);
+
+impl Held {
+    /// Is there a tensor of this name? `None`: not known.
+    pub fn has(&self, name: &str) -> Option<bool> {
+        self.0.as_ref().map(|tensors| tensors.contains_key(name))
+    }
+
+    /// The rows of a tensor that is there.
+    pub fn rows(&self, name: &str) -> Option<usize> {
+        self.0.as_ref()?.get(name)?.first().copied()
+    }
+}
+
 /// A way to name a model.
 pub(super) trait Dialect: Sync {
     /// The model types that it reads.
     fn model_types(&self) -> &'static [&'static str];
-    /// The model that a `config.json` of such a type describes.
-    fn model(&self, fields: &Fields) -> Result<ModelConfig, String>;
+    /// The model that a `config.json` of such a type describes, beside these tensors.
+    fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String>;
     /// The fields of a model's `config.json`, but for its head's; `None` for a model that it cannot say.
     fn fields(&self, config: &ModelConfig) -> Option<Fields>;
     /// Their class that classifies as the model's head does, where there is one.
@@ -92,7 +111,8 @@ pub(super) trait Dialect: Sync {
     fn modern(&self, name: &str) -> String {
         name.to_owned()
     }
-    /// Copies of a tensor, as some files have them, by their names without the prefix, each with the name of the original.
+    /// Copies of a tensor by their names without the prefix, each with the name of the original: a file has either, or both. The first is
+    /// the output's matrix.
     fn copies(&self) -> &'static [(&'static str, &'static str)];
     /// Is a tensor without a prefix nothing to this model: a buffer, or a part of a body without its head?
     fn ignores(&self, name: &str) -> bool;

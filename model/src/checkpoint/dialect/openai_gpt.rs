@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::super::HEAD;
-use super::super::config_json::{field, given, heads_from_json, required};
-use super::{Dialect, Fields, Theirs, model_types};
+use super::super::config_json::{field, given, heads_from_json, is_class, required};
+use super::{Dialect, Fields, Held, Theirs, model_types};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
 use crate::head::{Form, HeadConfig};
@@ -19,6 +19,8 @@ const LSTM: &str = "gradus-lstm";
 const PREFIX: &str = "transformer.";
 /// The architecture of `transformers` that has a head of our first form.
 const CLASSIFIER: &str = "OpenAIGPTForSequenceClassification";
+/// Its weight.
+pub(super) const WEIGHT: &str = "score.weight";
 /// Fields of an LSTM's file that its configuration does not have.
 const NOT_SIZES: [&str; 6] = ["model_type", "architectures", "gradus_head", "id2label", "label2id", "pad_token_id"];
 
@@ -33,7 +35,7 @@ impl Dialect for OpenAiGpt {
         &[HUGGING_FACE, OURS, LSTM]
     }
 
-    fn model(&self, fields: &Fields) -> Result<ModelConfig, String> {
+    fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String> {
         let backbone = match fields.get("model_type").and_then(Value::as_str) {
             Some(LSTM) => {
                 let sizes = fields.iter().filter(|(name, _)| !NOT_SIZES.contains(&name.as_str()));
@@ -43,7 +45,7 @@ impl Dialect for OpenAiGpt {
             _ => gpt_from_json(fields)?.into(),
         };
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
-        Ok(ModelConfig { backbone, heads: heads_from_json(fields, CLASSIFIER, theirs)? })
+        Ok(ModelConfig { backbone, heads: heads_from_json(fields, is_class(fields, CLASSIFIER), held.rows(WEIGHT), theirs)? })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
@@ -134,9 +136,6 @@ fn gpt_from_json(fields: &Fields) -> Result<GptConfig, String> {
         Some(HUGGING_FACE | OURS) => {}
         Some(other) => return Err(format!("model_type: expected {}, found {other:?}", known())),
         None => return Err(format!("model_type is missing: expected {}", known())),
-    }
-    if fields.get("tie_word_embeddings") == Some(&Value::Bool(false)) {
-        return Err("tie_word_embeddings: GPT-1's output is tied to its embedding, found false".into());
     }
     let default = GptConfig::default();
     let contexts = if given(fields, "n_positions").is_some() { "n_positions" } else { "n_ctx" };

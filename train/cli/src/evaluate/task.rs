@@ -11,7 +11,7 @@ use gradus_train::hyperparameters::in_range;
 use serde::Serialize;
 
 use super::Args;
-use crate::common::warn_of_another_task;
+use crate::common::{say_notes, warn_of_another_task};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
@@ -48,6 +48,7 @@ fn fine_tuned<'a>(args: &'a Args, task: &'static Task, folder: &Path, split: Spl
     let mut task_model = TaskModel::finetuned(&args.model, task)?;
     task_model.model = task_model.model.to(&args.on.open()?)?;
     warn_of_another_task(&args.model, task);
+    say_notes(&args.model);
     let data = match &args.labels {
         Some(labels) => task_model.read_labelled(task, folder, split, labels)?,
         None => task_model.read(task, folder, split)?,
