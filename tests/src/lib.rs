@@ -17,7 +17,9 @@ pub fn golden() -> PathBuf {
 
 /// The language models among the fixtures, by directory.
 pub fn golden_models() -> Vec<PathBuf> {
-    golden_directories(|name| ["heads-", "lstm-", "relative-", "tuned-"].iter().all(|other| !name.starts_with(other)))
+    golden_directories(|name| {
+        ["heads-", "lstm-", "published-", "relative-", "tuned-"].iter().all(|other| !name.starts_with(other))
+    })
 }
 
 /// The directories of models whose name is one of these.

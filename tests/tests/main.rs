@@ -11,6 +11,7 @@ mod lstm_parity;
 mod openai_release;
 mod ops_page;
 mod optimizer_parity;
+mod published_checkpoints;
 mod relatives_parity;
 mod rooms;
 mod survey;

@@ -27,6 +27,7 @@ pub const CARD: Card = Card {
             final_norm: true,
             transform: true,
             scaled_init: true,
+            ..Parts::NONE
         },
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: Shares::EIGHTY, masks: Keyed::Dynamic, pairs: false }),
     },

@@ -135,7 +135,8 @@ fn fine_tuned(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
     let z = Display::choose(args.talk.quiet).during(job, |reach| Ok(logits(&task_model.model, &data.rows, reach)))?;
     let answers = answers(task, &data.rows, &z).map_err(FinetuneError::from)?;
     let scored = data.check_labels().is_ok().then(|| score(task, &data.rows, &z)).transpose().map_err(FinetuneError::from)?;
-    let numbers: Vec<_> = z.iter().map(|z| tasks::probabilities(z)).collect();
+    // One output alone is a score, not the logit of a class.
+    let numbers: Vec<_> = z.iter().map(|z| if z.len() == 1 { z.clone() } else { tasks::probabilities(z) }).collect();
     let details = data.rows.iter().zip(&z).zip(&numbers).map(|((row, z), p)| {
         let ids: Vec<_> = row.encoded.rows.iter().map(Sequence::to_vec).collect();
         json!({ "probabilities": p, "logits": z, "ids": ids })

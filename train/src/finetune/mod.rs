@@ -395,6 +395,76 @@ mod tests {
         }
     }
 
+    /// A masked model with this head, and a tokenizer with BERT's marks, in a folder.
+    fn tuned(head: HeadConfig) -> (tempfile::TempDir, Model<Tensor>) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tokenizer = Tokenizer::bytes();
+        ["[CLS]", "[SEP]", "[MASK]"].into_iter().for_each(|mark| _ = tokenizer.add_special(mark).unwrap());
+        let backbone = GptConfig { vocab: tokenizer.vocab_size(), ..gradus_model::check::tiny_bert() };
+        let model = Model::init(&gradus_model::ModelConfig { backbone: backbone.into(), heads: vec![head] }, 1);
+        gradus_model::checkpoint::save(dir.path(), &model).unwrap();
+        tokenizer.save(dir.path()).unwrap();
+        (dir, model)
+    }
+
+    fn head_of(classes: usize, labels: &[&str]) -> HeadConfig {
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        HeadConfig { bias: true, pooler: true, labels, ..HeadConfig::new(Form::Classify, classes) }
+    }
+
+    /// A row of two texts without a label that counts.
+    fn rows(model: &TaskModel, task: &'static Task, file: &str, text: &str) -> Data {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(file), text).unwrap();
+        model.read(task, folder.path(), Split::Dev).unwrap()
+    }
+
+    #[test]
+    fn labels_in_another_order_or_case_are_mapped_by_name() {
+        let task = Task::named("rte").unwrap();
+        let text = "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n1\tcc\td\tnot_entailment\n";
+        let names = ["entailment", "not_entailment"];
+        let of = |labels: &[&str]| {
+            let (dir, _) = tuned(head_of(2, labels));
+            let found = TaskModel::finetuned(dir.path(), task)?;
+            let data = rows(&found, task, "dev.tsv", text);
+            assert_eq!(task_head(&found.model).unwrap().labels, names);
+            Ok::<_, FinetuneError>(logits(&found.model, &data.rows, &mut |_| {}))
+        };
+        let plain = of(&names).unwrap();
+        let turned: Vec<Vec<f64>> = plain.iter().map(|z| z.iter().rev().copied().collect()).collect();
+        assert_ne!(plain, turned);
+        assert_eq!(of(&["Entailment", "NOT_ENTAILMENT"]).unwrap(), plain);
+        assert_eq!(of(&["not_entailment", "entailment"]).unwrap(), turned);
+        assert_eq!(of(&["NOT_ENTAILMENT", "ENTAILMENT"]).unwrap(), turned);
+        for other in [["yes", "no"], ["entailment", "ENTAILMENT"]] {
+            let told = of(&other).unwrap_err().to_string();
+            assert!(told.contains(&format!("its head has the answers {}; rte needs entailment", other.join(", "))), "{told}");
+        }
+    }
+
+    /// As `run_glue.py` of `transformers` learns STS-B: the one output is the score.
+    #[test]
+    fn one_output_is_the_score() {
+        let (dir, _) = tuned(head_of(1, &[]));
+        let stsb = Task::named("sts-b").unwrap();
+        let model = TaskModel::finetuned(dir.path(), stsb).unwrap();
+        let header = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
+        let data = rows(
+            &model,
+            stsb,
+            "dev.tsv",
+            &format!("{header}0\tg\tf\ty\t1\tnone\tnone\ta\tb\t2.500\n1\tg\tf\ty\t2\tnone\tnone\tcc\td\t4.000\n"),
+        );
+        let z = logits(&model.model, &data.rows, &mut |_| {});
+        let scores: Vec<_> = z.iter().map(|z| sets::Label::Score(z[0])).collect();
+        assert_eq!(answers(stsb, &data.rows, &z).unwrap(), scores);
+        let loss = ((z[0][0] - 2.5).powi(2) + (z[1][0] - 4.0).powi(2)) / 2.0;
+        assert!((score(stsb, &data.rows, &z).unwrap().loss - loss).abs() < 1e-12);
+        let told = TaskModel::finetuned(dir.path(), Task::named("cola").unwrap()).unwrap_err().to_string();
+        assert!(told.contains("with 1 classes, but cola needs"), "{told}");
+    }
+
     #[test]
     fn rows_are_taken_evenly() {
         let taken = |most| evenly((0..10).collect::<Vec<usize>>(), most);

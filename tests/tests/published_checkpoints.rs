@@ -1,0 +1,343 @@
+//! Checkpoints as others save them: other names for the same tensors, configurations that say little or contradict the weights, and
+//! RoBERTa's padding. The fixtures come from `tests/golden`; `published_checkpoints.py` there makes those that are this file's own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use gradus_autograd::{Tape, Tensor};
+use gradus_model::checkpoint::{self, Bytes, CheckpointError, StoredTensor};
+use gradus_model::config::Names;
+use gradus_model::{Batch, Form, Head, Model, Side, Tree};
+use gradus_tests::{Arrays, golden, worst};
+use serde_json::{Value, json};
+
+/// The files of a model, to be changed.
+#[derive(Clone)]
+struct Files {
+    config: Value,
+    tensors: BTreeMap<String, Tensor<f32>>,
+}
+
+impl Files {
+    fn of(fixture: &str) -> Self {
+        let dir = golden().join(fixture);
+        let arrays = Arrays::read(&dir.join("model.safetensors"));
+        let tensors = arrays.names().into_iter().map(|name| (name.clone(), arrays.get(&name).cast::<f32>())).collect();
+        Files { config: serde_json::from_slice(&std::fs::read(dir.join("config.json")).unwrap()).unwrap(), tensors }
+    }
+
+    fn set(mut self, field: &str, value: Value) -> Self {
+        self.config[field] = value;
+        self
+    }
+
+    fn without(mut self, field: &str) -> Self {
+        self.config.as_object_mut().unwrap().remove(field).expect("the field");
+        self
+    }
+
+    /// Each tensor under another name; without one, it is gone.
+    fn renamed(mut self, name: impl Fn(&str) -> Option<String>) -> Self {
+        self.tensors = self.tensors.into_iter().filter_map(|(old, tensor)| Some((name(&old)?, tensor))).collect();
+        self
+    }
+
+    fn copied(mut self, from: &str, to: &str) -> Self {
+        let tensor = self.tensors[from].clone();
+        self.tensors.insert(to.into(), tensor);
+        self
+    }
+
+    fn weights(&self) -> Vec<u8> {
+        let views = self.tensors.iter().map(|(name, tensor)| (name, StoredTensor(tensor)));
+        safetensors::serialize(views, Some(HashMap::from([("format".to_owned(), "pt".to_owned())]))).unwrap()
+    }
+
+    fn opened<R>(
+        &self,
+        config: &str,
+        weights: &str,
+        index: Option<Value>,
+        read: impl Fn(&dyn Fn(&str) -> std::io::Result<Bytes>) -> R,
+    ) -> R {
+        read(&|name| match name {
+            "config.json" => Ok(config.as_bytes().to_vec().into()),
+            name if name == weights => Ok(self.weights().into()),
+            "model.safetensors.index.json" if index.is_some() => Ok(index.as_ref().unwrap().to_string().into_bytes().into()),
+            _ => Err(std::io::ErrorKind::NotFound.into()),
+        })
+    }
+
+    fn read(&self) -> Result<Model<Tensor<f32>>, CheckpointError> {
+        self.opened(&self.config.to_string(), "model.safetensors", None, |open| checkpoint::read(Path::new("model"), open))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.opened(&self.config.to_string(), "model.safetensors", None, |open| checkpoint::notes(Path::new("model"), open))
+            .unwrap()
+    }
+
+    fn refused(&self) -> String {
+        self.read().expect_err("it is refused").to_string()
+    }
+}
+
+/// A fixture's texts and logits.
+fn expected(fixture: &str) -> (usize, Vec<u32>, Tensor<f64>) {
+    let text = std::fs::read(golden().join(fixture).join("expected.json")).unwrap();
+    let fixture: Value = serde_json::from_slice(&text).unwrap();
+    let ids: Vec<Vec<u32>> = serde_json::from_value(fixture["input_ids"].clone()).unwrap();
+    let flat = |value: &Value| {
+        let mut all = Vec::new();
+        let mut rest = vec![value];
+        while let Some(next) = rest.pop() {
+            match next {
+                Value::Array(values) => rest.extend(values.iter().rev()),
+                number => all.push(number.as_f64().unwrap()),
+            }
+        }
+        all
+    };
+    let logits = flat(&fixture["logits"]);
+    let n = logits.len();
+    (ids.len(), ids.concat(), Tensor::new([n], logits))
+}
+
+fn logits(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32]) -> Tensor<f64> {
+    let tape = Tape::off();
+    let logits = model.clone().cast::<_, f64>().constants(&tape).logits(&Side::full(sequences, ids)).into_value();
+    let n = logits.len();
+    logits.reshape([n])
+}
+
+#[test]
+fn padding_has_no_position_in_roberta() {
+    let (sequences, ids, theirs) = expected("published-roberta");
+    let files = Files::of("published-roberta");
+    let model = files.read().unwrap();
+    assert!(worst(&logits(&model, sequences, &ids), &theirs) <= 1e-10);
+    let config = model.gpt().unwrap().config();
+    assert_eq!(
+        (config.context, config.parts.padding, config.parts.segments, config.parts.names),
+        (10, Some(3), 2, Names::ByParts)
+    );
+
+    // Counted from another row, the logits are others.
+    let shifted = files.clone().set("pad_token_id", json!(1)).set("max_position_embeddings", json!(14)).read().unwrap();
+    assert!(worst(&logits(&shifted, sequences, &ids), &theirs) > 1e-3);
+
+    // What is exported is read, here and there, as the same.
+    let copy = tempfile::tempdir().unwrap();
+    checkpoint::save(copy.path(), &model).unwrap();
+    let saved: Value = serde_json::from_slice(&std::fs::read(copy.path().join("config.json")).unwrap()).unwrap();
+    for field in ["model_type", "pad_token_id", "max_position_embeddings", "type_vocab_size", "architectures"] {
+        assert_eq!(saved[field], files.config[field], "{field}");
+    }
+    assert_eq!(checkpoint::load(copy.path()).unwrap(), model);
+
+    // The row of padding has no gradient, as in PyTorch; those of the positions that are read have one.
+    let tape = Tape::new();
+    let leaves = model.cast::<_, f64>().leaves(&tape);
+    let n = ids.len();
+    let side = Side::full(sequences, ids.clone());
+    let batch = Batch { side, ..Batch::next(sequences, ids.clone(), ids, vec![1.0 / n as f64; n]) };
+    let grads = tape.backward(&leaves.loss(&batch, None));
+    let gradient = grads.of(&leaves.gpt().unwrap().positions_embed.as_ref().unwrap().weight.0).unwrap().to_vec();
+    let moved: Vec<bool> = gradient.chunks(8).map(|row| row.iter().any(|&g| g != 0.0)).collect();
+    assert_eq!(moved, [&[false][..], &[true; 10]].concat());
+}
+
+#[test]
+fn padding_that_is_no_token_is_refused() {
+    let files = Files::of("published-roberta");
+    for (pad, told) in [
+        (json!(-1), "pad_token_id: expected a token's id, found -1"),
+        (json!(1e308), "pad_token_id: expected a token's id, found 1e+308"),
+        (json!("x"), "pad_token_id: expected a token's id, found \"x\""),
+        (json!(null), "pad_token_id: expected a token's id, found null"),
+        (json!(13), "max_position_embeddings: expected more than 14, found 14"),
+    ] {
+        let error = files.clone().set("pad_token_id", pad).refused();
+        assert!(error.contains(told), "{error}");
+    }
+    let far = files.set("pad_token_id", json!(24)).set("max_position_embeddings", json!(40)).refused();
+    assert!(far.contains("padding = 24: expected a token of the 24"), "{far}");
+}
+
+/// `safetensors.torch.save_model` keeps one of two names of a tensor, and not always the embedding's.
+#[test]
+fn tied_tensors_have_either_name() {
+    let gpt2 = "transformer.wte.weight";
+    let bert = "bert.embeddings.word_embeddings.weight";
+    let roberta = "roberta.embeddings.word_embeddings.weight";
+    for (fixture, original, copy) in [
+        ("relative-gpt2", gpt2, "lm_head.weight"),
+        ("relative-bert", bert, "cls.predictions.decoder.weight"),
+        ("relative-bert", "cls.predictions.bias", "cls.predictions.decoder.bias"),
+        ("relative-roberta", roberta, "lm_head.decoder.weight"),
+        ("relative-roberta", "lm_head.bias", "lm_head.decoder.bias"),
+        ("l2-d12-h3", "transformer.tokens_embed.weight", "lm_head.weight"),
+    ] {
+        let files = Files::of(fixture);
+        let model = files.read().unwrap();
+        let only_copy = files.clone().renamed(|name| Some(if name == original { copy } else { name }.to_owned()));
+        assert_eq!(only_copy.read().unwrap(), model, "{copy} alone");
+        assert_eq!(files.clone().copied(original, copy).read().unwrap(), model, "both");
+
+        // An index that names both, of which a shard holds one.
+        for held in [&files, &only_copy] {
+            let names = held.tensors.keys().map(String::as_str).chain([original, copy]);
+            let index = json!({"weight_map": names.map(|name| (name, "model-1.safetensors")).collect::<BTreeMap<_, _>>()});
+            let read = |open: &dyn Fn(&str) -> std::io::Result<Bytes>| checkpoint::read(Path::new("model"), open);
+            assert_eq!(held.opened(&held.config.to_string(), "model-1.safetensors", Some(index), read).unwrap(), model, "{copy}");
+        }
+        let neither = files.renamed(|name| (name != original).then(|| name.to_owned())).refused();
+        assert!(neither.contains("is missing"), "{neither}");
+    }
+}
+
+#[test]
+fn an_untied_output_is_read_where_it_equals_the_embedding() {
+    for (fixture, original, copy) in [
+        ("relative-gpt2", "transformer.wte.weight", "lm_head.weight"),
+        ("relative-bert", "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),
+        ("relative-roberta", "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"),
+    ] {
+        let files = Files::of(fixture);
+        let untied = files.clone().set("tie_word_embeddings", json!(false));
+        let equal = untied.clone().copied(original, copy);
+        assert_eq!(equal.read().unwrap(), files.read().unwrap());
+        assert!(equal.notes()[0].contains("tie_word_embeddings: false"), "{:?}", equal.notes());
+        assert_eq!(files.notes(), [""; 0]);
+        let mut other = equal;
+        let twice = other.tensors[copy].map(|x| 2.0 * x);
+        other.tensors.insert(copy.into(), twice);
+        assert!(
+            other.refused().contains("tie_word_embeddings: false: the output has a matrix of its own"),
+            "{}",
+            other.refused()
+        );
+        assert!(untied.refused().contains(&format!("{copy} is missing, though")), "{}", untied.refused());
+    }
+}
+
+#[test]
+fn what_wraps_a_model_is_left_out_with_a_note() {
+    for fixture in ["relative-gpt2", "relative-bert", "relative-roberta", "l2-d12-h3"] {
+        let files = Files::of(fixture);
+        let model = files.read().unwrap();
+        for wrapping in ["module.", "_orig_mod.", "model.", "_orig_mod.module.", "module._orig_mod."] {
+            let wrapped = files.clone().renamed(|name| Some(format!("{wrapping}{name}")));
+            assert_eq!(wrapped.read().unwrap(), model, "{wrapping}");
+            assert!(
+                wrapped.notes()[0].starts_with(&format!("every tensor's name begins with {wrapping},")),
+                "{:?}",
+                wrapped.notes()
+            );
+        }
+    }
+    // Not before every name; and names of another model, some of which the message has.
+    let files = Files::of("relative-gpt2");
+    let some = files.clone().renamed(|name| Some(if name.contains("h.0") { format!("module.{name}") } else { name.into() }));
+    assert!(some.refused().contains("is missing") && some.refused().contains("the file has instead module.transformer.h.0."));
+    let other = files.renamed(|name| Some(name.replace("transformer.", "decoder."))).refused();
+    assert!(other.contains("wte.weight is missing") && other.contains("the file has instead decoder.h.0."), "{other}");
+    assert!(other.contains("more; config.json and this file"), "{other}");
+}
+
+/// Where `architectures` does not tell what a file has, its tensors do.
+#[test]
+fn the_tensors_tell_which_heads_there_are() {
+    for fixture in [
+        "relative-bert",
+        "relative-ernie",
+        "relative-roberta",
+        "tuned-bert",
+        "tuned-roberta",
+        "tuned-bert-choice",
+        "tuned-roberta-choice",
+    ] {
+        let files = Files::of(fixture);
+        let model = files.read().unwrap();
+        let class = files.config["architectures"][0].as_str().unwrap().to_owned();
+        let body = format!("{}Model", &class[..class.find("For").unwrap()]);
+        for silent in [
+            files.clone().without("architectures"),
+            files.clone().set("architectures", json!([])),
+            files.clone().set("architectures", json!(null)),
+            files.clone().set("architectures", json!([body])),
+        ] {
+            let found = silent.read().unwrap_or_else(|error| panic!("{fixture}, {}: {error}", silent.config["architectures"]));
+            assert_eq!(found, model, "{fixture}, {}", silent.config["architectures"]);
+        }
+    }
+    // Both speak, and contradict each other.
+    let lm = Files::of("relative-roberta");
+    let body = lm.clone().renamed(|name| (!name.starts_with("lm_head")).then(|| name.to_owned()));
+    let told = body.refused();
+    assert!(told.contains("architectures: RobertaForMaskedLM needs lm_head.dense.weight"), "{told}");
+    assert!(told.contains("those of RobertaModel; set architectures to [\"RobertaModel\"]"), "{told}");
+    let told = lm.set("architectures", json!(["RobertaForSequenceClassification"])).refused();
+    assert!(told.contains("needs classifier.out_proj.weight") && told.contains("those of RobertaForMaskedLM"), "{told}");
+    assert!(!body.set("architectures", json!(["RobertaModel"])).read().unwrap().gpt().unwrap().config().parts.transform);
+}
+
+#[test]
+fn the_number_of_classes_is_told_or_seen() {
+    let files = Files::of("tuned-bert");
+    let classes = files.tensors["classifier.weight"].shape()[0];
+    let of = |files: Files| files.read().unwrap().heads.0.iter().map(|head: &Head<_>| head.config().classes).collect::<Vec<_>>();
+    let silent = files.without("id2label").without("label2id");
+    assert_eq!(of(silent.clone()), [classes]);
+    assert_eq!(of(silent.clone().set("num_labels", json!(classes))), [classes]);
+    let wrong = silent.set("num_labels", json!(classes + 1)).refused();
+    assert!(wrong.contains("classifier.weight: config.json expects shape"), "{wrong}");
+}
+
+#[test]
+fn one_output_is_a_number() {
+    let (sequences, ids, theirs) = expected("published-score");
+    for files in [Files::of("published-score"), Files::of("published-score").without("architectures")] {
+        let model = files.read().unwrap();
+        let head = model.heads.0[0].config();
+        assert_eq!((head.form, head.classes), (Form::Classify, 1));
+        let labels = gradus_model::Labels {
+            head: 0,
+            per_example: 1,
+            extract: vec![0; sequences].into(),
+            targets: vec![0.0; sequences].into(),
+            weights: vec![0.5; sequences].into(),
+        };
+        let side = Side::full(sequences, ids.clone());
+        let batch = Batch { side, asked: Some([].into()), targets: [].into(), weights: [].into(), labels: vec![labels] };
+        let found = model.cast::<_, f64>().class_logits(&batch);
+        assert!(worst(&found.reshape([sequences]), &theirs) <= 1e-10);
+    }
+}
+
+#[test]
+fn a_configuration_as_python_writes_it() {
+    let files = Files::of("relative-gpt2");
+    let model = files.read().unwrap();
+    let text = files.config.to_string();
+    let read = |config: &str| files.opened(config, "model.safetensors", None, |open| checkpoint::read(Path::new("model"), open));
+    let odd = text.replacen('{', r#"{"summary_first_dropout": NaN, "max_length": Infinity, "a": [-Infinity], "#, 1);
+    assert_eq!(read(&odd).unwrap(), model);
+    let used = text.replace("\"n_layer\":2", "\"n_layer\":NaN");
+    assert_ne!(used, text);
+    let told = read(&used).unwrap_err().to_string();
+    assert!(told.contains("n_layer: invalid type: string \"NaN\""), "{told}");
+}
+
+#[test]
+fn ernie_keeps_its_names() {
+    let files = Files::of("relative-ernie");
+    let model = files.read().unwrap();
+    assert_eq!(model.gpt().unwrap().config().parts.names, Names::Ernie);
+    let names: Vec<String> = checkpoint::theirs(&model).into_iter().map(|(name, _)| name).collect();
+    assert!(names.iter().all(|name| name.starts_with("ernie.") || name.starts_with("cls.")), "{names:?}");
+    let copy = tempfile::tempdir().unwrap();
+    checkpoint::save(copy.path(), &model).unwrap();
+    let saved: Value = serde_json::from_slice(&std::fs::read(copy.path().join("config.json")).unwrap()).unwrap();
+    assert_eq!((&saved["model_type"], &saved["architectures"][0]), (&json!("ernie"), &files.config["architectures"][0]));
+}
