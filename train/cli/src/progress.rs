@@ -128,6 +128,10 @@ impl Progress for Shown {
         }
     }
 
+    fn skip(&mut self) {
+        self.rate.at = self.begin.elapsed();
+    }
+
     fn note(&mut self, note: String) {
         self.note = note;
     }
@@ -157,25 +161,41 @@ impl Drop for Shown {
     }
 }
 
-/// The recent rate: work over time, both fading with the same time constant.
+/// The recent rate: work over time, both fading alike.
 #[derive(Debug, Default)]
 struct Rate {
     at: Duration,
     work: f64,
     time: f64,
+    observations: u64,
+    /// Was the last observation left out?
+    has_paused: bool,
 }
 
 impl Rate {
     /// Seconds after which an observation counts 1/e.
     const MEMORY: f64 = 15.0;
+    /// Or so many further observations, where those take longer.
+    const OBSERVATIONS: f64 = 20.0;
+    /// An observation of at least so many seconds that takes so many times its share is a pause.
+    const PAUSE: (f64, f64) = (5.0, 10.0);
 
-    /// `work` more was done by the time `at` since the beginning.
+    /// `work` more was done by the time `at` since the beginning. A pause, of a laptop that was closed, say, is left out, unless it
+    /// is the second in a row: then the work has become slow.
     fn observe(&mut self, at: Duration, work: u64) {
         let seconds = at.saturating_sub(self.at).as_secs_f64();
-        let fade = (-seconds / Self::MEMORY).exp();
+        self.at = at;
+        let share = self.per_second().filter(|_| self.observations >= 5).map(|rate| work as f64 / rate);
+        let (least, times) = Self::PAUSE;
+        let is_pause = seconds >= least && share.is_some_and(|share| seconds > times * share);
+        self.has_paused = is_pause && !self.has_paused;
+        if self.has_paused {
+            return;
+        }
+        let fade = (-seconds / Self::MEMORY).max(-1.0 / Self::OBSERVATIONS).exp();
         self.work = self.work * fade + work as f64;
         self.time = self.time * fade + seconds;
-        self.at = at;
+        self.observations += 1;
     }
 
     /// Work per second; `None` before the first observation.
@@ -225,6 +245,37 @@ mod tests {
     fn the_bar_shares_its_words_with_the_lines() {
         // Drawn on a hidden terminal: the words spoken above the bar still come.
         assert_eq!(run(Display::Bar), "a sample\na warning\n");
+    }
+
+    #[test]
+    fn the_time_left_knows_no_pause_and_no_evaluation() {
+        let at = Duration::from_secs_f64;
+        let mut rate = Rate::default();
+        let told = |rate: &Rate| rate.per_second().unwrap();
+        // Steps of 20 s: one of 30 s does not stand for all.
+        for step in 1..=20 {
+            rate.observe(at(20.0 * f64::from(step)), 1);
+        }
+        rate.observe(at(430.0), 1);
+        assert!((18.0..=22.0).contains(&told(&rate).recip()), "{rate:?}");
+        // The machine slept for an hour: nothing changes. It has become slow: that is noticed.
+        let before = told(&rate);
+        rate.observe(at(4030.0), 1);
+        assert_eq!(told(&rate), before);
+        for step in 1..=60 {
+            rate.observe(at(4030.0 + 600.0 * f64::from(step)), 1);
+        }
+        assert!((550.0..=601.0).contains(&told(&rate).recip()), "{rate:?}");
+        // Between steps of 1 s, evaluations of 9 s.
+        let job = Job::new("x", 100, "steps");
+        let mut progress = Shown::new(job, Display::Quiet, Box::new(io::sink()));
+        for step in 1..=20 {
+            progress.begin -= Duration::from_secs(9);
+            progress.skip();
+            progress.begin -= Duration::from_secs(1);
+            progress.reach(step);
+        }
+        assert!((0.9..=1.0).contains(&told(&progress.rate)), "{:?}", progress.rate);
     }
 
     #[test]

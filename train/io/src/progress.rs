@@ -68,6 +68,8 @@ pub trait Monitor: fmt::Debug + Sync {
 pub trait Progress: Send {
     /// `position` steps are done.
     fn reach(&mut self, position: u64);
+    /// The time since the last [`Progress::reach`] went into something else: it does not count for the rate.
+    fn skip(&mut self) {}
     /// Sets the words beside the numbers: `loss 2.31`, say. They are shown from the next [`Progress::reach`] on.
     fn note(&mut self, note: String);
     /// Says a line to the reader; not when quiet.

@@ -135,6 +135,7 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
     if control.shard_moments {
         trainer.shard_moments().map_err(RunError::from)?;
     }
+    journal.progress.skip();
     while run.trainer().done() < stop && !run.trainer().stops() {
         let next = run.trainer().done() + 1;
         let due = run.is_due(next, stop);
@@ -159,6 +160,7 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
             run.trainer().forget_moments();
             saved = Instant::now();
         }
+        journal.progress.skip(); // the rate is that of steps
     }
     if run.trainer().stops() {
         interrupt::request(); // if another process was asked, so was this one
