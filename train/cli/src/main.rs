@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(context, Some(vec![format!("the preset's; {plain} in the micro-world, {retold} in the one that is retold")]));
         assert_eq!(
             in_words,
-            ["context", "inner", "init_std", "steps", "tokenizer", "mode", "eval_every"],
+            ["context", "inner", "init_std", "steps", "tokenizer", "mode", "eval_every", "eval_tokens"],
             "all others state a value"
         );
     }

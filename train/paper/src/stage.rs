@@ -140,7 +140,7 @@ fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, Re
     settings.length = Length::Steps(sizes.steps);
     settings.eval_every = Some((sizes.steps / POINTS).max(1));
     // On the way, evaluations take their share of a small miniature too. The last one reads all.
-    settings.eval_tokens = (settings.eval_tokens as f64 * sizes.scale.clamp(0.05, 1.0)) as usize;
+    settings.eval_tokens = Some((100_000.0 * sizes.scale.clamp(0.05, 1.0)) as usize);
     settings.shuffle_sentences = body == Body::Shuffled;
     settings.retold = sizes.retold;
     if let (Body::Lstm, BackboneConfig::Gpt(gpt)) = (body, &settings.model) {

@@ -118,6 +118,14 @@ impl Corpus {
     }
 }
 
+impl Corpus {
+    /// Whole windows spread evenly over the held-out part, so that a limited evaluation sees all of it.
+    fn windows_within(&self, all: &Evaluation, limit: usize) -> Vec<usize> {
+        let count = limit.div_ceil(self.windows.context()).clamp(1, all.windows());
+        (0..count).map(|i| i * all.windows() / count).collect()
+    }
+}
+
 impl TextSource for Corpus {
     fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
@@ -138,14 +146,17 @@ impl TextSource for Corpus {
     }
     fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
         let all = self.held_out.as_ref()?;
-        // Whole windows spread evenly over the held-out part, so that a limited evaluation sees all of it.
-        let count = limit.div_ceil(model.backbone.config().context()).clamp(1, all.windows());
-        let chosen: Vec<usize> = (0..count).map(|i| i * all.windows() / count).collect();
+        let chosen = self.windows_within(all, limit);
         let batches = chosen.chunks(ROWS).map(|rows| all.batch(rows.iter().copied()));
         let (nll, tokens) = source::nll(model, batches);
         // Proportional for a part, exact for the whole.
         let bytes = (all.bytes() as f64 * tokens as f64 / all.predicted() as f64).round() as u64;
         Some(Validation { nll, tokens, bytes: Some(bytes), limit: None, follows: None })
+    }
+    fn validated(&self, limit: usize) -> u64 {
+        let Some(all) = &self.held_out else { return 0 };
+        let windows = self.windows_within(all, limit).len();
+        (windows * self.windows.context()).min(all.predicted()) as u64
     }
     fn texts(&self, part: Part) -> usize {
         self.part(part).map_or(0, Chunks::count)

@@ -11,6 +11,7 @@
 //! `trainer.safetensors` alone for parameters, so it does not matter whether a crash came between two files.
 
 mod corpus;
+mod evaluations;
 mod flops;
 mod report;
 mod settings;
@@ -167,6 +168,11 @@ pub fn begin(
     let viewer = Viewer::new(&settings, &*source)?;
     check_room(&control.run.device, 4 * settings.model_config().parameters() as u64).map_err(RunError::from)?;
     let steps = settings.steps(source.tokens(), source.tokens_per_step(settings.batch));
+    let trained = (steps as f64 * source.tokens_per_step(settings.batch)) as u64;
+    settings.settle_evaluations(steps, trained, &|limit| match &viewer {
+        None => source.validated(limit),
+        Some(_) => Viewer::validated(&*source, limit),
+    });
     let params = Model::init(&settings.model_config(), settings.seed);
     let recipe = settings.recipe(steps);
     let (addition, trainer) = (recipe.addition, Trainer::new(recipe, params));
@@ -233,8 +239,8 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
     settings.check()?;
     if let Some(own) = own {
         let model = own.model.clone().with_vocab(settings.model.vocab());
-        // It changes no bit.
-        let own = PretrainSettings { model, recompute: settings.recompute, ..own.clone() };
+        let mut own = PretrainSettings { model, recompute: settings.recompute, ..own.clone() }; // it changes no bit
+        own.take_evaluations(settings);
         run::same_settings(&own, settings)?;
     }
     let open = |name: &str| files.get(name).cloned().ok_or_else(|| std::io::ErrorKind::NotFound.into());

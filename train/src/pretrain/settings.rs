@@ -162,7 +162,9 @@ hyperparameters! {
             retold: Option<bool>,
             /// Steps between evaluations, each with a checkpoint [default: a twentieth of the run]
             eval_every: Option<u64>,
-            /// Most held-out tokens an evaluation during training reads; the last one reads all [default: 100000]
+            /// Most held-out tokens an evaluation during training reads; the last one reads all [default: at most 100000; a run's
+            /// evaluations read at most 30 % of the tokens that it trains on, the last one at most half of that, unless this and
+            /// --eval-every say otherwise]
             eval_tokens: Option<usize>,
         }
     }
@@ -215,7 +217,10 @@ pub struct PretrainSettings {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")] // older runs are identified without it
     pub retold: bool,
     pub eval_every: Option<u64>,
-    pub eval_tokens: usize,
+    pub eval_tokens: Option<usize>,
+    /// Most held-out tokens that the last evaluation reads; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")] // older runs are identified without it
+    pub eval_last: Option<usize>,
 }
 
 /// The length of a run.
@@ -327,7 +332,8 @@ impl PretrainOptions {
             shuffle_sentences: self.shuffle_sentences.unwrap_or(false),
             retold: self.retold.unwrap_or(false),
             eval_every: self.eval_every,
-            eval_tokens: self.eval_tokens.unwrap_or(100_000),
+            eval_tokens: self.eval_tokens,
+            eval_last: None,
         };
         settings.check()?;
         Ok(settings)
@@ -457,7 +463,7 @@ impl PretrainSettings {
         let fits = shards > 0 && accumulate.saturating_mul(shards) <= batch;
         in_range("shards", shards, fits, "at least 1, and times --accumulate at most --batch")?;
         in_range("vocab", self.vocab, (2..=1 << 24).contains(&self.vocab), "a number of tokens from 2 to 16777216")?;
-        in_range("eval-tokens", self.eval_tokens, self.eval_tokens > 0, "at least 1 token")?;
+        in_range("eval-tokens", 0, self.eval_tokens != Some(0), "at least 1 token")?;
         clip_in_range(self.clip)?;
         in_range("held-out", self.held_out, (0.0..1.0).contains(&self.held_out), "a share from 0 to below 1")?;
         match self.length {

@@ -203,13 +203,12 @@ impl Run for Pretraining<'_> {
     }
 
     fn is_due(&self, t: u64, stop: u64) -> bool {
-        let every = self.run.manifest.settings.eval_every;
-        t == stop || t.is_multiple_of(every.unwrap_or((self.run.manifest.steps / 20).max(1)))
+        t == stop || t.is_multiple_of(self.run.manifest.settings.evaluates_every(self.run.manifest.steps))
     }
 
     fn evaluate(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {
         let (at, run) = (self.moment(journal), &self.run);
-        let limit = if at.step == run.manifest.steps { usize::MAX } else { run.manifest.settings.eval_tokens };
+        let limit = run.manifest.settings.evaluated_tokens(at.step == run.manifest.steps);
         let validation = run.validate(limit);
         self.refuse_diverged(journal, validation.as_ref())?;
         if let Some(v) = validation {

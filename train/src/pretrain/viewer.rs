@@ -101,18 +101,18 @@ impl Viewer {
         (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes: None, limit: None, follows })
     }
 
-    /// Held-out texts, evenly spread, each with the mask that it always has.
+    /// How many held-out tokens [`Viewer::validate`] reads with this limit.
+    pub fn validated(source: &dyn TextSource, limit: usize) -> u64 {
+        texts_within(source, limit).map(|number| source.text(Part::HeldOut, number).len() as u64).sum()
+    }
+
+    /// Held-out texts, each with the mask that it always has.
     fn held_out(&self, source: &dyn TextSource, limit: usize) -> Vec<View> {
-        let all = source.texts(Part::HeldOut);
-        if all == 0 {
-            return Vec::new();
-        }
-        let n = limit.div_ceil(source.text(Part::HeldOut, 0).len().max(1)).clamp(1, all);
-        let view = |i: usize| {
-            let text = self.text(source, Part::HeldOut, i * all / n, 0);
+        let view = |number: usize| {
+            let text = self.text(source, Part::HeldOut, number, 0);
             self.view(source, Part::HeldOut, &text, Keyed::Static.rng(!self.seed, &text, 0, 0))
         };
-        (0..n).map(view).collect()
+        texts_within(source, limit).map(view).collect()
     }
 
     /// The first held-out text as the model completes it: what is asked is answered by the most probable token.
@@ -161,6 +161,13 @@ impl Viewer {
         let ends = |at: &usize| *at == tokens.len() || self.ends[tokens[at - 1] as usize];
         Text { number, epoch, sentences: (1..=tokens.len()).filter(ends).collect(), tokens }
     }
+}
+
+/// Held-out texts of about `limit` tokens, evenly spread: one at least, where there are any.
+fn texts_within(source: &dyn TextSource, limit: usize) -> impl Iterator<Item = usize> {
+    let all = source.texts(Part::HeldOut);
+    let n = if all == 0 { 0 } else { limit.div_ceil(source.text(Part::HeldOut, 0).len().max(1)).clamp(1, all) };
+    (0..n).map(move |i| i * all / n)
 }
 
 /// Adds what logits (rows, classes) say of the classes of these views, their −log P summed.

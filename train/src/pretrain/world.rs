@@ -83,6 +83,12 @@ impl WorldSource {
         Ok(WorldSource { tokenizer, separator, seed: settings.seed, world, train, held_out, stories, baseline })
     }
 
+    /// How many stories an evaluation of at most about `limit` tokens reads.
+    fn stories_within(&self, limit: usize) -> usize {
+        let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
+        limit.div_ceil(mean).clamp(1, self.held_out.len())
+    }
+
     fn part(&self, part: Part) -> &Rows {
         match part {
             Part::Train => &self.train,
@@ -146,13 +152,15 @@ impl TextSource for WorldSource {
         self.train.batch((0..batch).map(|row| first.wrapping_add(row) % self.train.len()))
     }
     fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
-        let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
-        let n = limit.div_ceil(mean).clamp(1, self.held_out.len());
+        let n = self.stories_within(limit);
         let batches = (0..n).step_by(ROWS).map(|from| self.held_out.batch(from..(from + ROWS).min(n)));
         let (nll, tokens) = source::nll(model, batches);
         let limit = self.stories[..n].iter().map(|s| -s.log_prob).sum::<f64>() / tokens as f64;
         let bytes = self.stories[..n].iter().map(|s| s.text.len() as u64).sum();
         Some(Validation { nll, tokens, bytes: Some(bytes), limit: Some(limit), follows: None })
+    }
+    fn validated(&self, limit: usize) -> u64 {
+        (0..self.stories_within(limit)).map(|n| self.held_out.sequence(n).len() as u64 + 1).sum() // with the separator
     }
     fn texts(&self, part: Part) -> usize {
         self.part(part).len()

@@ -1,0 +1,124 @@
+//! How often a run is evaluated, and on how many tokens: what is not said follows from its length.
+
+use super::PretrainSettings;
+
+/// The evaluations of a run read at most this share of the tokens that it trains on. A token takes about a third of the time of one
+/// that is trained on, so this is about a tenth of the run.
+const SHARE: f64 = 0.3;
+/// Evaluations of a run.
+const EVALUATIONS: u64 = 20;
+/// Most tokens of one before the last.
+const MOST: usize = 100_000;
+
+impl PretrainSettings {
+    /// Settles what is not said of the evaluations of a run of so many steps, which trains on `trained` tokens. `read` says how many
+    /// held-out tokens an evaluation reads with a limit. One evaluation reads at least one sequence.
+    pub(super) fn settle_evaluations(&mut self, steps: u64, trained: u64, read: &dyn Fn(usize) -> u64) {
+        if self.eval_every.is_some() && self.eval_tokens.is_some() {
+            return;
+        }
+        let budget = (SHARE * trained as f64) as u64;
+        let mut last = read(usize::MAX);
+        if last > budget / 2 {
+            let limit = within(budget / 2, read).max(self.eval_tokens.unwrap_or(1));
+            (self.eval_last, last) = (Some(limit), read(limit));
+        }
+        let left = budget.saturating_sub(last);
+        let smallest = self.eval_tokens.map_or_else(|| read(1), read).max(1);
+        // An evaluation is also a checkpoint: they become smaller before they become fewer.
+        let fewest = steps.div_ceil(left / smallest + 1);
+        let every = self.eval_every.unwrap_or((steps / EVALUATIONS).max(fewest).max(1));
+        let before = (steps.div_ceil(every) - 1).max(1);
+        self.eval_every = Some(every);
+        self.eval_tokens = self.eval_tokens.or(Some(within(left / before, read).min(MOST)));
+    }
+
+    /// Takes what is not said of evaluations from the settled settings of another process.
+    pub(super) fn take_evaluations(&mut self, settled: &PretrainSettings) {
+        self.eval_every = self.eval_every.or(settled.eval_every);
+        self.eval_tokens = self.eval_tokens.or(settled.eval_tokens);
+        self.eval_last = settled.eval_last;
+    }
+
+    /// Steps between evaluations in a run of so many. Runs from before this was settled have a twentieth.
+    pub(super) fn evaluates_every(&self, steps: u64) -> u64 {
+        self.eval_every.unwrap_or((steps / EVALUATIONS).max(1))
+    }
+
+    /// Most held-out tokens that an evaluation reads.
+    pub(super) fn evaluated_tokens(&self, is_last: bool) -> usize {
+        if is_last { self.eval_last.unwrap_or(usize::MAX) } else { self.eval_tokens.unwrap_or(MOST) }
+    }
+}
+
+/// The highest limit, but at least 1, with which an evaluation reads at most `most` tokens; it reads more with a higher one.
+fn within(most: u64, read: &dyn Fn(usize) -> u64) -> usize {
+    let (mut low, mut high) = (1, usize::try_from(most).unwrap_or(usize::MAX).max(1));
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if read(middle) <= most { low = middle } else { high = middle - 1 }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pretrain::PretrainOptions;
+
+    /// The settings of a run on windows of `context` tokens, and how many tokens its evaluations read in all.
+    fn settled(said: &str, [steps, batch, context, held_out]: [u64; 4]) -> (PretrainSettings, u64) {
+        let mut settings = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap();
+        let read = |limit: usize| ((limit as u64).div_ceil(context).max(1).saturating_mul(context)).min(held_out);
+        settings.settle_evaluations(steps, steps * batch * context, &read);
+        let every = settings.evaluates_every(steps);
+        let all = (1..=steps).filter(|t| *t == steps || t % every == 0).map(|t| read(settings.evaluated_tokens(t == steps)));
+        (settings.clone(), all.sum())
+    }
+
+    #[test]
+    fn evaluations_read_at_most_three_tenths_of_what_is_trained_on() {
+        for steps in [7, 20, 39, 100, 2000, 30_000] {
+            for (batch, context) in [(1, 16), (12, 64), (64, 512)] {
+                for held_out in [3 * context, 111_540, 90_000_000] {
+                    let (settings, all) = settled("", [steps, batch, context, held_out]);
+                    let trained = steps * batch * context;
+                    let (every, tokens) = (settings.eval_every.unwrap(), settings.eval_tokens.unwrap());
+                    assert!(all * 10 <= trained * 3 || trained * 3 < 10 * context, "{all} of {trained}: {settings:?}");
+                    assert!(tokens <= MOST && every >= steps / 20 && every <= steps, "{settings:?}");
+                }
+            }
+        }
+        // Shakespeare's 1.5 million trained tokens: the last evaluation reads all that is held out, nineteen others a sixth of it.
+        let (settings, all) = settled("", [2000, 12, 64, 111_540]);
+        assert_eq!((settings.eval_every, settings.eval_tokens, settings.eval_last), (Some(100), Some(18_368), None));
+        assert_eq!(all, 19 * 18_368 + 111_540);
+        // A long run has what runs had before.
+        let (settings, _) = settled("", [30_000, 64, 512, 90_000_000]);
+        assert_eq!((settings.eval_every, settings.eval_tokens, settings.eval_last), (Some(1500), Some(MOST), None));
+    }
+
+    #[test]
+    fn what_is_said_of_evaluations_wins() {
+        let short = [100, 2, 16, 50_000];
+        let (both, _) = settled("eval_every = 3\neval_tokens = 70000", short);
+        assert_eq!((both.eval_every, both.eval_tokens, both.eval_last), (Some(3), Some(70_000), None));
+        let (every, all) = settled("eval_every = 10", short);
+        assert_eq!(every.eval_every, Some(10));
+        assert!(all <= 960, "{all} of 3,200");
+        let (tokens, all) = settled("eval_tokens = 160", short);
+        assert_eq!(tokens.eval_tokens, Some(160));
+        assert!(all <= 960 && tokens.eval_every.unwrap() <= 34, "{all} of 3,200: {tokens:?}");
+        // The last evaluation is not smaller than those before it.
+        let (large, _) = settled("eval_tokens = 4000", short);
+        assert_eq!((large.eval_tokens, large.eval_last, large.eval_every), (Some(4000), Some(4000), Some(100)));
+    }
+
+    #[test]
+    fn another_process_takes_what_it_was_not_told() {
+        let (settled, _) = settled("", [100, 2, 16, 50_000]);
+        let mut own = toml::from_str::<PretrainOptions>("eval_every = 7").unwrap().settle().unwrap();
+        own.take_evaluations(&settled);
+        assert_eq!((own.eval_every, own.eval_tokens, own.eval_last), (Some(7), settled.eval_tokens, settled.eval_last));
+    }
+}
