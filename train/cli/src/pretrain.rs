@@ -51,6 +51,9 @@ pub struct Args {
     /// Check every op's value and every summand of a gradient, and stop at the first NaN or infinity
     #[arg(long)]
     anomaly: bool,
+    /// Write losses, rates and scores for TensorBoard to this folder too, as the run goes: one event file a session
+    #[arg(long, value_name = "DIR")]
+    tensorboard: Option<PathBuf>,
     /// Print texts that the model writes as it learns
     #[arg(long)]
     samples: bool,
@@ -69,7 +72,19 @@ pub fn run(mut args: Args, given: &ArgMatches) -> Result<(), CliError> {
         args.out = Some(Path::new("runs").join(system));
     }
     if args.resume.is_some() {
-        let allowed = ["resume", "stop_at", "cache", "anomaly", "samples", "quiet", "json", "threads", "device", "recompute"];
+        let allowed = [
+            "resume",
+            "stop_at",
+            "cache",
+            "anomaly",
+            "samples",
+            "tensorboard",
+            "quiet",
+            "json",
+            "threads",
+            "device",
+            "recompute",
+        ];
         resumes_with::<Args>(&[&allowed[..], &Together::FLAGS].concat(), given)?;
     }
     let out = args.resume.as_deref().or(args.out.as_deref());
@@ -99,6 +114,7 @@ fn pretrain_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), 
             anomaly: args.anomaly,
             together: company.together,
             shard_moments: args.together.shards_moments(),
+            tensorboard: args.tensorboard.clone(),
             ..Control::new(monitor)
         },
         samples: args.samples,

@@ -5,6 +5,7 @@
 //! | [`metrics`] | what a run measured, as JSON lines |
 //! | [`html`] | the pieces that a report is made of |
 //! | [`svg`] | curves |
+//! | [`tensorboard`] | what a run measured, for TensorBoard |
 //! | [`markup`] | text in HTML and XML |
 
 mod document;
@@ -16,6 +17,7 @@ mod pretrain;
 mod scale;
 pub mod svg;
 
+pub mod tensorboard;
 pub use document::Document;
 pub use html::{Block, Figure, Link, Part, Row};
 pub use pretrain::{Baseline, PretrainReport};

@@ -78,6 +78,14 @@ impl<'c> Pretraining<'c> {
         let (steps, seconds) = (self.run.trainer.done(), journal.seconds());
         journal.progress.finish();
         journal.rates.sort_by(f64::total_cmp);
+        if let Some(folder) = &self.control.run.tensorboard {
+            journal.write_events(folder, done)?;
+        }
+        if done < self.control.run.stop(total) {
+            self.write_page(&mut journal);
+            let page = self.run.dir.join(report::PAGE);
+            journal.progress.say(&format!("{} shows how it goes, and reloads itself", page.display()));
+        }
         Ok(PretrainOutcome {
             out: self.run.dir,
             steps,

@@ -7,6 +7,7 @@ use gradus_io::checksums::{self, Group, Sum};
 use gradus_io::progress::{Job, Monitor, Progress};
 use gradus_model::ModelConfig;
 use gradus_report::metrics::{Kept, MetricsLog, Record};
+use gradus_report::tensorboard::EventFile;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,8 @@ pub const METRICS_FILE: &str = "metrics.jsonl";
 pub struct Journal {
     pub(super) dir: PathBuf,
     log: MetricsLog,
+    /// Where else records go; nothing depends on it.
+    events: Option<EventFile>,
     /// Who is told of progress.
     pub progress: Box<dyn Progress>,
     began: Instant,
@@ -43,7 +46,7 @@ impl Journal {
             progress.warn(&format!("the last {lost} bytes of {METRICS_FILE} are lost: its curves have a gap"));
         }
         let was_on_gpu = records.iter().any(|record| matches!(record, Record::Device { .. }));
-        Ok((Journal { dir, log, progress, began, before, rates: Vec::new(), loss: None, was_on_gpu }, records))
+        Ok((Journal { dir, log, events: None, progress, began, before, rates: Vec::new(), loss: None, was_on_gpu }, records))
     }
 
     /// Seconds of training in all sessions.
@@ -51,8 +54,18 @@ impl Journal {
         self.before + self.began.elapsed().as_secs_f64()
     }
 
+    /// Writes what is recorded from now on, after so many steps, to an event file of TensorBoard in this folder too.
+    pub fn write_events(&mut self, folder: &Path, step: u64) -> Result<(), RunError> {
+        self.events = Some(EventFile::create(folder, step)?);
+        Ok(())
+    }
+
     /// Appends a record to the log.
     pub fn write(&mut self, record: &Record) -> Result<(), RunError> {
+        if let Some(Err(error)) = self.events.as_mut().map(|events| events.write(record)) {
+            self.progress.warn(&format!("warning: {error}; nothing more is written for TensorBoard"));
+            self.events = None;
+        }
         Ok(self.log.append(record)?)
     }
 

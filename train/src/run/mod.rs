@@ -50,13 +50,15 @@ pub struct Control<'m> {
     pub together: Arc<dyn Collective<f32>>,
     /// Does each of them keep the moments of its own part of the parameters alone?
     pub shard_moments: bool,
+    /// Where a pre-training writes TensorBoard's event files.
+    pub tensorboard: Option<PathBuf>,
 }
 
 impl<'m> Control<'m> {
     /// To the end, on the CPU, in this process alone.
     pub fn new(monitor: &'m dyn Monitor) -> Self {
         let (command, device, together) = (String::new(), Device::Cpu, Arc::new(Alone));
-        Control { stop_at: None, monitor, command, device, anomaly: false, together, shard_moments: false }
+        Control { stop_at: None, monitor, command, device, anomaly: false, together, shard_moments: false, tensorboard: None }
     }
 
     /// The step that a run of so many ends after, this time.
