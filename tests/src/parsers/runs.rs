@@ -40,8 +40,8 @@ fn states() -> Vec<Vec<u8>> {
 
 fn read_metrics(input: &[u8]) {
     let Ok(records) = metrics::parse(Path::new("metrics.jsonl"), input) else { return };
-    for goal in [None, Some(0.1)] {
-        let report = PretrainReport { records: records.clone(), goal, parameters: 5, ..PretrainReport::default() };
+    for mark in [None, Some(0.1)] {
+        let report = PretrainReport { records: records.clone(), mark, parameters: 5, ..PretrainReport::default() };
         let document = report.document();
         assert!(!document.render().is_empty() && !document.markdown().is_empty());
         report.loss_plot().standalone();

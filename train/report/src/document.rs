@@ -6,7 +6,7 @@ use gradus_io::files::{FileError, write_atomically};
 
 use crate::html::{self, Block};
 use crate::markdown;
-use crate::markup::escape;
+use crate::markup::{escape, prose};
 use crate::svg;
 
 /// A report as one document: a title, an introduction, and sections.
@@ -22,6 +22,8 @@ pub struct Document {
     pub sections: Vec<(String, Vec<Block>)>,
     /// How the numbers are defined, below everything.
     pub foot: String,
+    /// Seconds after which a browser loads the page again; `None`: never.
+    pub reload: Option<u32>,
 }
 
 impl Document {
@@ -39,12 +41,14 @@ impl Document {
             format!("<section>\n{heading}{}</section>\n", blocks.iter().map(Block::html).collect::<String>())
         };
         let body: String = self.sections.iter().map(section).collect();
-        let [kicker, title, lead, foot] = [&self.kicker, &self.title, &self.lead, &self.foot].map(|text| escape(text));
+        let [kicker, title] = [&self.kicker, &self.title].map(|text| escape(text));
+        let [lead, foot] = [&self.lead, &self.foot].map(|text| prose(text));
+        let reload = self.reload.map_or(String::new(), |s| format!("<meta http-equiv=\"refresh\" content=\"{s}\">\n"));
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-             <title>{title}</title>\n<style>{}{}</style>\n</head>\n<body>\n<main>\n\
+             {reload}<title>{title}</title>\n<style>{}{}</style>\n</head>\n<body>\n<main>\n\
              <header>\n<p class=\"kicker\">{kicker}</p>\n<h1>{title}</h1>\n<p class=\"lead\">{lead}</p>\n</header>\n\
              {body}<footer><p>{foot}</p></footer>\n</main>\n</body>\n</html>\n",
             html::STYLE,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use gradus_io::numbers::{count, duration};
 
-use crate::markup::escape;
+use crate::markup::{escape, prose};
 use crate::metrics::SampleRecord;
 use crate::svg::Plot;
 
@@ -106,23 +106,23 @@ impl Block {
     /// The block as HTML.
     pub fn html(&self) -> String {
         match self {
-            Self::Text(text) => format!("<p>{}</p>\n", escape(text)),
+            Self::Text(text) => format!("<p>{}</p>\n", prose(text)),
             Self::Listing(text) => format!("<pre><code>{}</code></pre>\n", escape(text)),
             Self::Figures(figures) => {
                 let item = |figure: &Figure| {
-                    let [name, value, hint] = [&figure.name, &figure.value, &figure.hint].map(|text| escape(text));
+                    let [name, value, hint] = [&figure.name, &figure.value, &figure.hint].map(|text| prose(text));
                     format!("<div><dt>{name}</dt><dd>{value}</dd><dd>{hint}</dd></div>\n")
                 };
                 format!("<dl class=\"figures\">\n{}</dl>\n", each(figures, item))
             }
             Self::Plots(plots, caption) => {
                 let drawn = each(plots, Plot::inline);
-                format!("<figure>\n<div class=\"row\">\n{drawn}</div>\n<figcaption>{}</figcaption>\n</figure>\n", escape(caption))
+                format!("<figure>\n<div class=\"row\">\n{drawn}</div>\n<figcaption>{}</figcaption>\n</figure>\n", prose(caption))
             }
             Self::Table(heads, rows) => table(heads, rows.iter().map(|row| ("", row)), " class=\"number\""),
             Self::Words(heads, rows) => table(heads, rows.iter().map(|row| ("", row)), ""),
             Self::Anchored(heads, rows) => table(heads, rows.iter().map(|(id, row)| (id.as_str(), row)), ""),
-            Self::Links(words, links) => format!("<p class=\"links\">{} {}</p>\n", escape(words), anchors(links)),
+            Self::Links(words, links) => format!("<p class=\"links\">{} {}</p>\n", prose(words), anchors(links)),
             Self::Diagram { stack, framed, title, beside } => {
                 let [before, inside, after] = [&stack[..framed.start], &stack[framed.clone()], &stack[framed.end..]].map(boxes);
                 let (title, beside) = (escape(title), boxes(beside));
@@ -169,13 +169,13 @@ fn table<'a>(heads: &[String], rows: impl Iterator<Item = (&'a str, &'a Row)>, a
     let mut head = String::new();
     for (index, text) in heads.iter().enumerate() {
         let attribute = if index == 0 { "" } else { attribute };
-        let _ = write!(head, "<th scope=\"col\"{attribute}>{}</th>", escape(text));
+        let _ = write!(head, "<th scope=\"col\"{attribute}>{}</th>", prose(text));
     }
     let row = |(id, row): (&str, &Row)| {
         let own = if row.own { " class=\"own\"" } else { "" };
         let id = if id.is_empty() { String::new() } else { format!(" id=\"{}\"", escape(id)) };
-        let cells = each(&row.cells, |cell| format!("<td{attribute}>{}</td>", escape(cell)));
-        format!("<tr{id}{own}><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&row.head))
+        let cells = each(&row.cells, |cell| format!("<td{attribute}>{}</td>", prose(cell)));
+        format!("<tr{id}{own}><th scope=\"row\">{}</th>{cells}</tr>\n", prose(&row.head))
     };
     let body: String = rows.map(row).collect();
     format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n")

@@ -8,6 +8,7 @@
 //! | [`tensorboard`] | what a run measured, for TensorBoard |
 //! | [`markup`] | text in HTML and XML |
 
+mod comparison;
 mod document;
 pub mod html;
 mod markdown;
@@ -16,9 +17,10 @@ pub mod metrics;
 mod pretrain;
 mod scale;
 pub mod svg;
-
 pub mod tensorboard;
+
+pub use comparison::{Compared, Comparison, Numbers};
 pub use document::Document;
 pub use html::{Block, Figure, Link, Part, Row};
-pub use pretrain::{Baseline, PretrainReport};
+pub use pretrain::{Baseline, PretrainReport, Standing};
 pub use scale::{Axis, Scale};

@@ -1,5 +1,20 @@
 //! Text in HTML and XML.
 
+/// A text for HTML whose words between backticks are code.
+pub fn prose(text: &str) -> String {
+    let escaped = escape(text);
+    let mut parts = escaped.split('`');
+    let mut out = String::with_capacity(escaped.len());
+    out.extend(parts.next());
+    while let Some(part) = parts.next() {
+        match parts.next() {
+            Some(after) => out.extend(["<code>", part, "</code>", after]),
+            None => out.extend(["`", part]), // a backtick that nothing closes
+        }
+    }
+    out
+}
+
 /// Text for HTML and XML: what would be markup, and control characters that neither allows, made visible.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
@@ -17,4 +32,16 @@ pub fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        assert_eq!(prose("run `a < b` and `c`."), "run <code>a &lt; b</code> and <code>c</code>.");
+        assert_eq!(prose("`a`b`c"), "<code>a</code>b`c");
+        assert_eq!(["", "plain", "`"].map(prose), ["", "plain", "`"]);
+    }
 }

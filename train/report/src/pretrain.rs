@@ -1,5 +1,8 @@
 //! The report of a pre-training run.
 
+use std::path::Path;
+
+use gradus_io::files::{FileError, write_atomically};
 use gradus_io::numbers::{count, duration, figure};
 
 use crate::document::Document;
@@ -39,6 +42,33 @@ pub struct Baseline {
     pub nll: f64,
 }
 
+/// Where a run stands when its report is written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Standing {
+    /// All steps are made.
+    #[default]
+    Finished,
+    /// More are to come: the pages reload themselves.
+    Lasts {
+        /// Steps made.
+        step: u64,
+        /// Steps in all.
+        of: u64,
+    },
+    /// It ended before them.
+    Stopped {
+        /// Steps made.
+        step: u64,
+        /// Steps in all.
+        of: u64,
+        /// The command that goes on.
+        resume: String,
+    },
+}
+
+/// Seconds until the page of a run that lasts is loaded again.
+const RELOAD: u32 = 10;
+
 /// Everything that a report of a pre-training run contains.
 #[derive(Clone, Debug, Default)]
 pub struct PretrainReport {
@@ -46,14 +76,16 @@ pub struct PretrainReport {
     pub title: String,
     /// What was done, in a few sentences.
     pub lead: String,
+    /// Where the run stands.
+    pub standing: Standing,
     /// The run's records, from its metrics file. The limit is that of the evaluations on [`VALIDATION`].
     pub records: Vec<Record>,
     /// Are tokens asked most of which are hidden? Then a loss is no probability of the text.
     pub masked: bool,
     /// What others reach on the same held-out text.
     pub baselines: Vec<Baseline>,
-    /// The excess over the limit that the run aims at: 0.10 for 10 %.
-    pub goal: Option<f64>,
+    /// An excess over the limit to compare with: 0.10 for 10 %.
+    pub mark: Option<f64>,
     /// Number of parameters.
     pub parameters: u64,
     /// SHA-256 of the final parameters, in hexadecimal.
@@ -121,7 +153,20 @@ impl PretrainReport {
         if self.evaluations().any(|record| record.follows.is_some()) {
             document.foot.push_str(FOOT_PAIRS);
         }
-        document.section("", vec![Block::Figures(self.figures(&summary))]);
+        let stands = match &self.standing {
+            Standing::Finished => None,
+            Standing::Lasts { step, of } => {
+                document.reload = Some(RELOAD);
+                let (step, of) = (count(*step), count(*of));
+                Some(format!(
+                    "Step {step} of {of}. This page is rewritten at each evaluation, and reloads itself while the run lasts."
+                ))
+            }
+            Standing::Stopped { step, of, resume } => {
+                Some(format!("Stopped at step {} of {}; `{resume}` continues.", count(*step), count(*of)))
+            }
+        };
+        document.section("", stands.map(Block::Text).into_iter().chain([Block::Figures(self.figures(&summary))]).collect());
         document.section("How it learnt", self.curves());
         document.section("Against what is known", self.comparison(&summary));
         document.section("What it wrote", self.samples());
@@ -130,6 +175,20 @@ impl PretrainReport {
         document.section("Configuration", self.configuration());
         document.section("How to repeat it", self.repeat());
         document
+    }
+
+    /// Writes `report.html` and the loss curve, `loss.svg`, into a folder, each whole or not at all.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn write(&self, folder: &Path) -> Result<(), FileError> {
+        let (plot, path) = (self.loss_plot(), folder.join("loss.svg"));
+        let svg = match self.standing {
+            Standing::Lasts { .. } => plot.reloading(RELOAD),
+            _ => plot.standalone(),
+        };
+        write_atomically(&path, |out| out.write_all(svg.as_bytes()))?;
+        self.document().write(&folder.join("report.html"))
     }
 
     /// What losses are in.
@@ -163,13 +222,10 @@ impl PretrainReport {
                 add("Second texts told apart", percent(share), format!("of {} pairs; {nll:.3} nats each", count(pairs)));
             }
             if let Some(excess) = best.excess {
-                let reached = self.goal.map_or(String::new(), |goal| {
-                    let first = metrics::first_within(&self.records, goal);
-                    first.map_or(format!("goal {} not reached", percent(goal)), |first| {
-                        format!("{} reached after {}", percent(goal), duration(first.at.elapsed))
-                    })
-                });
-                add("Over the exact limit", percent(excess), reached);
+                let first = self.mark.and_then(|mark| Some((mark, metrics::first_within(&self.records, mark)?)));
+                let reached =
+                    first.map(|(mark, first)| format!("{} reached after {}", percent(mark), duration(first.at.elapsed)));
+                add("Over the exact limit", percent(excess), reached.unwrap_or_default());
             }
         }
         if let Some(loss) = summary.train_loss {
@@ -210,9 +266,9 @@ impl PretrainReport {
                 y: over(baseline.nll),
                 ink: Ink::Baseline,
             };
-            let goal = self.goal.map(|goal| Level { name: format!("goal: {}", percent(goal)), y: 100.0 * goal, ink: Ink::Limit });
+            let mark = self.mark.map(|mark| Level { name: percent(mark), y: 100.0 * mark, ink: Ink::Muted });
             let axis = Axis { suffix: " %", ..Axis::new("validation loss above the limit, percent of the limit", Scale::Log) };
-            let levels: Vec<_> = baselines.map(named).chain(goal).collect();
+            let levels: Vec<_> = baselines.map(named).chain(mark).collect();
             ("Excess over the exact limit", axis, points(|record| record.excess.map(|excess| 100.0 * excess)), levels)
         } else {
             // The held-out text is the same, so bits per byte and nats per token are proportional.
@@ -346,7 +402,10 @@ impl PretrainReport {
         let mut facts = vec![("seed".to_string(), self.seed.to_string())];
         facts.extend(self.versions.iter().cloned());
         let words = "The same command with the same seed gives the same parameters, bit for bit, on any number of threads.";
-        let listing = format!("{}\n\n# SHA-256 of the parameters it ends with:\n# {}", self.command, self.parameters_sha256);
+        let mut listing = self.command.clone();
+        if !self.parameters_sha256.is_empty() {
+            listing += &format!("\n\n# SHA-256 of the parameters it ends with:\n# {}", self.parameters_sha256);
+        }
         vec![Block::Listing(listing), Block::Text(words.into()), Block::Pairs(facts)]
     }
 }
@@ -385,6 +444,7 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
         PretrainReport {
             masked: false,
+            standing: Standing::Finished,
             title: "A small world, learnt".into(),
             lead: "A GPT of four layers reads short stories drawn from a grammar whose every probability is known.".into(),
             records,
@@ -392,7 +452,7 @@ mod tests {
                 Baseline { name: "Kneser–Ney 5-gram".into(), nll: 1.31 },
                 Baseline { name: "GPT, context 16".into(), nll: 1.18 },
             ],
-            goal: limit.map(|_| 0.10),
+            mark: limit.map(|_| 0.10),
             parameters: 1_066_240,
             parameters_sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".into(),
             configuration: vec![pair("layers", "4"), pair("width", "128"), pair("<tag>", "a & b"), pair("dropout", "0.1")],
@@ -478,22 +538,42 @@ mod tests {
     }
 
     #[test]
-    fn the_goal_tells_when_it_was_reached_or_that_it_was_not() {
+    fn a_mark_tells_when_it_was_reached_and_nothing_else() {
         let mut report = example(Some(0.93));
         let first = metrics::first_within(&report.records, 0.10).expect("reached");
         assert!(report.document().render().contains(&format!("10.0 % reached after {}", duration(first.at.elapsed))));
-        report.goal = Some(0.001);
-        assert!(report.document().render().contains("goal 0.1 % not reached"));
+        report.mark = Some(0.001);
+        assert!(!report.document().render().contains("reached"));
     }
 
     #[test]
     fn files_are_written() {
         let folder = tempfile::tempdir().unwrap();
         let report = example(Some(0.93));
-        report.document().write(&folder.path().join("report.html")).unwrap();
-        report.loss_plot().write(&folder.path().join("loss.svg")).unwrap();
+        report.write(folder.path()).unwrap();
         let svg = std::fs::read_to_string(folder.path().join("loss.svg")).unwrap();
         assert!(svg.contains("<style>") && svg.contains("class=\"line limit\""));
         assert_eq!(std::fs::read_to_string(folder.path().join("report.html")).unwrap(), report.document().render());
+    }
+
+    /// While a run lasts its pages reload themselves, and load nothing else; afterwards they do not.
+    #[test]
+    fn pages_reload_themselves_while_the_run_lasts() {
+        let folder = tempfile::tempdir().unwrap();
+        let pages = |standing| {
+            PretrainReport { standing, parameters_sha256: String::new(), ..example(Some(0.93)) }.write(folder.path()).unwrap();
+            ["report.html", "loss.svg"].map(|name| std::fs::read_to_string(folder.path().join(name)).unwrap())
+        };
+        let (step, of) = (1259, 1600);
+        let [html, svg] = pages(Standing::Lasts { step, of });
+        assert!(html.contains("http-equiv=\"refresh\" content=\"10\"") && html.contains("<p>Step 1,259 of 1,600. "));
+        assert!(svg.contains("location.reload()") && !html.contains("SHA-256"));
+        assert!(["href=", "src=", "url(", "@import"].iter().all(|word| !html.contains(word) && !svg.contains(word)));
+        let resume = "gradus pretrain --resume run".into();
+        let [html, svg] = pages(Standing::Stopped { step, of, resume });
+        assert!(html.contains("Stopped at step 1,259 of 1,600; <code>gradus pretrain --resume run</code> continues."));
+        assert!(!html.contains("refresh") && !svg.contains("<script"));
+        let [html, svg] = pages(Standing::Finished);
+        assert!(!html.contains("refresh") && !svg.contains("<script") && !html.contains("tep 1,259 of"));
     }
 }

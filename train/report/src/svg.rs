@@ -129,14 +129,23 @@ impl Plot {
 
     /// The plot as an SVG file of its own.
     pub fn standalone(&self) -> String {
+        self.file("")
+    }
+
+    /// The same, which a browser loads again after so many seconds.
+    pub fn reloading(&self, seconds: u32) -> String {
+        self.file(&format!("<script>setTimeout(() =&gt; location.reload(), {seconds}000)</script>\n"))
+    }
+
+    fn file(&self, head: &str) -> String {
         let [width, height] = [self.size.0, self.size.1].map(|pixels| (pixels as i32 + 2 * PADDING) * FINE);
         let (corner, round) = (-PADDING * FINE, PADDING * FINE / 2);
         let paper =
             format!("<rect class=\"paper\" x=\"{corner}\" y=\"{corner}\" width=\"{width}\" height=\"{height}\" rx=\"{round}\"/>");
-        self.render(&format!("<style>{STYLE}</style>\n{paper}\n"), PADDING)
+        self.render(&format!("{head}<style>{STYLE}</style>\n{paper}\n"), PADDING)
     }
 
-    /// Writes [`Plot::standalone`] to a file.
+    /// Writes [`Plot::standalone`] to a file, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         write_atomically(path, |out| out.write_all(self.standalone().as_bytes()))
     }

@@ -42,6 +42,7 @@ use crate::run::{self, Begun, Control, Manifest, Past, RunError};
 use crate::trainer::{self, Trainer, check_room};
 
 pub use flops::flops_per_step;
+pub use report::compared;
 pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, ViewKind};
 pub use source::{Part, TextSource, Validation, weighted};
 pub use stored::{PretrainManifest, Stored};

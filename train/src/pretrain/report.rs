@@ -1,14 +1,28 @@
 //! The report of a pre-training.
 
-use gradus_report::{PretrainReport, metrics};
+use std::path::Path;
+
+use gradus_io::files::quoted;
+use gradus_io::numbers::count;
+use gradus_report::{Compared, PretrainReport, Standing, metrics};
 use serde_json::Value;
 
-use super::{PretrainError, Stored};
-use crate::run::{METRICS_FILE, RunError};
+use super::{PretrainError, PretrainManifest, Stored};
+use crate::run::{METRICS_FILE, Manifest, RunError};
 
-/// Writes `report.html` and the loss curve, `loss.svg`.
-pub(super) fn write(run: &Stored, parameters_sha256: &str) -> Result<(), PretrainError> {
+/// The file's name in a run's directory.
+pub(super) const PAGE: &str = "report.html";
+
+/// Writes `report.html` and the loss curve, `loss.svg`, of a run that lasts or has ended. `parameters_sha256` is empty where they are
+/// not known or not the last.
+pub(super) fn write(run: &Stored, lasts: bool, parameters_sha256: &str) -> Result<(), PretrainError> {
     let manifest = &run.manifest;
+    let (step, of) = (run.trainer.done(), manifest.steps);
+    let standing = match lasts {
+        _ if step == of => Standing::Finished,
+        true => Standing::Lasts { step, of },
+        false => Standing::Stopped { step, of, resume: format!("gradus pretrain --resume {}", quoted(&run.dir)) },
+    };
     let (parameters, masked) = (manifest.settings.model_config().parameters(), run.viewer.is_some());
     let name = manifest.settings.system().map_or("a language model", |card| card.title);
     let mut configuration = Vec::new();
@@ -23,7 +37,10 @@ pub(super) fn write(run: &Stored, parameters_sha256: &str) -> Result<(), Pretrai
             } else {
                 ""
             };
-            let lead = format!("A model of {parameters} parameters ({name}), pre-trained from scratch on {corpus}.{asked}");
+            let lead = format!(
+                "A model of {} parameters ({name}), pre-trained from scratch on {corpus}.{asked}",
+                count(parameters as u64)
+            );
             (format!("Pre-training {name} on {corpus}"), lead)
         }
         None if masked => {
@@ -37,12 +54,13 @@ pub(super) fn write(run: &Stored, parameters_sha256: &str) -> Result<(), Pretrai
         }
     };
     let report = PretrainReport {
+        standing,
         title,
         lead,
         records: metrics::read(&run.dir.join(METRICS_FILE)).map_err(RunError::from)?,
         masked,
         baselines: if masked { Vec::new() } else { run.source.baselines() },
-        goal: (manifest.corpus.is_none() && !masked).then_some(0.10),
+        mark: (manifest.corpus.is_none() && !masked).then_some(0.10),
         parameters: parameters as u64,
         parameters_sha256: parameters_sha256.into(),
         configuration,
@@ -50,8 +68,32 @@ pub(super) fn write(run: &Stored, parameters_sha256: &str) -> Result<(), Pretrai
         seed: manifest.settings.seed,
         versions: vec![("gradus".into(), env!("CARGO_PKG_VERSION").into()), ("machine".into(), machine)],
     };
-    report.loss_plot().write(&run.dir.join("loss.svg"))?;
-    Ok(report.document().write(&run.dir.join("report.html"))?)
+    Ok(report.write(&run.dir)?)
+}
+
+/// The run in a directory, to be compared with others; it may be in progress.
+///
+/// # Errors
+/// No pre-training run, or a damaged one.
+pub fn compared(dir: &Path) -> Result<Compared, PretrainError> {
+    let manifest = PretrainManifest::read(dir)?;
+    let mut settings = Vec::new();
+    flatten("", &serde_json::to_value(&manifest.settings).expect("plain values"), &mut settings);
+    let corpus = manifest.corpus.map_or(manifest.world, |path| Some(path.display().to_string()));
+    settings.extend(
+        [("corpus", corpus), ("steps", Some(manifest.steps.to_string())), ("device", manifest.device)]
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?))),
+    );
+    Ok(Compared {
+        name: dir.display().to_string(),
+        data: manifest.digest,
+        masked: !manifest.settings.view.is_next(),
+        total_steps: manifest.steps,
+        parameters: manifest.settings.model_config().parameters() as u64,
+        settings,
+        records: metrics::read(&dir.join(METRICS_FILE)).map_err(RunError::from)?,
+    })
 }
 
 /// Every value by its path: `model.width`.

@@ -26,6 +26,8 @@ const FREELY: Choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 1.
 const FIRST_SAMPLE: Duration = Duration::from_secs(8);
 /// How long until the next.
 const NEXT_SAMPLE: Duration = Duration::from_secs(45);
+/// Pages that take longer are not written with each evaluation.
+const SLOW_PAGE: Duration = Duration::from_millis(500);
 /// Or with an evaluation, if it comes later than this.
 const SAMPLE_BESIDE: Duration = Duration::from_secs(15);
 
@@ -40,11 +42,21 @@ pub(super) struct Pretraining<'c> {
     is_saved: bool,
     /// When a sample was last shown, and how long until the next.
     sampled: (Instant, Duration),
+    /// When the page was last written, and how long that took.
+    page: Option<(Instant, Duration)>,
 }
 
 impl<'c> Pretraining<'c> {
     pub fn new(run: Stored, control: &'c PretrainControl<'c>) -> Self {
-        Pretraining { run, control, last: None, is_probed: false, is_saved: false, sampled: (Instant::now(), FIRST_SAMPLE) }
+        Pretraining {
+            run,
+            control,
+            last: None,
+            is_probed: false,
+            is_saved: false,
+            sampled: (Instant::now(), FIRST_SAMPLE),
+            page: None,
+        }
     }
 
     /// Runs to the end, a stop or an interruption.
@@ -66,18 +78,6 @@ impl<'c> Pretraining<'c> {
         let steps = many(total as usize, "step");
         let words = format!("{parameters} parameters, {corpus} tokens to learn from, {steps} of {tokens:.0} tokens{together}");
         journal.progress.say(&words);
-        let trained = self.train(&mut journal);
-        let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);
-        let reports = matches!(trained, Ok(()) | Err(PretrainError::Run(RunError::Train(_)) | PretrainError::Diverged { .. }));
-        // A device that is lost has no parameters to report on: the report before stays.
-        if let Some(digest) = parameters_sha256.as_ref().ok().filter(|_| reports) {
-            report::write(&self.run, digest)?;
-        }
-        trained?;
-        let parameters_sha256 = parameters_sha256?;
-        let (steps, seconds) = (self.run.trainer.done(), journal.seconds());
-        journal.progress.finish();
-        journal.rates.sort_by(f64::total_cmp);
         if let Some(folder) = &self.control.run.tensorboard {
             journal.write_events(folder, done)?;
         }
@@ -86,6 +86,16 @@ impl<'c> Pretraining<'c> {
             let page = self.run.dir.join(report::PAGE);
             journal.progress.say(&format!("{} shows how it goes, and reloads itself", page.display()));
         }
+        let trained = self.train(&mut journal);
+        let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);
+        // A device that is lost has no parameters.
+        let written = report::write(&self.run, false, parameters_sha256.as_deref().unwrap_or_default());
+        trained?;
+        written?;
+        let parameters_sha256 = parameters_sha256?;
+        let (steps, seconds) = (self.run.trainer.done(), journal.seconds());
+        journal.progress.finish();
+        journal.rates.sort_by(f64::total_cmp);
         Ok(PretrainOutcome {
             out: self.run.dir,
             steps,
@@ -117,6 +127,19 @@ impl<'c> Pretraining<'c> {
             }
         }
         Ok(())
+    }
+
+    /// Rewrites the pages of the run, which lasts. A run does not end because one cannot be written. Where that takes long, since the
+    /// log is long, it is done less often.
+    fn write_page(&mut self, journal: &mut Journal) {
+        let begin = Instant::now();
+        if self.page.is_some_and(|(last, took)| took > SLOW_PAGE && last.elapsed() < 50 * took) {
+            return;
+        }
+        if let Err(error) = report::write(&self.run, true, "") {
+            journal.progress.warn(&format!("warning: {error}"));
+        }
+        self.page = Some((Instant::now(), begin.elapsed()));
     }
 
     fn tokens_per_step(&self) -> f64 {
@@ -262,6 +285,9 @@ impl Run for Pretraining<'_> {
         if self.control.samples && last.elapsed() >= if evaluated { SAMPLE_BESIDE.min(next) } else { next } {
             self.sample(journal)?;
             self.sampled = (Instant::now(), NEXT_SAMPLE);
+        }
+        if evaluated && self.run.trainer.done() < self.run.manifest.steps {
+            self.write_page(journal);
         }
         Ok(())
     }

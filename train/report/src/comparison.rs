@@ -1,0 +1,278 @@
+//! Several pre-training runs beside one another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gradus_io::numbers::{count, duration, figure};
+use serde::Serialize;
+
+use crate::document::Document;
+use crate::html::{Block, Row};
+use crate::metrics::{self, EvaluationRecord, Record, Summary, VALIDATION};
+use crate::scale::{Axis, Scale};
+use crate::svg::{self, Curve, Ink, Plot};
+
+/// Colours of the runs, in their order.
+const INKS: [Ink; 5] = [Ink::Validation, Ink::Train, Ink::Baseline, Ink::Limit, Ink::Text];
+
+/// A run that is compared.
+#[derive(Clone, Debug, Default)]
+pub struct Compared {
+    /// Its directory.
+    pub name: String,
+    /// What distinguishes the text that it reads, and how that is cut into tokens.
+    pub data: String,
+    /// Are tokens asked most of which are hidden?
+    pub masked: bool,
+    /// Steps of the whole run.
+    pub total_steps: u64,
+    /// Number of parameters.
+    pub parameters: u64,
+    /// Every setting and its value.
+    pub settings: Vec<(String, String)>,
+    /// What it measured.
+    pub records: Vec<Record>,
+}
+
+/// Runs, in the order to be shown.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison(pub Vec<Compared>);
+
+/// A run in numbers. Losses are in nats per token.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Numbers {
+    pub run: String,
+    pub parameters: u64,
+    pub steps: u64,
+    pub total_steps: u64,
+    pub tokens: u64,
+    pub seconds: f64,
+    pub tokens_per_second: Option<f64>,
+    /// The mean of the last train losses, dropout on.
+    pub train_loss: Option<f64>,
+    /// The lowest held-out loss.
+    pub held_out_loss: Option<f64>,
+    /// Where it was reached.
+    pub at_step: Option<u64>,
+    pub bits_per_byte: Option<f64>,
+    /// Over the exact limit, where that is known: 0.1 for 10 %.
+    pub excess: Option<f64>,
+    /// Held-out losses: step, tokens, loss.
+    pub curve: Vec<(u64, u64, f64)>,
+}
+
+impl Compared {
+    fn evaluations(&self) -> impl Iterator<Item = &EvaluationRecord> {
+        metrics::evaluations(&self.records, VALIDATION)
+    }
+
+    fn numbers(&self) -> Numbers {
+        let Summary { steps, tokens, elapsed, tokens_per_second, train_loss, best } = Summary::of(&self.records);
+        Numbers {
+            run: self.name.clone(),
+            parameters: self.parameters,
+            steps,
+            total_steps: self.total_steps,
+            tokens,
+            seconds: elapsed,
+            tokens_per_second,
+            train_loss,
+            held_out_loss: best.as_ref().map(|best| best.nll),
+            at_step: best.as_ref().map(|best| best.at.step),
+            bits_per_byte: best.as_ref().and_then(|best| best.bits_per_byte),
+            excess: best.as_ref().and_then(|best| best.excess),
+            curve: self.evaluations().map(|found| (found.at.step, found.at.tokens, found.nll)).collect(),
+        }
+    }
+}
+
+impl Comparison {
+    /// Each run in numbers.
+    pub fn numbers(&self) -> Vec<Numbers> {
+        self.0.iter().map(Compared::numbers).collect()
+    }
+
+    /// The settings that are not the same in all runs: each with its value in every run, `–` where a run has no such setting.
+    pub fn differing(&self) -> Vec<(String, Vec<String>)> {
+        let all: Vec<BTreeMap<&str, &str>> =
+            self.0.iter().map(|run| run.settings.iter().map(|(name, value)| (&**name, &**value)).collect()).collect();
+        let mut seen = BTreeSet::new();
+        let names = self.0.iter().flat_map(|run| &run.settings).map(|(name, _)| &**name).filter(|name| seen.insert(*name));
+        let values = |name: &str| all.iter().map(|run| (*run.get(name).unwrap_or(&"–")).to_owned()).collect::<Vec<_>>();
+        let pairs = names.map(|name| (name.to_owned(), values(name)));
+        pairs.filter(|(_, values)| values.iter().any(|value| *value != values[0])).collect()
+    }
+
+    /// What forbids to compare the losses, in words.
+    pub fn doubt(&self) -> Option<&'static str> {
+        let pairs = || self.0.windows(2).map(|pair| (&pair[0], &pair[1]));
+        if pairs().any(|(a, b)| a.masked != b.masked) {
+            Some("Some predict the next token and others hidden ones: their losses are answers to different questions.")
+        } else if pairs().any(|(a, b)| a.data != b.data) {
+            Some(
+                "They read different texts or tokens: losses per token are not of the same tokens; bits per byte are of the same unit.",
+            )
+        } else {
+            None
+        }
+    }
+
+    /// Held-out losses over tokens, and smoothed train losses.
+    pub fn plots(&self) -> [Plot; 2] {
+        let short: Vec<&str> = self.0.iter().map(|run| run.name.rsplit('/').next().unwrap_or(&run.name)).collect();
+        let are_short = short.iter().collect::<BTreeSet<_>>().len() == short.len();
+        let named = |at: usize| if are_short { short[at] } else { &*self.0[at].name };
+        let plot = |title: &str, dots: bool, points: &dyn Fn(&Compared) -> Vec<(f64, f64)>| {
+            let curve = |(at, run): (usize, &Compared)| {
+                let points = points(run);
+                let end =
+                    points.iter().rev().find(|point| point.1.is_finite()).map_or(String::new(), |p| format!(": {:.3}", p.1));
+                Curve { name: named(at).to_owned() + &end, points, ink: INKS[at % INKS.len()], dots }
+            };
+            let curves: Vec<Curve> = self.0.iter().enumerate().map(curve).collect();
+            let ends = curves.iter().map(|curve| curve.name.clone()).collect::<Vec<_>>().join(", ");
+            Plot {
+                title: title.into(),
+                description: format!("{title} over tokens seen, in nats per token, ending at {ends}."),
+                x: Axis::new("tokens seen", Scale::Linear),
+                y: Axis::new("loss, nats per token", Scale::Log),
+                curves,
+                levels: Vec::new(),
+                size: (960, 400),
+            }
+        };
+        let held_out = |run: &Compared| run.evaluations().map(|found| (found.at.tokens as f64, found.nll)).collect();
+        let train = |run: &Compared| {
+            svg::smooth(&metrics::steps(&run.records).map(|step| (step.tokens as f64, step.loss)).collect::<Vec<_>>())
+        };
+        [plot("Held-out loss", true, &held_out), plot("Train loss, moving mean", false, &train)]
+    }
+
+    /// The page.
+    pub fn document(&self) -> Document {
+        let mut document = Document {
+            kicker: "Gradus · pre-training".into(),
+            title: format!("{} runs compared", self.0.len()),
+            foot: "Loss is the mean negative log-likelihood in nats per predicted token, on held-out text without dropout, in training with \
+                   it. The run with the lowest held-out loss stands out, where all read the same text."
+                .into(),
+            ..Document::default()
+        };
+        let doubt = self.doubt().map(|words| Block::Text(words.into()));
+        let caption = "The moving mean leaves out the noise of single batches. The vertical axes are logarithmic.";
+        let plots: Vec<Block> = (self.plots().into_iter().filter(|plot| !plot.is_empty()))
+            .zip(["Each dot is an evaluation.", caption])
+            .map(|(plot, caption)| Block::Plots(vec![plot], caption.into()))
+            .collect();
+        document.section("", doubt.into_iter().chain([self.table()]).chain(plots).collect());
+        let heads = [String::new()].into_iter().chain(self.0.iter().map(|run| run.name.clone())).collect();
+        let rows: Vec<Row> = self.differing().into_iter().map(|(name, values)| Row::new(name, values)).collect();
+        let same = Block::Text("All settings are the same.".into());
+        document.section("Where the settings differ", vec![if rows.is_empty() { same } else { Block::Words(heads, rows) }]);
+        document
+    }
+
+    fn table(&self) -> Block {
+        let all = self.numbers();
+        let best = all.iter().filter_map(|run| run.held_out_loss).fold(f64::INFINITY, f64::min);
+        let heads = [
+            "run",
+            "held-out loss",
+            "at step",
+            "bits per byte",
+            "above the limit",
+            "train loss",
+            "steps",
+            "tokens",
+            "parameters",
+            "time",
+            "tokens/s",
+        ];
+        let some = |value: Option<f64>, told: fn(f64) -> String| value.map_or("–".into(), told);
+        let row = |run: &Numbers| {
+            let steps = match run.steps == run.total_steps {
+                true => count(run.steps),
+                false => format!("{} of {}", count(run.steps), count(run.total_steps)),
+            };
+            let cells = [
+                some(run.held_out_loss, |loss| format!("{loss:.4}")),
+                run.at_step.map_or("–".into(), count),
+                some(run.bits_per_byte, |bits| format!("{bits:.4}")),
+                some(run.excess, |excess| format!("{:.1} %", 100.0 * excess)),
+                some(run.train_loss, |loss| format!("{loss:.4}")),
+                steps,
+                count(run.tokens),
+                count(run.parameters),
+                duration(run.seconds),
+                some(run.tokens_per_second, figure),
+            ];
+            let own = self.doubt().is_none() && run.held_out_loss == Some(best);
+            Row { own, ..Row::new(&run.run, cells) }
+        };
+        Block::table(heads, all.iter().map(row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Moment, StepRecord};
+
+    fn run(name: &str, losses: &[f64], settings: &[(&str, &str)]) -> Compared {
+        let mut records = Vec::new();
+        for (step, &loss) in (1..).zip(losses) {
+            let (tokens, elapsed) = (100 * step, step as f64);
+            records.push(Record::Step(StepRecord {
+                step,
+                tokens,
+                loss,
+                lr: 0.1,
+                grad_norm: 1.0,
+                tokens_per_second: 100.0,
+                elapsed,
+            }));
+            records.push(Record::Evaluation(EvaluationRecord::new(Moment { step, tokens, elapsed }, VALIDATION, loss + 0.5)));
+        }
+        let settings = settings.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+        Compared { name: name.into(), data: "d".into(), total_steps: 3, parameters: 1_234_567, settings, records, masked: false }
+    }
+
+    fn two() -> Comparison {
+        let slow = run("runs/slow", &[4.0, 3.0, 2.5], &[("lr", "0.1"), ("width", "8")]);
+        Comparison(vec![slow, run("runs/<fast>", &[3.0, 2.0], &[("lr", "0.2"), ("width", "8"), ("decay", "0.01")])])
+    }
+
+    #[test]
+    fn runs_stand_beside_one_another() {
+        let two = two();
+        let differing: Vec<(String, Vec<String>)> = [("lr", ["0.1", "0.2"]), ("decay", ["–", "0.01"])]
+            .map(|(name, values)| (name.into(), values.map(String::from).into()))
+            .into();
+        assert_eq!(two.differing(), differing);
+        let numbers = two.numbers();
+        assert_eq!((numbers[1].held_out_loss, numbers[1].at_step, numbers[1].steps), (Some(2.5), Some(2), 2));
+        assert_eq!(numbers[1].curve, [(1, 100, 3.5), (2, 200, 2.5)]);
+        let html = two.document().render();
+        for words in ["2 runs compared", "slow: 3.000", "&lt;fast&gt;: 2.500", "<td class=\"number\">2 of 3</td>", "1,234,567"] {
+            assert!(html.contains(words), "missing: {words}");
+        }
+        assert!(html.contains("<tr class=\"own\"><th scope=\"row\">runs/&lt;fast&gt;</th>"), "the best stands out");
+        assert!(!html.contains("different texts"));
+    }
+
+    #[test]
+    fn losses_that_cannot_be_compared_are_said_to_be_so() {
+        let mut two = two();
+        two.0[1].data = "another".into();
+        assert!(
+            two.document().render().contains("different texts or tokens") && !two.document().render().contains("class=\"own\"")
+        );
+        two.0[1].masked = true;
+        assert!(two.document().render().contains("different questions"));
+        assert!(Comparison(vec![two.0[0].clone(); 2]).document().render().contains("All settings are the same."));
+        // Nothing measured yet, and two of one name.
+        let empty = Compared { name: "a/slow".into(), ..Compared::default() };
+        let html = Comparison(vec![two.0[0].clone(), empty]).document().render();
+        assert!(html.contains("runs/slow: 3.000") && html.contains("a/slow"));
+    }
+}

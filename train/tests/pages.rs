@@ -1,0 +1,69 @@
+//! The pages of a run while it lasts.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use gradus_io::progress::{Job, Monitor, Progress};
+use gradus_train::pretrain::{self, PretrainControl, PretrainOptions};
+use gradus_train::run::Control;
+
+/// Keeps what is said, and what the pages hold then.
+#[derive(Clone, Debug)]
+struct Reader {
+    run: PathBuf,
+    seen: Arc<Mutex<Vec<[String; 3]>>>,
+}
+
+impl Monitor for Reader {
+    fn begin(&self, _: Job) -> Box<dyn Progress> {
+        Box::new(self.clone())
+    }
+    fn say(&self, _: &str) {}
+}
+
+impl Progress for Reader {
+    fn reach(&mut self, _: u64) {}
+    fn note(&mut self, _: String) {}
+    fn say(&mut self, words: &str) {
+        let page = |name: &str| fs::read_to_string(self.run.join(name)).unwrap_or_default();
+        self.seen.lock().unwrap().push([words.into(), page("report.html"), page("loss.svg")]);
+    }
+    fn warn(&mut self, words: &str) {
+        panic!("{words}");
+    }
+    fn finish(self: Box<Self>) {}
+}
+
+/// They are there from the first step on, are written anew with each evaluation, and reload themselves until the end.
+#[test]
+fn pages_are_rewritten_at_each_evaluation() {
+    let dir = tempfile::tempdir().unwrap();
+    let (corpus, run) = (dir.path().join("corpus.txt"), dir.path().join("run"));
+    fs::write(&corpus, "the cat sat on the mat, and the dog sat on the cat. ".repeat(30)).unwrap();
+    let sizes = "tokenizer = 'char'\nlayers = 1\nwidth = 8\nheads = 2\ncontext = 8\nbatch = 4\nsteps = 20\neval_every = 5";
+    let settings = toml::from_str::<PretrainOptions>(sizes).unwrap().settle().unwrap();
+    let reader = Reader { run: run.clone(), seen: Arc::default() };
+    let control = PretrainControl {
+        run: Control::new(&reader),
+        samples: false,
+        cache: dir.path().join("cache"),
+        probe: None,
+        recompute: None,
+    };
+    pretrain::begin(settings, Some(&corpus), &run, &control).unwrap();
+
+    let seen = reader.seen.lock().unwrap();
+    let named = seen.iter().filter(|[words, ..]| words.contains("report.html"));
+    assert_eq!(named.count(), 1, "{seen:?}");
+    let evaluated: Vec<_> = seen.iter().filter(|[words, ..]| words.contains("held-out loss")).collect();
+    assert_eq!(evaluated.len(), 4);
+    // Said before the page is rewritten: it is that of the evaluation before.
+    for ([_, page, curve], step) in evaluated.into_iter().zip([0, 5, 10, 15]) {
+        assert!(page.contains(&format!("<p>Step {step} of 20. ")) && page.contains("http-equiv=\"refresh\""), "{page}");
+        assert!(curve.contains("location.reload()"));
+    }
+    let page = fs::read_to_string(run.join("report.html")).unwrap();
+    assert!(!page.contains(" of 20. ") && !page.contains("http-equiv=\"refresh\"") && page.contains("SHA-256"));
+    assert!(!fs::read_to_string(run.join("loss.svg")).unwrap().contains("<script"));
+}
