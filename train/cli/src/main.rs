@@ -8,6 +8,7 @@ mod audit;
 mod bench;
 mod cache;
 mod common;
+mod compare;
 mod devices;
 mod error;
 mod evaluate;
@@ -71,6 +72,7 @@ struct Cli {
 enum Command {
     Pretrain(Box<pretrain::Args>),
     Finetune(Box<finetune::Args>),
+    Compare(compare::Args),
     Evaluate(evaluate::Args),
     Predict(predict::Args),
     Tasks(tasks::Args),
@@ -98,6 +100,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
     match cli.command {
         Some(Command::Pretrain(args)) => pretrain::run(*args, given),
         Some(Command::Finetune(args)) => finetune::run(&args, given),
+        Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Evaluate(args)) => evaluate::run(&args),
         Some(Command::Predict(args)) => predict::run(&args),
         Some(Command::Tasks(args)) => tasks::run(&args),

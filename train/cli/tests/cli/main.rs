@@ -2,6 +2,7 @@
 
 mod audit;
 mod bench;
+mod compare;
 mod devices;
 mod evaluate;
 mod finetune;
@@ -329,6 +330,8 @@ fn wrong_usage_ends_with_2_and_names_the_flag() {
         ("import --out m", &[missing, "\n  --openai <DIR>\n"]),
         ("export --openai r", &[missing, "\n  --model <DIR>\n"]),
         ("bench train --workload huge", &["'huge'", "'--workload <WORKLOAD>'", "values: tiny, small, gpt1]"]),
+        ("compare a", &["2 values required", "'<DIR> <DIR>...'"]),
+        ("compare a b --overwrite", &[missing, "\n  --html <FILE>\n"]),
         ("reproduce --resume mini --seeds 2", &["'--resume <DIR>'", unlike, "'--seeds <N>'"]),
     ] {
         gradus(line).misused(words);

@@ -1,0 +1,65 @@
+//! Runs as they can be watched and compared: their pages, TensorBoard's files, `gradus compare`.
+
+use super::*;
+
+const LINE: &str = "pretrain --corpus corpus.txt --tokenizer char --layers 1 --width 8 --heads 2 --context 8 --batch 2 --steps 6 \
+                    --eval-every 2 --threads 1";
+
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(20));
+    desk
+}
+
+#[test]
+fn runs_are_compared_in_a_table_as_a_page_and_as_json() {
+    let desk = desk();
+    desk.gradus(&format!("{LINE} --lr 0.01 --out a --quiet")).printed();
+    desk.gradus(&format!("{LINE} --lr 0.02 --out b --stop-at 4 --quiet"));
+    let table = desk.gradus("compare a b --html ab.html");
+    assert_holds(table.printed(), &["held-out loss", "6 of 6", "4 of 6", "optimizer.lr: 0.01 | 0.02"]);
+    assert!(!table.stdout.contains("seed:") && table.stderr.is_empty(), "{}", table.stdout);
+    assert_holds(&desk.text("ab.html"), &["2 runs compared", "<svg", "Held-out loss", "optimizer.lr", "4 of 6"]);
+    desk.gradus("compare a b --html ab.html").fails_with(&["ab.html", "--overwrite"]);
+    let json = desk.gradus("compare a b --json").json();
+    assert_eq!(json["differing"]["optimizer.lr"], serde_json::json!({ "a": "0.01", "b": "0.02" }));
+    let steps = |run: usize| items(&json["runs"][run]["curve"]).iter().map(|at| at[0].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!((steps(0), steps(1)), (vec![2, 4, 6], vec![2, 4]));
+    assert_eq!(json["note"], Value::Null);
+
+    // Other tokens, and no run.
+    desk.gradus(&format!("{LINE} --tokenizer byte --out c --quiet").replace("--tokenizer char ", "")).printed();
+    assert_holds(&desk.gradus("compare a c").stderr, &["note: They read different texts or tokens"]);
+    desk.gradus("compare a corpus.txt")
+        .fails_with(&["corpus.txt/run.json", "expected the --out directory of a `gradus pretrain`"]);
+}
+
+/// The page is named when the run begins. At the end it says whether more is to come, and no longer reloads itself.
+#[test]
+fn a_page_says_where_the_run_stands() {
+    let desk = desk();
+    let told = desk.gradus(&format!("{LINE} --out run --stop-at 4"));
+    assert_holds(&told.stderr, &["run/report.html shows how it goes"]);
+    let page = desk.text("run/report.html");
+    assert_holds(&page, &["Stopped at step 4 of 6; <code>gradus pretrain --resume run</code> continues."]);
+    assert!(!page.contains("http-equiv=\"refresh\""));
+    desk.gradus("pretrain --resume run --quiet").printed();
+    let page = desk.text("run/report.html");
+    assert!(!page.contains("Stopped at") && !page.contains("http-equiv=\"refresh\"") && page.contains("SHA-256"));
+    desk.gradus("verify run").printed();
+}
+
+/// `tests/golden/tensorboard_events.py` reads such a folder as TensorBoard does.
+#[test]
+fn tensorboard_has_a_file_of_each_session() {
+    let desk = desk();
+    desk.gradus(&format!("{LINE} --out run --stop-at 4 --tensorboard events/a --quiet"));
+    desk.gradus("pretrain --resume run --tensorboard events/a --quiet").printed();
+    let files: Vec<Vec<u8>> = desk.files("events/a").into_values().collect();
+    let count = |words: &str| {
+        files.iter().map(|file| file.windows(words.len()).filter(|part| *part == words.as_bytes()).count()).collect::<Vec<_>>()
+    };
+    assert_eq!((count("loss/train"), count("loss/held-out"), count("brain.Event:2")), (vec![4, 2], vec![2, 1], vec![1, 1]));
+    desk.write("taken", "");
+    desk.gradus(&format!("{LINE} --out other --tensorboard taken --quiet")).fails_with(&["taken"]);
+}
