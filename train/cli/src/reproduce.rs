@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
 use gradus_paper::{ReproduceError, Reproduction, Sizes, Watch};
-use gradus_study::{StudyError, ruler};
+use gradus_study::StudyError;
+use gradus_study::ruler::{self, LEAST_SEEDS};
 
 use crate::common::Talk;
 use crate::error::CliError;
@@ -94,14 +95,15 @@ pub fn miniature() -> Result<(), CliError> {
 }
 
 fn show(made: &Reproduction) -> Result<(), CliError> {
-    for claim in &made.claims {
+    let are_judged = made.seeds >= LEAST_SEEDS as u64;
+    for claim in made.claims.iter().filter(|_| are_judged) {
         let verdict = claim.judgement.words();
         let mark = if claim.judgement.primary { '*' } else { ' ' };
         output::line(&format!("{verdict:<52} {mark} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
     }
-    output::line(ruler::FOOTNOTE)?;
-    if let Some(note) = gradus_paper::too_few(made.seeds) {
-        output::line(&note)?;
+    if are_judged {
+        output::line(ruler::FOOTNOTE)?;
     }
+    made.summary.iter().try_for_each(|line| output::line(line))?;
     output::line(&format!("the report: {} ({} of work in this session)", made.report.display(), duration(made.seconds)))
 }

@@ -10,6 +10,7 @@
 
 mod claims;
 mod error;
+mod opening;
 mod paper;
 mod plan;
 mod report;
@@ -18,7 +19,6 @@ mod run;
 mod stage;
 pub mod tasks;
 
-pub use claims::too_few;
 pub use error::ReproduceError;
 pub use plan::{RECIPE, Sizes};
 pub use run::{Reproduction, begin, resume};

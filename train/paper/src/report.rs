@@ -2,13 +2,14 @@
 
 use gradus_data::sets::Task;
 use gradus_io::numbers::{count, duration, many};
-use gradus_report::svg::{Curve, Ink, Level, Plot};
+use gradus_report::svg::{Curve, HALF, Ink, Level, Plot, WIDE};
 use gradus_report::{Axis, Block, Document, Figure, Row, Scale};
 use gradus_study::plan::Plan;
-use gradus_study::ruler::{self, Ruler};
-use gradus_study::{Claim, Mean};
+use gradus_study::ruler::{self, LEAST_SEEDS, Ruler};
+use gradus_study::{Claim, Mean, pointing};
 
 use crate::claims;
+use crate::opening::{self, Opening};
 use crate::paper::{self, Table};
 use crate::plan::{EXPERIMENTS, PARTS, Sizes, TASKS, TRANSFERRED};
 use crate::results::{Body, PretrainResult, Results, TaskResult, Variant, base};
@@ -30,8 +31,8 @@ const ABLATIONS: [(&str, Variant); 4] = [
 /// The bodies of figure 2, right.
 const BODIES: [(Body, &str, Ink); 2] = [(Body::Gpt, "Transformer", Ink::Validation), (Body::Lstm, "LSTM", Ink::Baseline)];
 
-/// The whole report, from the records alone.
-pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim]) -> Document {
+/// The whole report, from the records alone: what a reader sees first, the paper's tables, and its claims at the end.
+pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Opening) -> Document {
     let over = match results.seeds().len() {
         1 => "one seed, so without deviations".into(),
         n => format!("mean ± sample standard deviation over {n} seeds"),
@@ -60,15 +61,15 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim]) -> Document {
             .into(),
         ..Document::default()
     };
-    report.section("", vec![Block::Figures(figures(results, sizes))]);
-    let rule = [Some(ruler::RULE.into()), claims::too_few(sizes.seeds)].into_iter().flatten().map(Block::Text);
-    let judged = rule.chain([claims_table(claims, &sizes.ruler)]).collect();
-    report.section("What the paper claims, and what came out", judged);
+    report.section("A story, and a question about another", opening::story(sizes));
+    report.section("How the models learnt to tell them", opening.learning(sizes));
+    report.section("What the Transformer answers without being trained for it", zero_shot(results));
     let [table_2, table_3, table_4, ablations] = paper::tables();
+    let scores = vec![Block::Figures(figures(results, sizes)), table_5(results, &ablations)];
+    report.section(ablations.title, scores);
     for (table, columns) in [(table_2, &claims::TABLE_2[..]), (table_3, &COLUMNS_3), (table_4, &COLUMNS_4)] {
         report.section(table.title, vec![beside(results, &table, columns)]);
     }
-    report.section(ablations.title, vec![table_5(results, &ablations)]);
     report.section("Figure 2", figure_2(results, sizes));
     report.section("Every task in every ablation", vec![every_task(results)]);
     report.section("In nats", in_nats(results));
@@ -77,9 +78,38 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim]) -> Document {
         report.section("By size of the labelled set, order of sentences, and what is trained", vec![experiments(results, sizes)]);
     }
     report.section("Pre-training", vec![pretraining(results)]);
+    report.section("What the paper claims, and what came out", judged(claims, sizes));
     let commands = format!("{}\n{AGAIN}   # this page, from the records", sizes.line());
     report.section("How to repeat it", vec![Block::Text(format!("{sizes}.")), Block::Listing(commands)]);
     report
+}
+
+/// What came out, in a few lines: losses, zero-shot scores, table 5, and which way the claims point where seeds are too few to decide.
+pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Opening) -> Vec<String> {
+    let mut lines = Vec::new();
+    let over = |body: Body| {
+        let of = |seed| results.pretraining(seed, body).map(|p| p.loss / p.limit - 1.0);
+        told(&results.each(of))
+    };
+    let (gpt, lstm) = (over(Body::Gpt), over(Body::Lstm));
+    lines.push(format!("loss above the exact limit, %: Transformer {gpt}, LSTM {lstm}"));
+    let curve = mean_curve(results, Body::Gpt, &ZERO_SHOT);
+    if let (Some((_, first)), Some((_, last))) = (curve.first(), curve.last()) {
+        let minus = |value: f64| format!("{value:.0}").replace('-', "−");
+        let (first, last) = (minus(*first), minus(*last));
+        lines.push(format!(
+            "zero-shot, % of the way from guessing to the best possible: {first} before the first step, {last} after the last"
+        ));
+    }
+    let average = |variant| told(&results.each(|seed| results.average(seed, &claims::TABLE_5, variant)));
+    let [full, none, lstm] = [Variant::Full, Variant::NoPretraining, Variant::Lstm].map(average);
+    lines.push(format!("table 5's average: {full} pre-trained, {none} without pre-training, {lstm} by the LSTM"));
+    if sizes.seeds < LEAST_SEEDS as u64 {
+        let seeds = many(sizes.seeds as usize, "seed");
+        lines.push(format!("of the paper's claims, {}; {seeds} cannot decide them, eight can: --seeds 8", pointing(claims)));
+    }
+    lines.extend(opening.page().map(|page| format!("the Transformer's own page, with what it wrote: {}", page.display())));
+    lines
 }
 
 /// The command that writes [`markdown`] again.
@@ -176,14 +206,42 @@ fn title(column: &str) -> String {
     format!("{}{genres}, {}", task.title, task.metric)
 }
 
+/// The claims by the rule; of too few seeds for it, which way each points.
+fn judged(claims: &[Claim], sizes: &Sizes) -> Vec<Block> {
+    match claims::too_few(sizes.seeds) {
+        None => vec![Block::Text(ruler::RULE.into()), claims_table(claims, &sizes.ruler)],
+        Some(few) => {
+            vec![Block::Text(format!("Of the paper's claims, {}.", pointing(claims))), Block::Text(few), directions(claims)]
+        }
+    }
+}
+
+/// Which way each claim points.
+fn directions(claims: &[Claim]) -> Block {
+    let row = |(at, c): (usize, &Claim)| {
+        let points = c.points().map_or("–", |ours| if ours { "the paper's way" } else { "the other way" });
+        Row {
+            own: c.judgement.primary,
+            ..Row::new(&c.statement, [sentence(claims, at), c.section.into(), c.paper.clone(), c.ours.clone(), points.into()])
+        }
+    };
+    let heads = ["Claim", "The paper's sentence", "Where", "Its figure", "Here", "Points"];
+    Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect())
+}
+
+/// The sentence that a claim is about, unless it is that of the one before.
+fn sentence(claims: &[Claim], at: usize) -> String {
+    let again = at > 0 && claims[at - 1].sentence == claims[at].sentence;
+    if again { "the same".into() } else { format!("“{}”", claims[at].sentence) }
+}
+
 fn claims_table(claims: &[Claim], ruler: &Ruler) -> Block {
     let heads =
         ["Claim", "The paper's sentence", "Where", "Its figure", "Here", "Interval", "Seeds on the mean's side", "Verdict"];
     let row = |(at, c): (usize, &Claim)| {
-        let again = at > 0 && claims[at - 1].sentence == c.sentence;
-        let sentence = if again { "the same".into() } else { format!("“{}”", c.sentence) };
         let (agreeing, verdict) = (c.agreeing(), c.judgement.words());
-        let cells = [sentence, c.section.into(), c.paper.clone(), c.ours.clone(), c.interval(ruler), agreeing, verdict];
+        let cells =
+            [sentence(claims, at), c.section.into(), c.paper.clone(), c.ours.clone(), c.interval(ruler), agreeing, verdict];
         Row { own: c.judgement.primary, ..Row::new(&c.statement, cells) }
     };
     Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect())
@@ -202,49 +260,59 @@ fn name(task: &str) -> &str {
 
 fn figure_2(results: &Results, sizes: &Sizes) -> Vec<Block> {
     let transferred = transferred(sizes);
-    let layers = |(task, ink): (&str, Ink)| {
+    let layers = |task: &str| {
         let score = |&(_, variant): &(String, Variant)| Some(100.0 * results.score(task, variant)?.mean);
         let points = (0..).map(f64::from).zip(transferred.iter().map(score));
         let points = points.filter_map(|(n, score)| Some((n, score?))).collect();
-        Curve { name: name(task).into(), points, ink, dots: true }
+        let metric = Task::named(task).map_or("score".into(), |task| task.metric.to_string());
+        plot(
+            &format!("Layers transferred: {}", name(task)),
+            "Test score by what was transferred: nothing, embeddings, then block by block",
+            ["0: nothing, 1: embeddings, then blocks", &format!("{metric}, points of 100")],
+            vec![Curve { name: String::new(), points, ink: Ink::Validation, dots: true }],
+            Vec::new(),
+            HALF,
+        )
     };
-    let left = plot(
-        "Layers transferred",
-        "Test score by what was transferred: nothing, embeddings, then block by block",
-        ["0: nothing, 1: embeddings, then blocks", "score"],
-        TRANSFERRED.into_iter().zip([Ink::Validation, Ink::Train]).map(layers).collect(),
-        Vec::new(),
-        (520, 340),
-    );
-    let curves = |tasks: &[&str], dots| {
-        BODIES.map(|(body, name, ink)| Curve { name: name.into(), points: mean_curve(results, body, tasks), ink, dots }).into()
-    };
-    let guessing = Level { name: "guessing".into(), y: 0.0, ink: Ink::Muted };
-    let best = Level { name: "best possible".into(), y: 100.0, ink: Ink::Limit };
-    let right = plot(
-        "Zero-shot, mean of four tasks",
-        "Normalised zero-shot score over tokens of pre-training",
-        ["tokens of pre-training", "% from guessing to the best possible"],
-        curves(&ZERO_SHOT, true),
-        vec![guessing.clone(), best],
-        (520, 340),
-    );
     let each = ZERO_SHOT.map(|task| {
         let description = format!("Normalised zero-shot score of {task} over tokens of pre-training");
-        let (axes, levels) = (["tokens", "% of the best"], vec![guessing.clone()]);
-        plot(name(task), &description, axes, curves(&[task], false), levels, (380, 260))
+        let axes = ["tokens of pre-training", "% of the way from guessing to the best possible"];
+        plot(name(task), &description, axes, curves(results, &[task], false), vec![guessing_level()], HALF)
     });
-    let caption = "Left: score on test rows by what was transferred from the pre-trained model, the rest fresh. Right: each score is \
-                   normalised between guessing and the best possible, which is known here (the paper: the best single model), then \
-                   averaged; means over seeds.";
+    let caption = "Left in the paper: score on test rows by what was transferred from the pre-trained model, the rest fresh; means over seeds.";
     let row = |task: &str| Row::new(task, transferred.iter().map(|&(_, variant)| score(results, task, variant)));
     let heads = ["Transferred"].into_iter().chain(transferred.iter().map(|(name, _)| name.as_str()));
     vec![
-        Block::Plots(vec![left, right], caption.into()),
-        Block::Plots(each.into(), "The four heuristics one by one.".into()),
+        Block::Plots(TRANSFERRED.map(layers).into(), caption.into()),
+        Block::Plots(each.into(), "Right in the paper: the four heuristics, one by one.".into()),
         Block::table(heads, TRANSFERRED.map(row)),
         zero_shot_ends(results),
     ]
+}
+
+/// Figure 2, right: the mean of the heuristics as the models learn.
+fn zero_shot(results: &Results) -> Vec<Block> {
+    let best = Level { name: "best possible".into(), y: 100.0, ink: Ink::Limit };
+    let plot = plot(
+        "Zero-shot, mean of four tasks",
+        "Normalised zero-shot score over tokens of pre-training",
+        ["tokens of pre-training", "% of the way from guessing to the best possible"],
+        curves(results, &ZERO_SHOT, true),
+        vec![guessing_level(), best],
+        WIDE,
+    );
+    let caption = "Each of four heuristics, which ask the language model alone, is normalised between guessing and the best possible score, \
+                   which is known here (the paper: the best single model), then averaged; means over seeds.";
+    if plot.is_empty() { Vec::new() } else { vec![Block::Plots(vec![plot], caption.into())] }
+}
+
+/// Normalised zero-shot scores of both bodies.
+fn curves(results: &Results, tasks: &[&str], dots: bool) -> Vec<Curve> {
+    BODIES.map(|(body, name, ink)| Curve { name: name.into(), points: mean_curve(results, body, tasks), ink, dots }).into()
+}
+
+fn guessing_level() -> Level {
+    Level { name: "guessing".into(), y: 0.0, ink: Ink::Muted }
 }
 
 /// What is transferred in figure 2 on the left, from nothing to all.
@@ -273,10 +341,10 @@ fn experiments(results: &Results, sizes: &Sizes) -> Block {
         let part = move |part| {
             let n = sizes.part(task, part);
             let [with, without] = [Variant::Rows(n), Variant::NoPretrainingRows(n)].map(score);
-            Row::new(format!("{task}, {n}"), [with, without, String::new(), String::new()])
+            Row::new(format!("{task}, {}", count(n as u64)), [with, without, String::new(), String::new()])
         };
         let all = [Variant::Full, Variant::NoPretraining, Variant::Shuffled, Variant::Frozen].map(score);
-        let all = Row { own: true, ..Row::new(format!("{task}, {}", sizes.rows(task)), all) };
+        let all = Row { own: true, ..Row::new(format!("{task}, {}", count(sizes.rows(task) as u64)), all) };
         PARTS.into_iter().map(part).chain([all])
     };
     let heads = ["Rows", "pre-trained", "no pre-training", "on shuffled sentences", "frozen features"];
@@ -373,7 +441,7 @@ fn learning(results: &Results, sizes: &Sizes) -> Vec<Block> {
         ["epochs", "L₂, nats"],
         with.map(curve).into(),
         Vec::new(),
-        (520, 340),
+        WIDE,
     );
     let row = |(variant, name, _): (Variant, &str, Ink)| {
         let nats = |value: &dyn Fn(&TaskResult) -> Option<f64>| cell(mean(variant, value).map(|m| m.told(1.0, 3)));

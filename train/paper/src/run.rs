@@ -17,6 +17,7 @@ use gradus_train::run::RunError;
 use gradus_train::trainer::Trainer;
 
 use crate::error::ReproduceError;
+use crate::opening::Opening;
 use crate::plan::{Planned, Sizes, Stage};
 use crate::results::{PretrainResult, Results, TaskResult};
 use crate::stage::{Paths, Watch};
@@ -32,6 +33,9 @@ pub struct Reproduction {
     /// The report as Markdown.
     #[serde(skip)]
     pub markdown: String,
+    /// What came out, in a few lines.
+    #[serde(skip)]
+    pub summary: Vec<String>,
     /// Number of seeds.
     pub seeds: u64,
     /// Seconds of this session.
@@ -74,7 +78,8 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
     }
     let results = collect(&paths, sizes, &stages)?;
     let claims = claims::all(&results, sizes);
-    let page = report::report(&results, sizes, &claims);
+    let opening = Opening::read(&paths, sizes);
+    let page = report::report(&results, sizes, &claims, &opening);
     let report = out.join("report.html");
     page.write(&report)?;
     checksums::write(out, &[("results.json", json_text(&results))])?;
@@ -82,6 +87,7 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
         out: out.to_owned(),
         report,
         markdown: report::markdown(&page),
+        summary: report::summary(&results, sizes, &claims, &opening),
         seeds: sizes.seeds,
         seconds: begin.elapsed().as_secs_f64(),
         skipped: done.len(),

@@ -8,6 +8,7 @@ use gradus_data::sets::{Example, SetError, Split, Task};
 use gradus_io::checksums;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
+use gradus_io::numbers::count;
 use gradus_io::progress::Monitor;
 use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, Transfer};
 use gradus_report::metrics::{self, Record, VALIDATION};
@@ -121,7 +122,11 @@ pub fn run(paths: &Paths, sizes: &Sizes, planned: &Planned, watch: &Watch<'_>) -
             let result = pre_train(paths, sizes, planned.seed, *body, watch)?;
             records::write(&paths.result(planned), &result)?;
             let excess = 100.0 * (result.loss / result.limit - 1.0);
-            Ok(format!("{} parameters, {:.3} nats per token, {excess:.1} % above the limit", result.parameters, result.loss))
+            Ok(format!(
+                "{} parameters, {:.3} nats per token, {excess:.1} % above the limit",
+                count(result.parameters as u64),
+                result.loss
+            ))
         }
         Stage::Finetune { task, variant } => {
             let result = fine_tune(paths, sizes, planned.seed, task, *variant)?;

@@ -138,7 +138,7 @@ impl Comparison {
                 y: Axis::new("loss, nats per token", Scale::Log),
                 curves,
                 levels: Vec::new(),
-                size: (960, 400),
+                size: svg::WIDE,
             }
         };
         let held_out = |run: &Compared| run.evaluations().map(|found| (found.at.tokens as f64, found.nll)).collect();

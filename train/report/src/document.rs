@@ -60,8 +60,9 @@ impl Document {
     pub fn markdown(&self) -> String {
         let mut pieces = vec![format!("# {}", self.title), self.lead.clone()];
         for (heading, blocks) in &self.sections {
-            pieces.extend((!heading.is_empty()).then(|| format!("## {heading}")));
-            pieces.extend(blocks.iter().filter_map(markdown::block));
+            let blocks: Vec<String> = blocks.iter().filter_map(markdown::block).collect();
+            pieces.extend((!heading.is_empty() && !blocks.is_empty()).then(|| format!("## {heading}")));
+            pieces.extend(blocks);
         }
         pieces.push(self.foot.clone());
         pieces.retain(|piece| !piece.is_empty());

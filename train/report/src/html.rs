@@ -41,12 +41,12 @@ impl Row {
     }
 }
 
-/// A text that links to a row of the page.
+/// A text that links to a row of the page, or to another page.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The text.
     pub text: String,
-    /// The row's id.
+    /// The row's id, or the page's path.
     pub to: String,
 }
 
@@ -78,6 +78,8 @@ pub enum Block {
     Anchored(Vec<String>, Vec<(String, Row)>),
     /// A word, and where to read on: texts with ids.
     Links(String, Vec<Link>),
+    /// Words, and other pages: texts with their paths from this one.
+    Files(String, Vec<Link>),
     /// Boxes one above the other, some of them in a frame with a title, beside others.
     Diagram {
         /// From the top down.
@@ -122,7 +124,8 @@ impl Block {
             Self::Table(heads, rows) => table(heads, rows.iter().map(|row| ("", row)), " class=\"number\""),
             Self::Words(heads, rows) => table(heads, rows.iter().map(|row| ("", row)), ""),
             Self::Anchored(heads, rows) => table(heads, rows.iter().map(|(id, row)| (id.as_str(), row)), ""),
-            Self::Links(words, links) => format!("<p class=\"links\">{} {}</p>\n", prose(words), anchors(links)),
+            Self::Files(words, links) => format!("<p>{} {}</p>\n", prose(words), anchors("", links)),
+            Self::Links(words, links) => format!("<p class=\"links\">{} {}</p>\n", prose(words), anchors("#", links)),
             Self::Diagram { stack, framed, title, beside } => {
                 let [before, inside, after] = [&stack[..framed.start], &stack[framed.clone()], &stack[framed.end..]].map(boxes);
                 let (title, beside) = (escape(title), boxes(beside));
@@ -150,15 +153,16 @@ impl Block {
     }
 }
 
-fn anchors(links: &[Link]) -> String {
-    let link = |link: &Link| format!("<a href=\"#{}\">{}</a>", escape(&link.to), escape(&link.text));
+/// Links, whose addresses begin with `before`.
+fn anchors(before: &str, links: &[Link]) -> String {
+    let link = |link: &Link| format!("<a href=\"{before}{}\">{}</a>", escape(&link.to), escape(&link.text));
     links.iter().map(link).collect::<Vec<_>>().join(" · ")
 }
 
 /// The boxes of a diagram, one after the other.
 fn boxes(parts: &[Part]) -> String {
     let part = |part: &Part| {
-        let (name, text, links) = (escape(&part.name), escape(&part.text), anchors(&part.links));
+        let (name, text, links) = (escape(&part.name), escape(&part.text), anchors("#", &part.links));
         format!("<section class=\"part\"><b>{name}</b><span>{text}</span><small>{links}</small></section>\n")
     };
     each(parts, part)

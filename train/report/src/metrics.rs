@@ -435,7 +435,7 @@ pub(crate) fn first_within(records: &[Record], excess: f64) -> Option<&Evaluatio
 }
 
 /// The samples among `records`.
-pub(crate) fn samples(records: &[Record]) -> impl DoubleEndedIterator<Item = &SampleRecord> {
+pub fn samples(records: &[Record]) -> impl DoubleEndedIterator<Item = &SampleRecord> {
     records.iter().filter_map(|record| if let Record::Sample(sample) = record { Some(sample) } else { None })
 }
 

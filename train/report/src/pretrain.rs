@@ -133,7 +133,7 @@ impl PretrainReport {
                 Curve { name: named("validation", &validation), points: validation, ink: Ink::Validation, dots: true },
             ],
             levels,
-            size: (960, 440),
+            size: svg::WIDE,
         }
     }
 
@@ -290,7 +290,7 @@ impl PretrainReport {
             y,
             curves: vec![Curve { name: format!("this model: {end}"), points, ink: Ink::Validation, dots: true }],
             levels,
-            size: (960, 360),
+            size: svg::WIDE,
         }
     }
 
@@ -346,7 +346,7 @@ impl PretrainReport {
                 dots: false,
             }],
             levels: Vec::new(),
-            size: (470, 260),
+            size: svg::HALF,
         };
         let mut norm = plot("Gradient norm", "L2 norm, before clipping", Scale::Log, |step| step.grad_norm, Ink::Raw);
         let points = svg::smooth(&norm.curves[0].points);

@@ -124,11 +124,11 @@ impl Axis {
             size if size >= 1e9 => (value / 1e9, "G"),
             size if size >= 1e6 => (value / 1e6, "M"),
             size if size >= 1e4 => (value / 1e3, "k"),
-            size if size < 1e-4 && size > 0.0 => return format!("{value:.0e}{}", self.suffix),
+            size if size < 1e-4 && size > 0.0 => return format!("{value:.0e}{}", self.suffix).replace('-', "−"),
             _ => (value, ""),
         };
         let digits = format!("{scaled:.6}");
-        format!("{}{unit}{}", digits.trim_end_matches('0').trim_end_matches('.'), self.suffix)
+        format!("{}{unit}{}", digits.trim_end_matches('0').trim_end_matches('.'), self.suffix).replace('-', "−")
     }
 }
 

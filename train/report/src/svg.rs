@@ -21,6 +21,10 @@ const FINE: i32 = 10;
 const LETTERS: i32 = 13;
 /// The least distance between two labels at the right edge, in pixels.
 const LABEL_GAP: i32 = 17;
+/// Sizes of plots on a page, whose letters are alike: as wide as the page, and half as wide.
+pub const WIDE: (u32, u32) = (950, 400);
+/// Half as wide.
+pub const HALF: (u32, u32) = (467, 300);
 /// Room around a plot that is a file of its own, in pixels.
 const PADDING: i32 = 20;
 /// More points than this on a curve cannot be told apart.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gradus_io::checksums;
 use gradus_io::files::replace_directory;
-use gradus_io::numbers::many;
+use gradus_io::numbers::{count, many};
 use gradus_io::progress::Job;
 use gradus_model::{Batch, checkpoint};
 use gradus_report::metrics::{self, EvaluationRecord, Moment, Record, SampleRecord, VALIDATION};
@@ -76,7 +76,8 @@ impl<'c> Pretraining<'c> {
             n => format!(", in {n} processes"),
         };
         let steps = many(total as usize, "step");
-        let words = format!("{parameters} parameters, {corpus} tokens to learn from, {steps} of {tokens:.0} tokens{together}");
+        let [model, text, step] = [parameters as u64, corpus, tokens as u64].map(count);
+        let words = format!("{model} parameters, {text} tokens to learn from, {steps} of {step} tokens{together}");
         journal.progress.say(&words);
         if let Some(folder) = &self.control.run.tensorboard {
             journal.write_events(folder, done)?;

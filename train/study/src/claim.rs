@@ -86,6 +86,11 @@ impl Claim {
         if way.abs() <= DUST { "–".into() } else { format!("{agree} of {}", self.differences.len()) }
     }
 
+    /// Does the mean point the claim's way? `None` where nothing was measured, or nothing points.
+    pub fn points(&self) -> Option<bool> {
+        self.judgement.mean.filter(|mean| mean.abs() > DUST).map(|mean| mean > 0.0)
+    }
+
     /// The interval that it is judged by, and δ; `–` where there are too few seeds to judge.
     pub fn interval(&self, ruler: &Ruler) -> String {
         let end = |mean| signed(Mean { mean, deviation: None }, self.unit);
@@ -99,9 +104,33 @@ impl Claim {
     }
 }
 
+/// In how many of the claims that were measured the mean points the claim's way, in words.
+pub fn pointing(claims: &[Claim]) -> String {
+    let measured = claims.iter().filter(|claim| claim.judgement.mean.is_some()).count();
+    let points = claims.iter().filter(|claim| claim.points() == Some(true)).count();
+    format!("points the paper's way: {points} of {measured}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_claim_points_where_its_mean_does() {
+        let claim = |name: &str, differences: &[f64]| Measured {
+            name: name.into(),
+            statement: String::new(),
+            quote: Quote { section: "", text: "" },
+            paper: "",
+            unit: Unit::Score,
+            words: String::new(),
+            differences: differences.into(),
+        };
+        let all = [claim("a", &[0.2]), claim("b", &[-0.3, 0.1]), claim("c", &[0.0]), claim("d", &[])];
+        let all = Measured::judged(all.into(), &Ruler::of(&[]));
+        assert_eq!(all.iter().map(Claim::points).collect::<Vec<_>>(), [Some(true), Some(false), None, None]);
+        assert_eq!(pointing(&all), "points the paper's way: 1 of 3");
+    }
 
     #[test]
     fn differences_have_signs() {

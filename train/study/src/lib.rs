@@ -11,6 +11,6 @@ pub mod plan;
 pub mod records;
 pub mod ruler;
 
-pub use claim::{Claim, Measured, Quote};
+pub use claim::{Claim, Measured, Quote, pointing};
 pub use error::StudyError;
 pub use mean::Mean;

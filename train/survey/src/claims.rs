@@ -1,5 +1,6 @@
 //! What the papers claim of the systems, as their cards say it, with what came out.
 
+use gradus_io::numbers::count;
 use gradus_study::ruler::Unit;
 use gradus_study::{Claim, Measured, Quote};
 use gradus_train::systems::{Card, Comparison, Sentence};
@@ -23,7 +24,7 @@ fn measured(results: &Results, survey: &Survey, card: &Card, it: &Comparison, bu
     let is_most = budget == survey.most();
     Measured {
         name: if is_most { it.name.into() } else { format!("{}-{budget}", it.name) },
-        statement: if is_most { it.statement.into() } else { format!("… after {budget} steps") },
+        statement: if is_most { it.statement.into() } else { format!("… after {} steps", count(budget)) },
         quote: it.sentence.map_or(OURS, |Sentence { section, text }| Quote { section, text }),
         paper: "no figure",
         unit: Unit::Nats,

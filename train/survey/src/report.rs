@@ -40,16 +40,16 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
             survey.world,
             within(results)
         ),
-        foot: foot(survey),
         ..Document::default()
     };
     report.section("", vec![Block::Figures(figures(results, survey))]);
-    let caption = "Each system after each budget of work, joined by a line; whiskers are 95 % intervals of the mean: over seeds \
+    let caption = "Each system after each budget of work, joined by a line that ends in a dot after the largest; whiskers are 95 % intervals of the mean: over seeds \
                    (Student's t), or of one seed over stories.";
     report.section("The plane", vec![Block::Plots(vec![plane(results, survey)], caption.into()), standing(results, survey)]);
     report.section("By how far back the word was last said", vec![by_distance(results, survey)]);
     report.section("What the papers claim, and what came out", judged(claims, survey));
     report.section("Training", training(results, survey));
+    report.section("What is measured", vec![measured(survey)]);
     let commands = format!("{}\n{AGAIN}   # this page, from the records", survey.line());
     report.section("How to repeat it", vec![Block::Text(format!("{survey}.")), Block::Listing(commands)]);
     report
@@ -63,36 +63,78 @@ fn within(results: &Results) -> String {
 }
 
 /// What is measured, and how.
-fn foot(survey: &Survey) -> String {
+fn measured(survey: &Survey) -> Block {
     let rates = match survey.rates.len() {
-        1 => "Rates are the usual ones; none was searched for.",
+        1 => "the usual ones; none was searched for",
         _ => {
-            "Rates were chosen by the loss on held-out stories of a seed that is not reported; where the best was the largest or the \
-             smallest, more were tried, from an eighth to eight times the usual rate."
+            "chosen by the loss on held-out stories of a seed that is not reported; where the best was the largest or the smallest, more \
+             were tried, from an eighth to eight times the usual rate"
         }
     };
     let long = World::default().properties().mean_tokens;
-    format!(
-        "U, understanding: the mean of KL(world ∥ model) over places of held-out stories, one word hidden and all others given. All models are \
-         asked in the same places, {places} a seed, drawn at random: one that predicts the next token answers by Bayes, by the probability of \
-         the whole story with each word of the world in that place, which in all places would take longer than its training. One that fills masks \
-         answers in the format that it was trained on, and in all places too. Left only, in the same places: a model's answers from the words before, held against \
-         the world's given all others; what exact answers come to there is what the words after tell. G, generation: the mean of KL(world ∥ model) from the words \
-         before. A model that fills masks was not trained for that: it reads these words and a mask for each word up to the length of the \
-         longest story, in the format of a whole one, and is asked for the first. Stories told are drawn word by word among the world's words; a telling is a story as \
-         soon as its words are one, and what the model would say next is not asked; one wrong word of about {long:.0} ends it. One training story in {anywhere} begins at a later sentence, the held-out ones do not: so G of a \
-         model that has learnt exactly what it read may be up to ln({anywhere}/{rest}) = {nats:.2} nats a story, or {word:.4} a word. \
-         Distributions are over the world's words alone. Operations are those that the ops state, padding and heads included; the rows of a model that fills masks are sorted by length, so \
-         that it has the least padding. But for its card and \
-         its rate, each system is trained as GPT-1 is on the micro-world, {rows} stories a step: what is found holds of this recipe, and another may suit \
-         another system better. {rates}",
-        rows = PretrainOptions::micro_world().settle().expect("the recipe of a survey").batch,
-        places = count(survey.places as u64),
-        anywhere = OPENED_ANYWHERE,
-        rest = OPENED_ANYWHERE - 1,
-        nats = opened_elsewhere(),
-        word = opened_elsewhere() / long,
-    )
+    let (places, anywhere, rest) = (count(survey.places as u64), OPENED_ANYWHERE, OPENED_ANYWHERE - 1);
+    let rows = PretrainOptions::micro_world().settle().expect("the recipe of a survey").batch;
+    let terms = [
+        (
+            "U, understanding",
+            format!(
+                "the mean of KL(world ∥ model) over places of held-out stories, one word hidden and all others given; {places} places a \
+                 seed, drawn at random, the same for all models"
+            ),
+        ),
+        (
+            "… of a model that predicts the next token",
+            "by Bayes, from the probability of the whole story with each word of the world in that place; in all places that would take \
+             longer than its training"
+                .into(),
+        ),
+        ("… of a model that fills masks", "in the format that it was trained on; in all places too".into()),
+        (
+            "U, left only",
+            "answers from the words before, in the same places, held against the world's given all others; what exact answers come to \
+             there is what the words after tell"
+                .into(),
+        ),
+        (
+            "G, generation",
+            "the mean of KL(world ∥ model) about the next word, from the words before. A model that fills masks was not trained for that: \
+             it reads these words and a mask for each word up to the length of the longest story, in the format of a whole one, and is \
+             asked for the first"
+                .into(),
+        ),
+        (
+            "… at its least",
+            format!(
+                "one training story in {anywhere} begins at a later sentence, the held-out ones do not: a model that has learnt exactly what \
+                 it read may have up to ln({anywhere}/{rest}) = {:.2} nats a story, or {:.4} a word",
+                opened_elsewhere(),
+                opened_elsewhere() / long
+            ),
+        ),
+        (
+            "stories told",
+            format!(
+                "drawn word by word among the world's words; a telling is a story as soon as its words are one, and what the model would \
+                 say next is not asked; one wrong word of about {long:.0} ends it"
+            ),
+        ),
+        ("distributions", "over the world's words alone".into()),
+        (
+            "operations",
+            "those that the ops state, padding and heads included; the rows of a model that fills masks are sorted by length, so that it \
+             has the least padding"
+                .into(),
+        ),
+        (
+            "recipe",
+            format!(
+                "but for its card and its rate, each system is trained as GPT-1 is on the micro-world, {rows} stories a step: what is found \
+                 holds of this recipe, and another may suit another system better"
+            ),
+        ),
+        ("rates", rates.into()),
+    ];
+    Block::Words(vec![String::new(), "how it is measured".into()], terms.map(|(term, how)| Row::new(term, [how])).into())
 }
 
 /// −log of the probability that a training story begins at its beginning.
@@ -149,15 +191,19 @@ pub fn plane(results: &Results, survey: &Survey) -> Plot {
         }
         let end: Vec<(f64, f64)> = path.last().copied().into_iter().collect();
         path.sort_by(|a, b| a.0.total_cmp(&b.0));
-        curves.push(line("", path, true));
-        curves.push(line(card.name, end, true));
+        curves.push(line("", path, false));
+        curves.push(line(card.name, end, true)); // the dot is after all the work
     }
     // Square roots: the origin, where a perfect model is, has a place, and the best are told apart.
-    let [x, y] =
-        ["U: nats from understanding each word", "G: nats from telling each word"].map(|label| Axis::new(label, Scale::Root));
-    let work = survey.budgets.iter().map(|&budget| count(budget)).collect::<Vec<_>>().join(" and ");
+    let [x, y] = ["a hidden word", "the next word"]
+        .map(|word| Axis::new(&format!("distance from the exact answer about {word}, nats (square-root scale)"), Scale::Root));
+    let most = count(survey.most());
+    let path = match &survey.budgets[..] {
+        [first, .., _] => format!("from {} to {most} steps of GPT (the dot)", count(*first)),
+        _ => format!("after the work of {most} steps of GPT"),
+    };
     Plot {
-        title: format!("Who understands, and who tells, after the work of {work} steps of GPT"),
+        title: format!("Who understands, and who tells: {path}"),
         description: "Each system by how far its answers about a hidden word and about the next word are from the world's, in nats, with intervals \
                       of 95 %; axes by the square root"
             .into(),

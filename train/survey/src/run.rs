@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gradus_io::checksums;
-use gradus_io::files::json_text;
+use gradus_io::files::{json_text, quoted};
 use gradus_io::interrupt;
 use gradus_io::numbers::{duration, many};
 use gradus_io::progress::Monitor;
-use gradus_report::Document;
 use gradus_report::svg::Plot;
+use gradus_report::{Block, Document};
 use gradus_study::{Claim, StudyError, plan, records};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,6 +23,11 @@ use crate::search;
 use crate::stage::{self, Paths};
 use crate::subject::REACH;
 use crate::{claims, report};
+
+/// The page's name in the directory.
+const REPORT: &str = "report.html";
+/// Seconds until the page of a survey that lasts is loaded again.
+const RELOAD: u32 = 30;
 
 /// The outcome of a survey.
 #[derive(Clone, Debug, Serialize)]
@@ -79,19 +84,15 @@ fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, S
     let done = all.iter().filter(|stage| paths.result(stage).exists()).count();
     let ready = if done > 0 { format!(", {done} of them done") } else { String::new() };
     monitor.say(&format!("The survey: {survey}; {}{ready}. Ctrl-C stops, and --resume continues", many(all.len(), "stage")));
-    for (number, stage) in (1..).zip(&all).filter(|(_, stage)| !paths.result(stage).exists()) {
-        if interrupt::requested() {
-            return Err(paths.interrupted());
-        }
-        let start = Instant::now();
-        let found = stage::run(&paths, survey, stage, monitor)?;
-        let took = duration(start.elapsed().as_secs_f64());
-        monitor.say(&format!("[{number:>3}/{}] {stage}: {found} ({took})", all.len()));
+    if done < all.len() {
+        show(&paths, survey, &all, true, monitor);
+        monitor.say(&format!("{} is rewritten after each stage, and reloads itself", out.join(REPORT).display()));
+        work(&paths, survey, &all, monitor).inspect_err(|_| show(&paths, survey, &all, false, monitor))?;
     }
     let results = collect(&paths, survey, &all)?;
     let claims = claims::all(&results, survey);
     let page = report::report(&results, survey, &claims);
-    let report = out.join("report.html");
+    let report = out.join(REPORT);
     page.write(&report)?;
     let plane = report::plane(&results, survey);
     plane.write(&out.join("plane.svg"))?;
@@ -106,6 +107,40 @@ fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, S
         asked: results.asked,
         claims,
     })
+}
+
+/// Runs the stages that are open.
+fn work(paths: &Paths, survey: &Survey, all: &[Stage], monitor: &dyn Monitor) -> Result<(), SurveyError> {
+    for (number, stage) in (1..).zip(all).filter(|(_, stage)| !paths.result(stage).exists()) {
+        if interrupt::requested() {
+            return Err(paths.interrupted());
+        }
+        let start = Instant::now();
+        let found = stage::run(paths, survey, stage, monitor)?;
+        let took = duration(start.elapsed().as_secs_f64());
+        monitor.say(&format!("[{number:>3}/{}] {stage}: {found} ({took})", all.len()));
+        show(paths, survey, all, true, monitor);
+    }
+    Ok(())
+}
+
+/// Writes the page of what there is, which lasts or has stopped. Claims are judged when all is there: whoever looks before could stop
+/// where he likes the verdict. No survey ends because this page cannot be written; what is wrong with a result is said at the end.
+fn show(paths: &Paths, survey: &Survey, all: &[Stage], lasts: bool, monitor: &dyn Monitor) {
+    let done: Vec<Stage> = all.iter().filter(|stage| paths.result(stage).exists()).copied().collect();
+    let Ok(results) = collect(paths, survey, &done) else { return };
+    let mut page = report::report(&results, survey, &[]);
+    let (done, all) = (done.len(), many(all.len(), "stage"));
+    let stands = if lasts {
+        page.reload = Some(RELOAD);
+        format!("{done} of {all} done. This page is rewritten after each, and reloads itself while the survey lasts.")
+    } else {
+        format!("Stopped after {done} of {all}; `gradus survey --resume {}` continues.", quoted(&paths.0))
+    };
+    page.sections.insert(0, (String::new(), vec![Block::Text(stands)]));
+    if let Err(error) = page.write(&paths.0.join(REPORT)) {
+        monitor.warn(&format!("warning: {error}"));
+    }
 }
 
 /// Reads what the stages left.

@@ -106,12 +106,43 @@ fn the_report_has_the_papers_tables_and_statements() {
         "frozen features",
         "mnli, 2",
         "… and 3 blocks",
-        "the smallest effect that matters",
-        "undecided: fewer than 6 seeds",
+        "A story, and a question about another",
+        "<th scope=\"row\">the answer</th>",
+        "exact limit: ",
+        "<a href=\"seed-3/gpt/report.html\">",
+        "points the paper's way: ",
+        "<td>the other way</td>",
         "KL from the exact answer",
         "Convergence and generalisation",
     ];
-    assert_holds(&Miniature::get().desk.text("mini/report.html"), &told);
+    let page = Miniature::get().desk.text("mini/report.html");
+    assert_holds(&page, &told);
+    assert!(!page.contains('`') && !page.contains("not reached") && !page.contains("undecided"));
+    let places = [
+        "A story, and a question",
+        "exact limit: ",
+        "Zero-shot, mean of four",
+        "<h2>Table 5",
+        "<h2>Table 2",
+        "points the paper's way",
+    ];
+    let places = places.map(|words| page.find(words).unwrap());
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn the_terminal_ends_with_what_came_out() {
+    let desk = Miniature::copy();
+    let told = desk.gradus("reproduce --resume mini");
+    let words = [
+        "loss above the exact limit, %: Transformer ",
+        "zero-shot, % of the way",
+        "table 5's average: ",
+        " cannot decide them, eight can",
+    ];
+    assert_holds(told.printed(), &words);
+    assert_holds(told.printed(), &["points the paper's way: ", "seed-3/gpt/report.html", "the report: mini/report.html"]);
+    assert!(!told.stdout.contains("undecided"), "{}", told.stdout);
 }
 
 #[test]

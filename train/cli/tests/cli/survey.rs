@@ -73,7 +73,10 @@ fn a_survey_places_each_system() {
     let work = trained.iter().map(|t| number(&t["flops"]) * number(&t["steps"])).collect::<Vec<_>>();
     assert!((work[1] / work[0] - 1.0).abs() < 0.5 / 2.5, "half a step of at least two and a half: {work:?}");
     assert!(trained.iter().all(|t| t["work"] == trained[0]["work"]));
-    assert_holds(&desk.text("s/report.html"), &["The plane", "<svg", "BERT, 3 steps", "undecided: fewer than 6 seeds"]);
+    let page = desk.text("s/report.html");
+    let axis = "distance from the exact answer about a hidden word, nats (square-root scale)";
+    assert_holds(&page, &["The plane", "<svg", axis, "BERT, 3 steps", "undecided: fewer than 6 seeds", "What is measured"]);
+    assert!(!page.contains("http-equiv=\"refresh\"") && !page.contains('`'));
     assert_holds(&desk.text("s/plane.svg"), &["<svg", "bert", "gpt", "perfect"]);
 }
 
@@ -111,6 +114,10 @@ fn a_damaged_run_is_not_asked_and_is_trained_again_to_the_same_result() {
     let advice = "delete s/seed-201/gpt-3 and s/seed-201/results/gpt-3.trained.json, and continue";
     let refused = || desk.gradus("survey --resume s --quiet");
     refused().fails_with(&["s/seed-201/gpt-3: expected the model after step 3, found the one after step 2", advice]);
+    // The page has what is there, without verdicts, and no longer waits for more.
+    let page = desk.text("s/report.html");
+    assert_holds(&page, &["Stopped after 4 of 5 stages; <code>gradus survey --resume s</code> continues.", "BERT, 3 steps"]);
+    assert!(!page.contains("http-equiv=\"refresh\"") && !page.contains("What the papers claim"));
     desk.remove(&state);
     desk.remove(&format!("{run}/trainer.previous.safetensors"));
     refused().fails_with(&["trainer.safetensors", "missing", advice]);

@@ -1,0 +1,106 @@
+//! What a reader of the report sees first: a story, a question about one, and how the models learnt to tell them.
+
+use std::path::PathBuf;
+
+use gradus_io::numbers::many;
+use gradus_report::metrics::{self, Record, SampleRecord, VALIDATION};
+use gradus_report::svg::{Curve, Ink};
+use gradus_report::{Block, Link, PretrainReport, Row};
+use gradus_tensor::rng::Philox;
+use gradus_train::run::METRICS_FILE;
+use gradus_world::World;
+
+use crate::plan::Sizes;
+use crate::results::Body;
+use crate::stage::Paths;
+use crate::tasks;
+
+/// Samples that are shown, from the first to the last.
+const SAMPLES: usize = 4;
+
+/// What the runs of pre-training recorded, seed by seed.
+#[derive(Clone, Debug, Default)]
+pub struct Opening {
+    /// Of the first seed.
+    gpt: Vec<Record>,
+    lstm: Vec<Record>,
+    /// The directory of the reproduction, and pages of the runs in it.
+    root: PathBuf,
+    pages: Vec<Link>,
+}
+
+impl Opening {
+    /// Reads them; what is no longer there is left out.
+    pub fn read(paths: &Paths, sizes: &Sizes) -> Self {
+        let first = sizes.first_seed;
+        let records = |body| metrics::read(&paths.body(first, body).join(METRICS_FILE)).unwrap_or_default();
+        let page = |body: Body| {
+            let to = format!("seed-{first}/{}/report.html", body.name());
+            paths.0.join(&to).exists().then(|| Link { text: to.clone(), to })
+        };
+        let pages = [Body::Gpt, Body::Lstm].into_iter().filter_map(page).collect();
+        Opening { gpt: records(Body::Gpt), lstm: records(Body::Lstm), root: paths.0.clone(), pages }
+    }
+
+    /// The page of the first seed's Transformer.
+    pub fn page(&self) -> Option<PathBuf> {
+        self.pages.first().map(|link| self.root.join(&link.to))
+    }
+
+    /// Losses beside the exact limit, the pages of the runs, and what the Transformer wrote.
+    pub fn learning(&self, sizes: &Sizes) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        let mut plot = PretrainReport { records: self.gpt.clone(), ..PretrainReport::default() }.loss_plot();
+        let lstm: Vec<(f64, f64)> =
+            metrics::evaluations(&self.lstm, VALIDATION).map(|found| (found.at.tokens as f64, found.nll)).collect();
+        let end = lstm.last().map_or(String::new(), |(_, loss)| format!(": {loss:.3}"));
+        plot.curves.push(Curve { name: format!("LSTM{end}"), points: lstm, ink: Ink::Baseline, dots: true });
+        if !plot.is_empty() {
+            let caption = format!(
+                "Seed {}. The Transformer's loss at each step (faint), its moving mean, and its loss on held-out stories (dots), beside the \
+                 LSTM's. No model can pass the exact limit: it is the loss of the world's own probabilities.",
+                sizes.first_seed
+            );
+            blocks.push(Block::Plots(vec![plot], caption));
+        }
+        if !self.pages.is_empty() {
+            blocks.push(Block::Files("All about these runs:".into(), self.pages.clone()));
+        }
+        let all: Vec<&SampleRecord> = metrics::samples(&self.gpt).collect();
+        let shown = all.len().min(SAMPLES);
+        let picked: Vec<SampleRecord> = (0..shown).map(|i| all[i * (all.len() - 1) / (shown - 1).max(1)].clone()).collect();
+        if !picked.is_empty() {
+            blocks.push(Block::Text("Stories that it made up as it learnt, from the first to the last:".into()));
+            blocks.push(Block::Samples(picked));
+        }
+        blocks
+    }
+}
+
+/// A story of the world, and a row of a task with its answer. They depend on the seed alone.
+pub fn story(sizes: &Sizes) -> Vec<Block> {
+    let world = World::named(sizes.retold);
+    let told = world.story(&mut Philox::with_stream(sizes.first_seed, 2));
+    let words = told.text.split(' ').count();
+    let nats = -told.log_prob;
+    let facts = format!(
+        "It is the first of those that no model was trained on, in seed {}. The world tells it with a probability of e^−{nats:.1}: {nats:.1} \
+         nats, or {:.3} for each of its {}. No model can expect to need fewer.",
+        sizes.first_seed,
+        nats / words as f64,
+        many(words, "word")
+    );
+    let (texts, right) = tasks::question(sizes.first_seed);
+    let [article, question, answers @ ..] = &texts[..] else { return Vec::new() };
+    let answer = |(at, answer): (usize, &String)| {
+        let own = at == right;
+        Row { own, ..Row::new(if own { "the answer" } else { "not" }, [answer]) }
+    };
+    let rows = [Row::new("text", [article]), Row::new("question", [question])].into_iter();
+    let rows = rows.chain(answers.iter().enumerate().map(answer)).collect();
+    vec![
+        Block::Text(format!("“{}”", told.text)),
+        Block::Text(facts),
+        Block::Words(vec!["RACE".into(), "a training row; the task is to choose the answer".into()], rows),
+    ]
+}
