@@ -84,8 +84,8 @@ pub fn story(sizes: &Sizes) -> Vec<Block> {
     let words = told.text.split(' ').count();
     let nats = -told.log_prob;
     let facts = format!(
-        "It is the first of those that no model was trained on, in seed {}. The world tells it with a probability of e^−{nats:.1}: {nats:.1} \
-         nats, or {:.3} for each of its {}. No model can expect to need fewer.",
+        "It is the first of those that no model was trained on, in seed {}. The world tells it with a probability of e^−{nats:.1}, or {:.3} nats \
+         for each of its {}: no model can expect to need fewer.",
         sizes.first_seed,
         nats / words as f64,
         many(words, "word")
@@ -94,7 +94,7 @@ pub fn story(sizes: &Sizes) -> Vec<Block> {
     let [article, question, answers @ ..] = &texts[..] else { return Vec::new() };
     let answer = |(at, answer): (usize, &String)| {
         let own = at == right;
-        Row { own, ..Row::new(if own { "the answer" } else { "not" }, [answer]) }
+        Row { own, ..Row::new(if own { "right" } else { "wrong" }, [answer]) }
     };
     let rows = [Row::new("text", [article]), Row::new("question", [question])].into_iter();
     let rows = rows.chain(answers.iter().enumerate().map(answer)).collect();

@@ -1,6 +1,7 @@
 //! The report: the paper's tables and figure 2 with lines of our own, and the table of claims.
 
 use gradus_data::sets::Task;
+use gradus_data::sets::scores::Metric;
 use gradus_io::numbers::{count, duration, many};
 use gradus_report::svg::{Curve, HALF, Ink, Level, Plot, WIDE};
 use gradus_report::{Axis, Block, Document, Figure, Row, Scale};
@@ -106,7 +107,7 @@ pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Ope
     lines.push(format!("table 5's average: {full} pre-trained, {none} without pre-training, {lstm} by the LSTM"));
     if sizes.seeds < LEAST_SEEDS as u64 {
         let seeds = many(sizes.seeds as usize, "seed");
-        lines.push(format!("of the paper's claims, {}; {seeds} cannot decide them, eight can: --seeds 8", pointing(claims)));
+        lines.push(format!("what we measured {} claims; {seeds} cannot decide them, eight can: --seeds 8", pointing(claims)));
     }
     lines.extend(opening.page().map(|page| format!("the Transformer's own page, with what it wrote: {}", page.display())));
     lines
@@ -211,7 +212,8 @@ fn judged(claims: &[Claim], sizes: &Sizes) -> Vec<Block> {
     match claims::too_few(sizes.seeds) {
         None => vec![Block::Text(ruler::RULE.into()), claims_table(claims, &sizes.ruler)],
         Some(few) => {
-            vec![Block::Text(format!("Of the paper's claims, {}.", pointing(claims))), Block::Text(few), directions(claims)]
+            let points = Block::Text(format!("What we measured {} claims.", pointing(claims)));
+            vec![points, Block::Text(few), directions(claims)]
         }
     }
 }
@@ -264,7 +266,11 @@ fn figure_2(results: &Results, sizes: &Sizes) -> Vec<Block> {
         let score = |&(_, variant): &(String, Variant)| Some(100.0 * results.score(task, variant)?.mean);
         let points = (0..).map(f64::from).zip(transferred.iter().map(score));
         let points = points.filter_map(|(n, score)| Some((n, score?))).collect();
-        let metric = Task::named(task).map_or("score".into(), |task| task.metric.to_string());
+        let metric = match Task::named(task).map(|task| task.metric) {
+            Ok(Metric::Accuracy) => "accuracy",
+            Ok(Metric::Matthews) => "Matthews' correlation",
+            _ => "score",
+        };
         plot(
             &format!("Layers transferred: {}", name(task)),
             "Test score by what was transferred: nothing, embeddings, then block by block",

@@ -131,7 +131,7 @@ pub fn run(paths: &Paths, sizes: &Sizes, planned: &Planned, watch: &Watch<'_>) -
         Stage::Finetune { task, variant } => {
             let result = fine_tune(paths, sizes, planned.seed, task, *variant)?;
             records::write(&paths.result(planned), &result)?;
-            Ok(format!("{} {:.1}", result.test.metric, 100.0 * result.test.score))
+            Ok(format!("{} {:.1}", result.test.metric, 100.0 * result.test.score).replace('-', "−"))
         }
     }
 }

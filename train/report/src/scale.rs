@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn ticks_read_shortly() {
         let axis = Axis { suffix: " %", ..Axis::new("", Scale::Linear) };
-        let texts = [0.0, 0.3, 1500.0, 250_000.0, 1.5e6, 2e-3, 3e-5].map(|value| axis.text(value));
-        assert_eq!(texts, ["0 %", "0.3 %", "1500 %", "250k %", "1.5M %", "0.002 %", "3e-5 %"]);
+        let texts = [0.0, -0.3, 1500.0, 250_000.0, 1.5e6, 2e-3, 3e-5].map(|value| axis.text(value));
+        assert_eq!(texts, ["0 %", "−0.3 %", "1500 %", "250k %", "1.5M %", "0.002 %", "3e−5 %"]);
     }
 
     /// A gradient's norm of 8.7e307 would have more ticks than can be counted.

@@ -64,17 +64,13 @@ fn within(results: &Results) -> String {
 
 /// What is measured, and how.
 fn measured(survey: &Survey) -> Block {
-    let rates = match survey.rates.len() {
-        1 => "the usual ones; none was searched for",
-        _ => {
-            "chosen by the loss on held-out stories of a seed that is not reported; where the best was the largest or the smallest, more \
-             were tried, from an eighth to eight times the usual rate"
-        }
-    };
-    let long = World::default().properties().mean_tokens;
-    let (places, anywhere, rest) = (count(survey.places as u64), OPENED_ANYWHERE, OPENED_ANYWHERE - 1);
-    let rows = PretrainOptions::micro_world().settle().expect("the recipe of a survey").batch;
-    let terms = [
+    let terms = understanding(survey).into_iter().chain(the_rest(survey)).map(|(term, how)| Row::new(term, [how])).collect();
+    Block::Words(vec![String::new(), "how it is measured".into()], terms)
+}
+
+fn understanding(survey: &Survey) -> [(&'static str, String); 4] {
+    let places = count(survey.places as u64);
+    [
         (
             "U, understanding",
             format!(
@@ -95,6 +91,21 @@ fn measured(survey: &Survey) -> Block {
              there is what the words after tell"
                 .into(),
         ),
+    ]
+}
+
+fn the_rest(survey: &Survey) -> [(&'static str, String); 7] {
+    let rates = match survey.rates.len() {
+        1 => "the usual ones; none was searched for",
+        _ => {
+            "chosen by the loss on held-out stories of a seed that is not reported; where the best was the largest or the smallest, more \
+             were tried, from an eighth to eight times the usual rate"
+        }
+    };
+    let long = World::default().properties().mean_tokens;
+    let (anywhere, rest) = (OPENED_ANYWHERE, OPENED_ANYWHERE - 1);
+    let rows = PretrainOptions::micro_world().settle().expect("the recipe of a survey").batch;
+    [
         (
             "G, generation",
             "the mean of KL(world ∥ model) about the next word, from the words before. A model that fills masks was not trained for that: \
@@ -133,8 +144,7 @@ fn measured(survey: &Survey) -> Block {
             ),
         ),
         ("rates", rates.into()),
-    ];
-    Block::Words(vec![String::new(), "how it is measured".into()], terms.map(|(term, how)| Row::new(term, [how])).into())
+    ]
 }
 
 /// −log of the probability that a training story begins at its beginning.
