@@ -3,7 +3,10 @@
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, Real, Shape, Tensor};
 
-/// Draws inputs from a seed; extents grow with `size`. The same seed draws the same values for every scalar.
+/// Draws inputs from a seed. The same seed draws the same values for every scalar.
+///
+/// `size` bounds what [`Samples::extent`] draws, and nothing else: an op's samples take their extents from there, so that size 1 gives
+/// tensors of one element and larger sizes larger ones. Where all shapes are given, any size will do.
 #[derive(Debug)]
 pub struct Samples {
     rng: Philox,
@@ -12,7 +15,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Draws from `seed`, extents at most `size` (≥ 1).
+    /// Draws from `seed`, each [`extent`](Samples::extent) at most `size`; 0 counts as 1.
     pub fn new(seed: u64, size: usize) -> Self {
         Samples { rng: Philox::new(seed), size: size.max(1), device: Device::Cpu }
     }

@@ -2,6 +2,7 @@
 
 mod derivatives;
 mod nets;
+mod networks;
 mod ops_pins;
 mod shapes;
 mod tape;

@@ -27,6 +27,19 @@ fn the_list_is_alphabetical_and_names_are_unique() {
     }
 }
 
+/// On the page of `Var`, each op's method leads to its formula.
+#[test]
+fn each_method_links_to_its_formula() {
+    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops"));
+    for op in ops::all::<f64>() {
+        let page = std::fs::read_to_string(folder.join(op.name).with_extension("rs")).expect("a file of its name");
+        assert!(page.starts_with("//! ```text\n"), "`{}`: the page opens with the formula", op.name);
+        let methods = page.split_once("impl<'t, T: Real> Var<'t, T> {").map_or("", |(_, methods)| methods);
+        let linked = methods.matches("    /// [Formula and derivative](self).\n    #[track_caller]\n    pub fn ").count();
+        assert_eq!(linked, methods.matches("    pub fn ").count(), "`{}`", op.name);
+    }
+}
+
 #[test]
 fn the_list_states_what_the_ops_state() {
     for (entry, subject) in ops::all::<f64>().iter().zip(check::subjects()) {

@@ -43,14 +43,9 @@ pub struct Labels {
 
 impl Batch {
     /// Tokens (B·T) of which each is to predict the one that follows it, its target, from those before.
-    pub fn next(
-        sequences: usize,
-        inputs: impl Into<Arc<[u32]>>,
-        targets: impl Into<Arc<[u32]>>,
-        weights: impl Into<Arc<[f64]>>,
-    ) -> Self {
+    pub fn next(sequences: usize, inputs: impl AsRef<[u32]>, targets: impl AsRef<[u32]>, weights: impl AsRef<[f64]>) -> Self {
         let side = Side::causal(sequences, inputs);
-        Batch { side, asked: None, targets: targets.into(), weights: weights.into(), labels: Vec::new() }
+        Batch { side, asked: None, targets: targets.as_ref().into(), weights: weights.as_ref().into(), labels: Vec::new() }
     }
 
     /// Does any token that is asked count?

@@ -255,8 +255,8 @@ impl<T: Real> Model<Tensor<T>> {
     }
 
     /// The logits (n, rows) in these slots (of B·T), without dropout: to a causal model, of the token that follows.
-    pub fn logits_at(&self, side: &Side, slots: impl Into<Arc<[u32]>>) -> Tensor<T> {
-        let slots = slots.into();
+    pub fn logits_at(&self, side: &Side, slots: impl AsRef<[u32]>) -> Tensor<T> {
+        let slots = slots.as_ref().into();
         on_pool(|| self.constants(&Tape::off()).hidden(side, None).logits_at(&slots).into_value())
     }
 

@@ -66,13 +66,13 @@ pub struct Side {
 
 impl Side {
     /// Tokens (B·T) of which each sees those before it.
-    pub fn causal(sequences: usize, tokens: impl Into<Arc<[u32]>>) -> Self {
-        Side { sequences, tokens: tokens.into(), segments: None, sight: Sight::Causal }
+    pub fn causal(sequences: usize, tokens: impl AsRef<[u32]>) -> Self {
+        Side { sequences, tokens: tokens.as_ref().into(), segments: None, sight: Sight::Causal }
     }
 
     /// Tokens (B·T) of which each sees all of its sequence.
-    pub fn full(sequences: usize, tokens: impl Into<Arc<[u32]>>) -> Self {
-        Side { sequences, tokens: tokens.into(), segments: None, sight: Sight::Full(None) }
+    pub fn full(sequences: usize, tokens: impl AsRef<[u32]>) -> Self {
+        Side { sequences, tokens: tokens.as_ref().into(), segments: None, sight: Sight::Full(None) }
     }
 
     /// Slots per sequence T.

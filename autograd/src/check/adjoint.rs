@@ -1,7 +1,7 @@
 //! The dot-product test.
 
-use super::case::like;
 use super::report::{Comparison, Ledger, Outcome};
+use super::terms::moving;
 use super::{Case, Dual};
 use crate::{Tensor, Want};
 
@@ -13,8 +13,8 @@ const TOLERANCE: f64 = 1e-12;
 /// ```
 ///
 /// Relative to Σᵢ |uᵢ|·|terms of (Jv)ᵢ|, the absolute terms of the whole double sum. Σ |uᵢ(Jv)ᵢ| will not do: where y has one
-/// element, (Jv)₀ may cancel to nothing while the rounding of its terms stays, and a right op would occasionally be refused. The
-/// terms of a whole function grow from op to op, a thousandfold per layer; its scale is the terms of ⟨Jᵀu, v⟩ instead.
+/// element, (Jv)₀ may cancel to nothing while the rounding of its terms stays, and a right op would occasionally be refused. For
+/// a whole function, the sum at the op where it is largest.
 pub fn adjoint(case: &Case) -> Outcome {
     Ledger::of("adjoint", case, |mut ledger| {
         let mut draws = case.draws();
@@ -26,18 +26,13 @@ pub fn adjoint(case: &Case) -> Outcome {
         if u.is_empty() || gx.iter().all(Tensor::is_empty) {
             return ledger.close();
         }
-        let (mut transposed, mut along) = (0.0, 0.0);
-        let mut moving = Vec::new();
-        for (x, gx) in case.dual.inputs.iter().zip(&gx) {
-            let v = draws.normal::<f64>(*x.shape());
-            transposed += gx.dot(&v);
-            along += gx.zip(&v, |g, v| (g * v).abs()).to_vec().iter().sum::<f64>();
-            moving.push(like(x, x.to_vec().into_iter().zip(v.to_vec()).map(|(x, v)| Dual::new(x.value, v)).collect()));
-        }
-        let y = case.dual.op.eval(&moving.iter().collect::<Vec<_>>(), Want::Value).out.to_vec();
+        let v: Vec<Tensor<f64>> = gx.iter().map(|gx| draws.normal(*gx.shape())).collect();
+        let transposed = gx.iter().zip(&v).map(|(gx, v)| gx.dot(v)).sum();
+        let along: Vec<Tensor<Dual>> = case.real.inputs.iter().zip(&v).map(|(x, v)| moving(x, v)).collect();
+        let y = case.dual.op.eval(&along.iter().collect::<Vec<_>>(), Want::Value).out.to_vec();
         let terms = u.to_vec().into_iter().zip(y);
         let (expected, scale) = terms.fold((0.0, 0.0), |(sum, scale), (u, y)| (sum + u * y.tangent, scale + u.abs() * y.terms));
-        let scale = if case.whole { along } else { scale };
+        let scale = if case.whole { case.terms(&v, &u).derivative } else { scale };
         ledger.compare(TOLERANCE, Comparison { input: None, element: 0, value: transposed, expected, scale });
         ledger.close()
     })

@@ -131,6 +131,11 @@ pub(super) fn laid_out_as<T: Real, U: Real>(x: &Tensor<T>, y: &Tensor<U>) -> Ten
     y.permute(&order).dense().permute(&back)
 }
 
+/// Zeros of these shapes: directions in which nothing moves.
+pub(super) fn still(inputs: &[Tensor<f64>]) -> Vec<Tensor<f64>> {
+    inputs.iter().map(|x| Tensor::zeros(*x.shape())).collect()
+}
+
 /// x with one element moved by `step`.
 pub(super) fn moved(x: &Tensor<f64>, element: usize, step: f64) -> Tensor<f64> {
     let mut values = x.to_vec();

@@ -1,6 +1,6 @@
 //! The VJP against central differences of the kernel that trains.
 
-use super::case::{moved, with};
+use super::case::{moved, still, with};
 use super::report::{Comparison, Ledger, Outcome};
 use super::{Case, DIFFERENCES, at_best_step};
 
@@ -11,7 +11,8 @@ use super::{Case, DIFFERENCES, at_best_step};
 /// ```
 ///
 /// Relative to Σⱼ |ȳⱼ|·(|Dⱼ| + |yⱼ|): a quotient over h resolves nothing below ε|yⱼ|/h, and where a derivative vanishes that
-/// is all there is. Where y bends too sharply for this h, shorter ones are tried.
+/// is all there is. For a whole function, whose parts may be larger than y, relative to the sums at the op where they are largest.
+/// Where y bends too sharply for this h, shorter ones are tried.
 pub fn differences(case: &Case) -> Outcome {
     Ledger::of("differences", case, |mut ledger| {
         let inputs = &case.real.inputs;
@@ -21,7 +22,8 @@ pub fn differences(case: &Case) -> Outcome {
         if let Some(rule) = case.misshapen(&gx) {
             return ledger.broken(rule);
         }
-        let (y, gy) = (y.to_vec(), gy.to_vec());
+        let size = case.terms(&still(inputs), &gy).value;
+        let (y, weights) = (y.to_vec(), gy.to_vec());
         for (i, x) in inputs.iter().enumerate() {
             let gx = gx[i].to_vec();
             for (element, &at) in x.to_vec().iter().enumerate() {
@@ -30,15 +32,21 @@ pub fn differences(case: &Case) -> Outcome {
                     let y_at = |step: f64| case.eval(&with(inputs, i, moved(x, element, step))).to_vec();
                     let (up, down) = (y_at(h), y_at(-h));
                     let width = (at + h) - (at - h); // the step actually taken
-                    let (mut expected, mut scale) = (0.0, 0.0);
+                    let (mut expected, mut slopes, mut values) = (0.0, 0.0, 0.0);
                     for j in 0..y.len() {
                         let slope = (up[j] - down[j]) / width;
-                        expected += gy[j] * slope;
-                        scale += gy[j].abs() * (slope.abs() + y[j].abs());
+                        expected += weights[j] * slope;
+                        slopes += (weights[j] * slope).abs();
+                        values += (weights[j] * y[j]).abs();
                     }
+                    let scale = slopes + values.max(size);
                     Comparison { input: Some(i), element, value: gx[element], expected, scale }
                 };
-                ledger.compare(DIFFERENCES, at_best_step(compare));
+                let mut found = at_best_step(compare);
+                if case.whole && found.error() > DIFFERENCES {
+                    found.scale = found.scale.max(case.terms_along(i, element, &gy).derivative);
+                }
+                ledger.compare(DIFFERENCES, found);
             }
         }
         ledger.close()

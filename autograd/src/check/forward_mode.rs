@@ -14,7 +14,8 @@ const TOLERANCE: f64 = 1e-13;
 /// x̄ᵢ = Σⱼ ȳⱼ ∂yⱼ/∂xᵢ,   ∂yⱼ/∂xᵢ the tangent of yⱼ where xᵢ = (xᵢ, 1) and all else is constant
 /// ```
 ///
-/// Relative to Σ |terms|; for a whole function, through which they grow, to the input's largest derivative.
+/// Relative to Σ |terms|; for a whole function to Σⱼ |ȳⱼ ∂yⱼ/∂xᵢ| and, where that is too small for the rounding, to the same sum at
+/// the op where it is largest.
 ///
 /// Also, the gradient of one input is the same, to the bit, whether or not the others want theirs.
 pub fn forward_mode(case: &Case) -> Outcome {
@@ -32,19 +33,24 @@ pub fn forward_mode(case: &Case) -> Outcome {
         if let Some(i) = (0..gx.len()).find(|&i| differs(&case.vjp_of(&case.real.inputs, &gy, |j| j == i)[i], &gx[i])) {
             return ledger.broken(format!("input {i} has a different gradient when it alone wants one"));
         }
-        let gy = gy.to_vec();
+        let weights = gy.to_vec();
         for (i, x) in case.dual.inputs.iter().enumerate() {
             let (values, gx) = (x.to_vec(), gx[i].to_vec());
-            let largest = gx.iter().fold(0.0, |most: f64, g| most.max(g.abs()));
             for element in 0..values.len() {
                 let mut moving = values.clone();
                 moving[element] = Dual::new(values[element].value, 1.0);
                 let inputs = with(&case.dual.inputs, i, like(x, moving));
                 let y = case.dual.op.eval(&inputs.iter().collect::<Vec<_>>(), Want::Value).out.to_vec();
-                let expected = gy.iter().zip(&y).map(|(gy, y)| gy * y.tangent).sum();
-                let terms = gy.iter().zip(&y).map(|(gy, y)| gy.abs() * y.terms).sum();
-                let scale = if case.whole { largest } else { terms };
-                ledger.compare(TOLERANCE, Comparison { input: Some(i), element, value: gx[element], expected, scale });
+                let (mut expected, mut scale) = (0.0, 0.0);
+                for (gy, y) in weights.iter().zip(&y) {
+                    expected += gy * y.tangent;
+                    scale += gy.abs() * if case.whole { y.tangent.abs() } else { y.terms };
+                }
+                let mut found = Comparison { input: Some(i), element, value: gx[element], expected, scale };
+                if case.whole && found.error() > TOLERANCE {
+                    found.scale = found.scale.max(case.terms_along(i, element, &gy).derivative);
+                }
+                ledger.compare(TOLERANCE, found);
             }
         }
         ledger.close()

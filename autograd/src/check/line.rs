@@ -9,12 +9,12 @@ use super::case::like;
 pub(super) struct Line<'c> {
     case: &'c Case,
     u: Tensor<f64>,
-    v: Vec<Vec<f64>>,
+    v: Vec<Tensor<f64>>,
     /// φ′(0) = ⟨Jᵀu, v⟩, by the VJP.
     pub slope: f64,
-    /// Σ |terms| of that sum.
+    /// Σ |terms| of that sum; for a whole function, at the op where it is largest.
     pub terms: f64,
-    /// Σ |uⱼyⱼ|: what φ's rounding is proportional to.
+    /// Σ |uⱼyⱼ|, what φ's rounding is proportional to; the same for a whole function.
     pub size: f64,
 }
 
@@ -25,28 +25,30 @@ impl<'c> Line<'c> {
         let inputs = &case.real.inputs;
         let y = case.eval(inputs);
         let u = draws.normal::<f64>(*y.shape());
-        let mut v: Vec<Vec<f64>> = inputs.iter().map(|x| draws.normal::<f64>(*x.shape()).to_vec()).collect();
-        let length = v.iter().flatten().map(|v| v * v).sum::<f64>().sqrt();
-        v.iter_mut().flatten().for_each(|v| *v /= length);
+        let mut v: Vec<Tensor<f64>> = inputs.iter().map(|x| draws.normal(*x.shape())).collect();
+        let length = v.iter().flat_map(Tensor::to_vec).map(|v| v * v).sum::<f64>().sqrt();
+        v.iter_mut().for_each(|v| *v = v.map(|v| v / length));
         let gx = case.vjp(inputs, &u);
         if let Some(rule) = case.misshapen(&gx) {
             return Err(rule);
         }
-        let along: Vec<f64> = gx.iter().zip(&v).flat_map(|(g, v)| g.to_vec().into_iter().zip(v).map(|(g, v)| g * v)).collect();
-        let sums = |of: fn(f64) -> f64| along.iter().copied().map(of).sum();
-        let size = u.zip(&y, |u, y| (u * y).abs()).to_vec().iter().sum();
-        Ok(Line { case, u, v, slope: sums(|t| t), terms: sums(f64::abs), size })
+        let along: Vec<f64> = gx.iter().zip(&v).flat_map(|(g, v)| g.zip(v, |g, v| g * v).to_vec()).collect();
+        let sums = |of: fn(f64) -> f64| along.iter().copied().map(of).sum::<f64>();
+        let size = u.zip(&y, |u, y| (u * y).abs()).to_vec().iter().sum::<f64>();
+        let whole = case.terms(&v, &u);
+        let (terms, size) = (sums(f64::abs).max(whole.derivative), size.max(whole.value));
+        Ok(Line { case, slope: sums(|t| t), u, v, terms, size })
     }
 
     /// φ(h).
     pub fn at(&self, h: f64) -> f64 {
-        let moved = |(x, v): (&Tensor<f64>, &Vec<f64>)| like(x, x.to_vec().iter().zip(v).map(|(x, v)| x + h * v).collect());
+        let moved = |(x, v): (&Tensor<f64>, &Tensor<f64>)| like(x, x.zip(v, |x, v| x + h * v).to_vec());
         let inputs: Vec<Tensor<f64>> = self.case.real.inputs.iter().zip(&self.v).map(moved).collect();
         self.case.eval(&inputs).dot(&self.u)
     }
 
     /// Is φ constant because the inputs, or the output, have no elements?
     pub fn is_empty(&self) -> bool {
-        self.u.is_empty() || self.v.iter().all(Vec::is_empty)
+        self.u.is_empty() || self.v.iter().all(Tensor::is_empty)
     }
 }

@@ -28,7 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A function of tensors, your own formula or a whole model, is a case too: [`function()`]. What a VJP gave in a running model is
+//! A function of tensors, your own formula or a whole model, is a case too: [`function()`]; its errors are relative to the same sums at
+//! the op where they are largest. What a VJP gave in a running model is
 //! checked at that model's numbers by [`application()`]. [`devices()`] puts an op on a GPU beside the same on the CPU, and
 //! [`adjoint_on()`] tests it there by itself.
 
@@ -50,6 +51,7 @@ mod report;
 mod second_order;
 mod taylor;
 mod teeth;
+mod terms;
 mod v_curve;
 
 pub use adjoint::adjoint;

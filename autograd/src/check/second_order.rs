@@ -12,7 +12,8 @@ use crate::{Tape, Tensor, Var};
 /// ```
 ///
 /// The left side goes through [`Tape::pullback`] and backward, the right side through the op's own VJP alone. Relative to
-/// Σ |∂g/∂z ∘ d| + Σ |wᵢ ∘ x̄ᵢ|: a quotient over h resolves nothing below ε/h of what is subtracted. Where x̄ bends too sharply for
+/// Σ |∂g/∂z ∘ d| + Σ |wᵢ ∘ x̄ᵢ|: a quotient over h resolves nothing below ε/h of what is subtracted; for a whole function, of the
+/// |terms| of g at the op where they are largest. Where x̄ bends too sharply for
 /// h = ε^⅓, shorter steps are tried.
 pub fn second_order(case: &Case) -> Outcome {
     Ledger::of("second_order", case, |mut ledger| {
@@ -34,6 +35,7 @@ pub fn second_order(case: &Case) -> Outcome {
         let Some(g) = terms.reduce(|a, b| a + b) else { return ledger.close() };
         let gradient = tape.backward(&g);
 
+        let size = case.terms(&w, &gy).derivative;
         let points: Vec<&Tensor<f64>> = inputs.iter().chain([&gy]).collect();
         for (k, z) in points.iter().enumerate().filter(|(_, z)| !z.is_empty() && !gy.is_empty()) {
             let d = draws.normal::<f64>(*z.shape()).to_vec();
@@ -52,7 +54,7 @@ pub fn second_order(case: &Case) -> Outcome {
                 let expected = (0..w.len()).map(|i| up[i].zip(&down[i], |a, b| (a - b) / (2.0 * h)).dot(&w[i])).sum();
                 let unit: f64 = (0..w.len()).map(|i| up[i].map(f64::abs).dot(&w[i].map(f64::abs))).sum();
                 // The cotangent counts as one more input.
-                Comparison { input: Some(k), element: 0, value, expected, scale: unit + terms }
+                Comparison { input: Some(k), element: 0, value, expected, scale: unit.max(size) + terms }
             };
             ledger.compare(DIFFERENCES, at_best_step(compare));
         }

@@ -38,6 +38,8 @@ impl<T: Real> Op<T> for Affine {
 
 impl<'t, T: Real> Var<'t, T> {
     /// αx + β.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn affine(&self, scale: f64, shift: f64) -> Self {
         self.tape().apply(Affine { scale, shift }, &[self])

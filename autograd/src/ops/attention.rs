@@ -177,6 +177,8 @@ impl<T: Real> Op<T> for Attention {
 
 impl<'t, T: Real> Var<'t, T> {
     /// Attention of these queries to keys and values, with an optional bias on the scores.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn attention(&self, k: &Self, v: &Self, bias: Option<&Self>, op: Attention) -> Self {
         match bias {

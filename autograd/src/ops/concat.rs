@@ -50,6 +50,8 @@ impl<T: Real> Op<T> for Concat {
 
 impl<'t, T: Real> Var<'t, T> {
     /// `parts` (at least one), one after the other along `axis`.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn concat(parts: &[&Self], axis: usize) -> Self {
         let first = parts.first().expect("concat: at least one part, got none");

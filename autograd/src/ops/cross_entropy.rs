@@ -60,9 +60,12 @@ impl<T: Real> Op<T> for CrossEntropy {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The cross-entropy of each row of these logits (n, V) against its target: (n), in nats.
+    /// The cross-entropy of each row of these logits (n, V) against its target, below V: n losses in nats, neither summed nor
+    /// averaged. [`Var::mean_all`] of them is the loss that PyTorch's `cross_entropy` gives.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
-    pub fn cross_entropy(&self, targets: impl Into<Arc<[u32]>>) -> Self {
-        self.tape().apply(CrossEntropy { targets: targets.into() }, &[self])
+    pub fn cross_entropy(&self, targets: impl AsRef<[u32]>) -> Self {
+        self.tape().apply(CrossEntropy { targets: targets.as_ref().into() }, &[self])
     }
 }

@@ -46,6 +46,8 @@ impl<T: Real> Op<T> for Dropout {
 
 impl<'t, T: Real> Var<'t, T> {
     /// Dropout with the mask of `key`; rows are all leading axes together.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn dropout(&self, key: DropoutKey) -> Self {
         self.tape().apply(Dropout { key }, &[self])

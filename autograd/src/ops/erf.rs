@@ -30,6 +30,8 @@ impl<T: Real> Pointwise<T> for Erf {
 
 impl<'t, T: Real> Var<'t, T> {
     /// The error function of every element.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn erf(&self) -> Self {
         self.tape().apply(Erf, &[self])

@@ -27,6 +27,8 @@ impl<T: Real> Pointwise<T> for Exp {
 
 impl<'t, T: Real> Var<'t, T> {
     /// eˣ of every element.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn exp(&self) -> Self {
         self.tape().apply(Exp, &[self])

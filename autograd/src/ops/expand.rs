@@ -45,6 +45,8 @@ impl<T: Real> Op<T> for Expand {
 
 impl<'t, T: Real> Var<'t, T> {
     /// x repeated to `shape`; itself where it has that shape.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn expand(&self, shape: impl Into<Shape>) -> Self {
         let to = shape.into();

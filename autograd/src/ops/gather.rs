@@ -58,8 +58,10 @@ impl<T: Real> Op<T> for Gather {
 
 impl<'t, T: Real> Var<'t, T> {
     /// Rows of this table (V, d) by their `ids` (row-major, of `shape`): (shape…, d).
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
-    pub fn gather(&self, ids: impl Into<Arc<[u32]>>, shape: impl Into<Shape>) -> Self {
-        self.tape().apply(Gather { ids: ids.into(), shape: shape.into() }, &[self])
+    pub fn gather(&self, ids: impl AsRef<[u32]>, shape: impl Into<Shape>) -> Self {
+        self.tape().apply(Gather { ids: ids.as_ref().into(), shape: shape.into() }, &[self])
     }
 }

@@ -40,6 +40,8 @@ impl<T: Real> Op<T> for Gelu {
 
 impl<'t, T: Real> Var<'t, T> {
     /// GELU in its tanh form, of every element.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn gelu(&self) -> Self {
         self.tape().apply(Gelu, &[self])

@@ -60,6 +60,8 @@ impl<T: Real> Op<T> for LayerNorm {
 
 impl<'t, T: Real> Var<'t, T> {
     /// Layer normalisation of rows (…, n) with `gain` (n) and `bias` (n), ε = `eps`.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn layer_norm(&self, gain: &Self, bias: &Self, eps: f64) -> Self {
         self.tape().apply(LayerNorm { eps }, &[self, gain, bias])

@@ -60,6 +60,8 @@ impl<T: Real> Op<T> for Linear {
 
 impl<'t, T: Real> Var<'t, T> {
     /// (…, k)·w (k, n) + b (n) → (…, n).
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn linear(&self, w: &Self, b: &Self) -> Self {
         self.tape().apply(Linear, &[self, w, b])

@@ -83,6 +83,8 @@ impl<T: Real> Op<T> for LinearCrossEntropy {
 impl<'t, T: Real> Var<'t, T> {
     /// Σᵢ weightᵢ·(−log softmax(h wᵀ + bias)[i, targetᵢ]) of these hidden states (n, d), a tied embedding `w` (V, d), and
     /// optionally a bias (V).
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn linear_cross_entropy(&self, w: &Self, bias: Option<&Self>, targets: Arc<[u32]>, weights: Arc<[f64]>) -> Self {
         let op = LinearCrossEntropy { targets, weights };

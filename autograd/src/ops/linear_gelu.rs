@@ -71,6 +71,8 @@ fn of_the_product<'t, T: Real>(saved: &Saved<'t, T>, g: &Tensor<T>) -> Vec<Optio
 
 impl<'t, T: Real> Var<'t, T> {
     /// gelu((…, k)·w (k, n) + b (n)) → (…, n), GELU in its tanh form.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn linear_gelu(&self, w: &Self, b: &Self) -> Self {
         self.tape().apply(LinearGelu, &[self, w, b])

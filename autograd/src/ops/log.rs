@@ -29,6 +29,8 @@ impl<T: Real> Pointwise<T> for Log {
 
 impl<'t, T: Real> Var<'t, T> {
     /// The natural logarithm of every element.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn log(&self) -> Self {
         self.tape().apply(Log, &[self])

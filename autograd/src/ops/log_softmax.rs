@@ -44,6 +44,8 @@ impl<T: Real> Op<T> for LogSoftmax {
 
 impl<'t, T: Real> Var<'t, T> {
     /// The logarithm of softmax along the last axis.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn log_softmax(&self) -> Self {
         self.tape().apply(LogSoftmax, &[self])

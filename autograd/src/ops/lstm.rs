@@ -74,6 +74,8 @@ impl<T: Real> Op<T> for Lstm {
 impl<'t, T: Real> Var<'t, T> {
     /// The outputs h (T, B, H) of an LSTM whose pre-activations are this x (T, B, 4H), gates in the order i, f, g, o, plus
     /// hₜ₋₁·`w`, w (H, 4H); from a state of zeros.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn lstm(&self, w: &Self) -> Self {
         self.tape().apply(Lstm, &[self, w])

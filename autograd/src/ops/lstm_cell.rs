@@ -83,6 +83,8 @@ impl<T: Real> Op<T> for LstmCell {
 impl<'t, T: Real> Var<'t, T> {
     /// One LSTM step from these pre-activations (B, 4H), gates in the order i, f, g, o, and the cell c (B, H): h and the new cell,
     /// both (B, H).
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn lstm_cell(&self, c: &Self) -> (Self, Self) {
         let both = self.tape().apply(LstmCell, &[self, c]);

@@ -54,6 +54,8 @@ impl<T: Real> Op<T> for MatMul {
 
 impl<'t, T: Real> Var<'t, T> {
     /// (…, m, k)·(…, k, n) → (…, m, n).
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn matmul(&self, other: &Self) -> Self {
         self.tape().apply(MatMul, &[self, other])

@@ -44,6 +44,8 @@ impl<T: Real> Op<T> for Max {
 
 impl<'t, T: Real> Var<'t, T> {
     /// The largest along `axis`, which stays with extent 1; of ties the first gets the gradient.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn max(&self, axis: usize) -> Self {
         self.tape().apply(Max { axis }, &[self])

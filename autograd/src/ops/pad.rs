@@ -47,6 +47,8 @@ impl<T: Real> Op<T> for Pad {
 
 impl<'t, T: Real> Var<'t, T> {
     /// This value with `before` zeros before it and `after` zeros after it along `axis`.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn pad(&self, axis: usize, before: usize, after: usize) -> Self {
         self.tape().apply(Pad { axis, before, after }, &[self])

@@ -45,12 +45,16 @@ impl<T: Real> Op<T> for Permute {
 
 impl<'t, T: Real> Var<'t, T> {
     /// Axis i of the result is axis `axes[i]`.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn permute(&self, axes: &[usize]) -> Self {
         self.tape().apply(Permute { axes: axes.to_vec() }, &[self])
     }
 
     /// The last two axes exchanged.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn t(&self) -> Self {
         self.permute(&self.value().transposition())

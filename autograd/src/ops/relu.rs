@@ -37,6 +37,8 @@ impl<T: Real> Pointwise<T> for Relu {
 
 impl<'t, T: Real> Var<'t, T> {
     /// max(x, 0) of every element; relu′(0) := 0.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn relu(&self) -> Self {
         self.tape().apply(Relu, &[self])

@@ -38,6 +38,8 @@ impl<T: Real> Op<T> for Reshape {
 
 impl<'t, T: Real> Var<'t, T> {
     /// The same elements under `shape`; itself where it has that shape.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> Self {
         let to = shape.into();

@@ -57,6 +57,8 @@ impl<T: Real> Op<T> for RmsNorm {
 
 impl<'t, T: Real> Var<'t, T> {
     /// Root-mean-square normalisation of rows (…, n) with `gain` (n), ε = `eps`.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn rms_norm(&self, gain: &Self, eps: f64) -> Self {
         self.tape().apply(RmsNorm { eps }, &[self, gain])

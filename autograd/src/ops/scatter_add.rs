@@ -57,8 +57,10 @@ impl<T: Real> Op<T> for ScatterAdd {
 
 impl<'t, T: Real> Var<'t, T> {
     /// These rows (…, d) added into `rows` rows of zeros, each at its id: (rows, d).
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
-    pub fn scatter_add(&self, ids: impl Into<Arc<[u32]>>, rows: usize) -> Self {
-        self.tape().apply(ScatterAdd { ids: ids.into(), rows }, &[self])
+    pub fn scatter_add(&self, ids: impl AsRef<[u32]>, rows: usize) -> Self {
+        self.tape().apply(ScatterAdd { ids: ids.as_ref().into(), rows }, &[self])
     }
 }

@@ -50,6 +50,8 @@ impl<T: Real> Op<T> for Select<T> {
 
 impl<'t, T: Real> Var<'t, T> {
     /// This value where `mask` (of its shape) is not 0, `other` elsewhere.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn select(&self, mask: &Tensor<T>, other: &Self) -> Self {
         self.tape().apply(Select { mask: mask.clone() }, &[self, other])

@@ -78,6 +78,8 @@ impl<T: Real> Op<T> for SelfAttention {
 
 impl<'t, T: Real> Var<'t, T> {
     /// Attention within each sequence, of a packed [q | k | v].
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn self_attention(&self, heads: usize, attention: Attention) -> Self {
         self.tape().apply(SelfAttention { heads, attention }, &[self])

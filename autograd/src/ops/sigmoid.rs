@@ -30,6 +30,8 @@ impl<T: Real> Pointwise<T> for Sigmoid {
 
 impl<'t, T: Real> Var<'t, T> {
     /// The logistic function of every element.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn sigmoid(&self) -> Self {
         self.tape().apply(Sigmoid, &[self])

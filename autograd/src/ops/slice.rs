@@ -48,6 +48,8 @@ impl<T: Real> Op<T> for Slice {
 
 impl<'t, T: Real> Var<'t, T> {
     /// Positions `range` of `axis`.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn slice(&self, axis: usize, range: Range<usize>) -> Self {
         self.tape().apply(Slice { axis, range }, &[self])

@@ -43,6 +43,8 @@ impl<T: Real> Op<T> for Softmax {
 
 impl<'t, T: Real> Var<'t, T> {
     /// Softmax along the last axis.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn softmax(&self) -> Self {
         self.tape().apply(Softmax, &[self])

@@ -31,6 +31,8 @@ impl<T: Real> Pointwise<T> for Softplus {
 
 impl<'t, T: Real> Var<'t, T> {
     /// ln(1 + eˣ) of every element.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn softplus(&self) -> Self {
         self.tape().apply(Softplus, &[self])

@@ -31,6 +31,8 @@ impl<T: Real> Pointwise<T> for Sqrt {
 
 impl<'t, T: Real> Var<'t, T> {
     /// The square root of every element.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn sqrt(&self) -> Self {
         self.tape().apply(Sqrt, &[self])

@@ -2,7 +2,7 @@
 //! y = Σ x over some axes, which stay with extent 1        x̄ = ȳ repeated along them
 //! ```
 //!
-//! Adjoint of `expand`.
+//! Adjoint of `expand`. A mean is a sum over the number of its terms n: x̄ = ȳ/n.
 
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
@@ -50,21 +50,53 @@ impl<T: Real> Op<T> for Sum {
 
 impl<'t, T: Real> Var<'t, T> {
     /// Σ over `axes` (ascending), which stay with extent 1.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn sum(&self, axes: &[usize]) -> Self {
         self.tape().apply(Sum { axes: axes.to_vec() }, &[self])
     }
 
     /// Σ over all axes: a value without axes.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn sum_all(&self) -> Self {
         self.sum(&(0..self.shape().len()).collect::<Vec<_>>()).reshape([])
     }
 
+    /// The mean over `axes` (ascending), which stay with extent 1: their [`sum`](Var::sum) over the number of elements added. NaN
+    /// where there are none.
+    ///
+    /// ```
+    /// use gradus_autograd::{Tape, Tensor};
+    /// let tape = Tape::new();
+    /// let x = tape.leaf(Tensor::new([2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 9.0]));
+    /// assert_eq!(x.mean(&[1]).value(), &Tensor::new([2, 1], vec![2.0, 6.0]));
+    /// assert_eq!(x.mean_all().value().item(), 4.0);
+    /// ```
+    ///
+    /// [Formula and derivative](self).
+    #[track_caller]
+    pub fn mean(&self, axes: &[usize]) -> Self {
+        let sum = self.sum(axes); // which refuses axes that are not there
+        let added: usize = axes.iter().map(|&axis| self.shape()[axis]).product();
+        sum.affine(1.0 / added as f64, 0.0)
+    }
+
+    /// The mean over all axes: a value without axes.
+    ///
+    /// [Formula and derivative](self).
+    #[track_caller]
+    pub fn mean_all(&self) -> Self {
+        self.sum_all().affine(1.0 / self.value().len() as f64, 0.0)
+    }
+
     /// The mean over the last axis, which stays with extent 1.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn mean_last(&self) -> Self {
-        let last = self.shape().len() - 1;
-        self.sum(&[last]).affine(1.0 / self.shape()[last] as f64, 0.0)
+        self.mean(&[self.shape().len() - 1])
     }
 }

@@ -33,6 +33,8 @@ impl<T: Real> Pointwise<T> for Tanh {
 
 impl<'t, T: Real> Var<'t, T> {
     /// tanh of every element.
+    ///
+    /// [Formula and derivative](self).
     #[track_caller]
     pub fn tanh(&self) -> Self {
         self.tape().apply(Tanh, &[self])

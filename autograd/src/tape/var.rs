@@ -8,16 +8,21 @@ use super::{NodeId, Tape};
 
 /// A tensor and its place on a tape. A `Var` without a node is a constant: nothing flows back through it.
 ///
-/// It stays on its tape's thread; a worker makes its own tape.
+/// ```
+/// use gradus_autograd::{Tape, Tensor};
+/// let tape = Tape::new();
+/// let x = tape.leaf(Tensor::new([2, 2], vec![1.0f64, 2.0, 3.0, 4.0]));
+/// let y = (2.0 * &x + 1.0).log().mean(&[1]); // operators, and a method for each op
+/// assert_eq!(*y.shape(), [2, 1].into());
+/// let gradient = tape.backward(&y.sum_all()).take(&x).unwrap(); // 1/(2x + 1)
+/// assert!((gradient.to_vec()[0] - 1.0 / 3.0).abs() < 1e-15);
+/// ```
 ///
-/// ```
-/// fn can_move<X: Send>() {}
-/// can_move::<gradus_autograd::Tape>();
-/// ```
-/// ```compile_fail,E0277
-/// fn can_move<X: Send>() {}
-/// can_move::<gradus_autograd::Var<'static>>();
-/// ```
+/// Each method's page links to the op's formula and derivative; those of `+ − × ÷` are [`add`](mod@crate::ops::add),
+/// [`sub`](mod@crate::ops::sub), [`mul`](mod@crate::ops::mul), [`div`](mod@crate::ops::div) and, with a number,
+/// [`affine`](mod@crate::ops::affine). Operands of different shapes are broadcast.
+///
+/// A `Var` stays on its tape's thread; a worker makes its own tape.
 #[derive(Clone)]
 pub struct Var<'t, T: Real = f32> {
     pub(super) tape: &'t Tape<T>,
@@ -59,6 +64,17 @@ impl<'t, T: Real> Var<'t, T> {
         self.tape.constant(self.value.clone())
     }
 }
+
+/// ```
+/// fn can_move<X: Send>() {}
+/// can_move::<gradus_autograd::Tape>();
+/// ```
+/// ```compile_fail,E0277
+/// fn can_move<X: Send>() {}
+/// can_move::<gradus_autograd::Var<'static>>();
+/// ```
+#[cfg(doctest)]
+struct StaysOnItsThread;
 
 impl<T: Real> fmt::Debug for Var<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
