@@ -34,8 +34,10 @@ impl Display {
 
     /// Shows the progress of `work`, which reports how many steps are done.
     pub fn during<R>(self, job: Job, work: impl FnOnce(&mut dyn FnMut(usize)) -> Result<R, CliError>) -> Result<R, CliError> {
+        let total = job.total;
         let mut progress = self.begin(job);
         let result = work(&mut |done| progress.reach(done as u64))?;
+        progress.reach(total);
         progress.finish();
         Ok(result)
     }
@@ -147,6 +149,11 @@ impl Progress for Shown {
         self.bar.suspend(|| drop(writeln!(out, "{words}")));
     }
 
+    fn complete(&mut self) {
+        self.job.total = self.job.done;
+        self.bar.set_length(self.job.done);
+    }
+
     fn finish(mut self: Box<Self>) {
         if self.display == Display::Lines {
             self.line();
@@ -234,6 +241,17 @@ mod tests {
         assert!(lines[2].contains(" tokens/s, ") && lines[2].ends_with(" left, loss 2.31"), "{text}");
         assert!(lines[3].starts_with("pretrain: 100 %, 2,000 of 2,000 steps, "), "{text}");
         assert!(lines[3].contains(", took "), "{text}");
+    }
+
+    #[test]
+    fn work_that_is_complete_ends_at_100_percent() {
+        let (written, out) = io::pipe().unwrap();
+        let mut progress = Box::new(Shown::new(Job::new("merges", 300, "merges"), Display::Lines, Box::new(out)));
+        progress.reach(41);
+        progress.complete();
+        progress.finish();
+        let text = io::read_to_string(written).unwrap();
+        assert!(text.starts_with("merges: 100 %, 41 of 41 merges"), "{text}");
     }
 
     #[test]

@@ -145,6 +145,7 @@ fn train(args: &Train) -> Result<(), CliError> {
         words.add(text);
         Ok::<_, TextError>(())
     })?;
+    words.note().iter().for_each(|note| output::say(note));
     let too_long = words.too_long();
     if too_long > 0 {
         let (words, bound) = (many(too_long, "word"), count(LONGEST_WORD as u64));
@@ -155,7 +156,8 @@ fn train(args: &Train) -> Result<(), CliError> {
         let display = Display::choose(total < 1000);
         bar.get_or_insert_with(|| display.begin(Job::new("merges", total as u64, "merges"))).reach(done as u64);
     })?;
-    if let Some(bar) = bar {
+    if let Some(mut bar) = bar {
+        bar.complete();
         bar.finish();
     }
     let seconds = begin.elapsed().as_secs_f64();

@@ -116,6 +116,7 @@ impl TokenFile {
             files.iter().try_for_each(CorpusFile::check_unchanged)?;
             writer.finish(&key)
         })?;
+        progress.complete();
         progress.finish();
         TokenFile::open(&path, &key, vocab_size)
     }

@@ -76,6 +76,8 @@ pub trait Progress: Send {
     fn say(&mut self, words: &str);
     /// Says a line to the reader even when quiet.
     fn warn(&mut self, words: &str);
+    /// There is no more to do than what is done, though more was expected.
+    fn complete(&mut self) {}
     /// The work is done. If dropped without this, the work has failed.
     fn finish(self: Box<Self>);
 }

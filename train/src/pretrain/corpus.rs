@@ -51,8 +51,10 @@ pub(super) fn tokenizer(settings: &PretrainSettings, corpus: &Path, monitor: &dy
                 words.add(text);
                 Ok::<_, TextError>(())
             })?;
+            words.note().iter().for_each(|note| monitor.say(note));
             let mut progress = monitor.begin(Job::new("training the tokenizer", settings.vocab as u64, "merges"));
             let tokenizer = trainer.train(&words, |done, _| progress.reach(done as u64))?;
+            progress.complete();
             progress.finish();
             tokenizer
         }

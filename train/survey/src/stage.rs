@@ -259,6 +259,7 @@ fn ask(
     };
     let drawn = understood(&places)?;
     let everywhere = if by_bayes { None } else { Some(understood(&subject.everywhere())?) };
+    watched.progress.complete();
     watched.progress.finish();
     let whole = told(&subject.world, &subject.lexicon, (survey.told, seed), |beginnings| {
         paths.unless_stopped(|| model.next(beginnings))

@@ -105,6 +105,11 @@ pub fn each_word(text: &str, cleaning: Cleaning, mut word: impl FnMut(&str)) {
     }
 }
 
+/// Does a word lose accents, and other marks that are not letters of their own?
+pub fn loses_accents(word: &str) -> bool {
+    !word.is_ascii() && word.nfd().any(UnicodeCategories::is_mark_nonspacing)
+}
+
 /// The text after cleaning, spacing of ideographs, stripping of accents and lower-casing; not yet split.
 pub fn normalize(text: &str) -> String {
     normalize_by(text, Cleaning::ALL)

@@ -15,6 +15,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
+use gradus_io::numbers::count as number;
 use rayon::prelude::*;
 
 use crate::added::{Edges, Matcher, Piece};
@@ -57,7 +58,7 @@ impl BpeTrainer {
             specials.insert(special.clone(), 0, Edges::default());
         }
         specials.insert(UNKNOWN.to_owned(), 0, Edges::default());
-        WordCounts { specials, mode: self.mode, counts: Counts::new() }
+        WordCounts { specials, mode: self.mode, counts: Counts::new(), read: 0, folded: 0, first_folded: None }
     }
 
     /// Learns the vocabulary from the words counted. `progress(done, total)` is called now and then with the number of
@@ -138,6 +139,10 @@ pub struct WordCounts {
     specials: Matcher,
     mode: Mode,
     counts: Counts,
+    /// Words read, and those that mode `basic` takes accents off, with the first of them.
+    read: usize,
+    folded: usize,
+    first_folded: Option<String>,
 }
 
 type Counts = HashMap<Box<str>, u64>;
@@ -148,8 +153,22 @@ impl WordCounts {
         self.counts.keys().filter(|word| word.chars().count() > LONGEST_WORD).count()
     }
 
+    /// What will be missed in the model's texts, where mode `basic` strips accents of one word in a thousand or more.
+    pub fn note(&self) -> Option<String> {
+        let first = self.first_folded.as_ref().filter(|_| 1000 * self.folded >= self.read)?;
+        let (folded, read) = (number(self.folded as u64), number(self.read as u64));
+        Some(format!(
+            "note: mode `basic`, GPT-1's, strips accents and capitals: {folded} of {read} words have accents ({first} becomes {}), and \
+             the model will write them without; --mode spacy keeps accents, a tokenizer of characters or bytes keeps all",
+            basic::normalize(first)
+        ))
+    }
+
     /// Counts the words of one text, on all threads. Specials, and `<unk>` itself, are cut out first.
     pub fn add(&mut self, text: &str) {
+        if self.mode == Mode::Basic {
+            self.look_for_accents(text);
+        }
         for (_, piece) in self.specials.split(text) {
             let Piece::Text(text) = piece else { continue };
             let counts = match self.mode {
@@ -162,6 +181,18 @@ impl WordCounts {
                 }
             };
             self.counts = merged(std::mem::take(&mut self.counts), counts);
+        }
+    }
+}
+
+impl WordCounts {
+    fn look_for_accents(&mut self, text: &str) {
+        for word in text.split_whitespace() {
+            self.read += 1;
+            if basic::loses_accents(word) {
+                self.folded += 1;
+                self.first_folded.get_or_insert_with(|| word.chars().filter(|c| c.is_alphanumeric()).collect());
+            }
         }
     }
 }
@@ -312,6 +343,20 @@ mod tests {
     fn bpe(tokenizer: &Tokenizer) -> &Bpe {
         let Vocabulary::Bpe(bpe) = tokenizer.vocabulary() else { panic!("a BPE") };
         bpe
+    }
+
+    #[test]
+    fn lost_accents_are_noted() {
+        let note = |mode, text: &str| {
+            let mut words = BpeTrainer { mode, ..BpeTrainer::new(100) }.word_counts();
+            words.add(text);
+            words.note()
+        };
+        let told = note(Mode::Basic, "Eine Brücke, für alle <unk>").expect("a note");
+        assert!(told.contains("2 of 5 words") && told.contains("(Brücke becomes brucke)"), "{told}");
+        assert_eq!(note(Mode::Spacy, "Eine Brücke"), None);
+        assert_eq!(note(Mode::Basic, "A bridge — for all of us: 橋"), None);
+        assert_eq!(note(Mode::Basic, &("café ".to_owned() + &"tea ".repeat(2000))), None);
     }
 
     /// The definition: count all pairs of all words afresh for every merge.
