@@ -1,6 +1,8 @@
-//! What the integration tests share: the golden fixtures, batches and parameters; every parser as it is fuzzed.
+//! What the integration tests share: the golden fixtures, batches and parameters; every parser as it is fuzzed; the commands in
+//! documents.
 
 pub mod allocations;
+pub mod lines;
 pub mod parsers;
 
 use std::path::{Path, PathBuf};

@@ -1,9 +1,12 @@
 //! The documents lead where they say, and stay short.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use gradus_tests::lines::{self, Line, root};
 
 /// Documents that people write, and pages that the program writes.
-const DOCUMENTS: [&str; 17] = [
+const DOCUMENTS: [&str; 18] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -15,6 +18,7 @@ const DOCUMENTS: [&str; 17] = [
     "tests/fuzz/README.md",
     "tests/golden/README.md",
     "tests/peers/README.md",
+    "train/cluster/README.md",
     "train/paper/MINIATURE.md",
     "train/paper/MINIATURE-RETOLD.md",
     "train/paper/NOTEBOOK.md",
@@ -22,10 +26,6 @@ const DOCUMENTS: [&str; 17] = [
     "train/paper/SURVEY.md",
     "train/src/systems/SYSTEMS.md",
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root").to_owned()
-}
 
 fn read(document: &str) -> String {
     let path = root().join(document);
@@ -107,4 +107,99 @@ fn figures_of_the_excerpt_are_those_of_the_pages() {
     let stands = |figure: &String| page.match_indices(figure).any(|(at, _)| !page[..at].ends_with(|c: char| c.is_ascii_digit()));
     let strange: Vec<String> = figures.filter(|figure| !stands(figure)).collect();
     assert_eq!((sides.len(), strange), (17, vec![]), "README quotes sixteen means with their deviations");
+}
+
+// ── Lines of cargo ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// A manifest of the workspace, and its folder.
+struct Package {
+    folder: PathBuf,
+    manifest: toml::Table,
+}
+
+impl Package {
+    /// Is there an example, a test, a program of this name: a file in the folder of its kind, or an entry of the manifest?
+    fn has(&self, kind: &str, folder: &str, name: &str) -> bool {
+        let entries = self.manifest.get(kind).and_then(toml::Value::as_array);
+        let listed =
+            entries.is_some_and(|all| all.iter().any(|entry| entry.get("name").and_then(toml::Value::as_str) == Some(name)));
+        listed || self.folder.join(folder).join(name).with_extension("rs").is_file()
+    }
+
+    fn has_feature(&self, name: &str) -> bool {
+        self.manifest.get("features").is_some_and(|features| features.get(name).is_some())
+    }
+}
+
+/// Every package of the workspace by its name, and the name of the one that `cargo` takes by default.
+fn packages() -> (BTreeMap<String, Package>, String) {
+    let workspace: toml::Table = read("Cargo.toml").parse().expect("a manifest");
+    let folders = |list: &str| -> Vec<String> {
+        let list = workspace["workspace"][list].as_array().expect("a list");
+        list.iter().map(|folder| folder.as_str().expect("a folder").to_owned()).collect()
+    };
+    let package = |folder: &String| {
+        let manifest: toml::Table = read(&format!("{folder}/Cargo.toml")).parse().expect("a manifest");
+        (manifest["package"]["name"].as_str().expect("a name").to_owned(), Package { folder: root().join(folder), manifest })
+    };
+    let [default] = &folders("default-members")[..] else { panic!("one package is the default") };
+    (folders("members").iter().map(package).collect(), package(default).0)
+}
+
+/// What a line of cargo names that is not there.
+fn fault(line: &Line, packages: &BTreeMap<String, Package>, default: &str) -> Option<String> {
+    let words = line.words();
+    let command = words.get(1).map(String::as_str).unwrap_or_default();
+    if !["run", "test", "build", "check", "bench", "doc", "clippy"].contains(&command) {
+        return None;
+    }
+    let flags: Vec<&str> = words[2..].iter().map(String::as_str).take_while(|word| *word != "--").collect();
+    let after =
+        |names: &[&str]| -> Vec<&str> { flags.windows(2).filter(|pair| names.contains(&pair[0])).map(|pair| pair[1]).collect() };
+    let named = after(&["-p", "--package"]);
+    if let Some(name) = named.iter().find(|name| !packages.contains_key(**name)) {
+        return Some(format!("no package {name}"));
+    }
+    let chosen: Vec<&Package> = match (named.is_empty(), flags.contains(&"--workspace")) {
+        (_, true) => packages.values().collect(),
+        (true, false) => vec![&packages[default]],
+        (false, false) => named.iter().map(|name| &packages[*name]).collect(),
+    };
+    for (flag, kind, folder) in [("--example", "example", "examples"), ("--test", "test", "tests"), ("--bin", "bin", "src/bin")] {
+        let gone = after(&[flag]).into_iter().find(|name| !chosen.iter().any(|package| package.has(kind, folder, name)));
+        if let Some(name) = gone {
+            return Some(format!("no {kind} {name} in the package"));
+        }
+    }
+    let features = after(&["--features", "-F"]);
+    let mut features = features.iter().flat_map(|list| list.split(','));
+    let has = |feature: &str| match feature.split_once('/') {
+        Some((name, feature)) => packages.get(name).is_some_and(|package| package.has_feature(feature)),
+        None => chosen.iter().any(|package| package.has_feature(feature)),
+    };
+    features.find(|feature| !has(feature)).map(|feature| format!("no feature {feature} in the package"))
+}
+
+/// Packages, examples, tests and features that a reader is told to name.
+#[test]
+fn lines_of_cargo_name_what_exists() {
+    let (packages, default) = packages();
+    let found = lines::beginning_with("cargo");
+    assert!(found.len() > 40, "{} lines", found.len());
+    let faults: Vec<String> = found
+        .iter()
+        .filter_map(|line| Some(format!("{}: {}: {}", line.file, line.text, fault(line, &packages, &default)?)))
+        .collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    for wrong in [
+        "cargo run --example world_baselines",
+        "cargo run -p gradus-nothing",
+        "cargo run -p gradus-train --example nothing",
+        "cargo build --features nothing",
+        "cargo test -p gradus-tests --test nothing",
+        "cargo test --features gradus-tensor/nothing",
+    ] {
+        let line = Line { file: String::new(), text: wrong.to_owned(), alone: true };
+        assert!(fault(&line, &packages, &default).is_some(), "{wrong}");
+    }
 }

@@ -1,4 +1,4 @@
-//! One more system: a card, which is all that it takes. `cargo run --release --example system_of_my_own`
+//! One more system: a card, which is all that it takes. `cargo run --release -p gradus-train --example system_of_my_own`
 //!
 //! BERT's view of single texts with GPT-2's order of norms, as later encoders have it. `tests/tests/systems.rs` holds it to its card like
 //! the systems of the house. To keep it: move the card to a file of `train/src/systems`, and add two lines to the list there.

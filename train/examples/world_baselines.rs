@@ -1,6 +1,6 @@
 //! What a short memory costs in the micro-world: Kneser–Ney n-grams against the limit.
 //!
-//! `cargo run --release --example world_baselines -- [stories to train on] [held-out stories]`
+//! `cargo run --release -p gradus-train --example world_baselines -- [stories to train on] [held-out stories]`
 
 use std::collections::HashMap;
 

@@ -105,6 +105,11 @@ pub enum CliError {
     /// Too little text to predict anything.
     #[error("{path}: {} in all, and the first of a text is not predicted; give a text of at least two tokens", many(*tokens, "token"))]
     TooShort { path: PathBuf, tokens: usize },
+    /// A text on a line of its own, counted from 1.
+    #[error("{path}, line {line}: {error}")]
+    OfLine { path: PathBuf, line: usize, error: Box<CliError> },
+    #[error("{path}: expected texts with [MASK] where a token is missing, a line each; found none")]
+    NoTexts { path: PathBuf },
     #[error("{path}: expected a text, found no token in it")]
     Empty { path: PathBuf },
     #[error("expected a finite loss on this text, found {nll}: the model is damaged or diverged; take an earlier checkpoint")]
@@ -139,6 +144,7 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         match self {
             CliError::Usage(_) | CliError::Range(_) => 2,
+            CliError::OfLine { error, .. } => error.exit_code(),
             CliError::Device(e) => 1 + u8::from(e.is_of_usage()),
             CliError::OfRun { .. } => 1,
             CliError::Interrupted { .. } | CliError::Stopped => 130,

@@ -1,10 +1,13 @@
 //! `gradus fill`.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal, Read};
+use std::path::{Path, PathBuf};
 
+use gradus_io::files::FileError;
 use gradus_io::progress::Job;
 use gradus_model::Tree;
-use gradus_text::Tokenizer;
+use gradus_text::{Tokenizer, read_text, utf8};
 use gradus_train::evaluate::fills_masks;
 use gradus_train::fill::{self, GAP, Gap};
 use serde::Serialize;
@@ -26,15 +29,19 @@ use crate::progress::Display;
         is never answered.",
     after_long_help = "Examples:\n  \
         gradus fill --text \"So Mia took [MASK] rope to the lake, and Tom brought his key.\"\n  \
-        gradus fill --model runs/novels --text \"It was a [MASK] night\" --top 10 --json"
+        gradus fill --model runs/novels --text \"It was a [MASK] night\" --top 10 --json\n  \
+        gradus fill --file gaps.txt --json     # of a file, each line: one object, `texts`, with the `line` of each"
 )]
 pub struct Args {
     /// Directory of config.json, model.safetensors and the tokenizer, or a training run whose `best` holds them.
     #[arg(long, value_name = "DIR", default_value = "runs/bert")]
     model: PathBuf,
     /// The text, with [MASK] where a token is missing.
-    #[arg(long, value_name = "TEXT")]
-    text: String,
+    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    text: Option<String>,
+    /// File of texts, each a line; `-` is standard input, which is read, too, where neither --text nor --file is given.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
     /// Number of answers in each gap.
     #[arg(long, value_name = "K", default_value_t = 5)]
     top: usize,
@@ -50,39 +57,105 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let dir = open_model(&args.model)?;
     let model = dir.read()?.to(&args.on.open()?)?;
     let tokenizer = dir.required_tokenizer(&model)?;
-    let job = Job::new("answering by Bayes", tokenizer.vocab_size() as u64, "tokens");
-    let quiet = args.talk.quiet || fills_masks(&model);
-    let filled = Display::choose(quiet)
-        .during(job, |reach| fill::fill(&model, &tokenizer, &args.text, reach).map_err(|e| CliError::of_model(&args.model, e)))?;
-    if filled.by_bayes && !args.talk.quiet {
-        output::say(
-            "note: the model predicts the next token, so it answers by Bayes: from the probability of the whole text with each token in the gap",
-        );
-    }
-    if filled.is_first && !args.talk.quiet {
-        output::say("note: nothing stands before the gap, so all tokens are taken to be equally probable there");
-    }
+    let texts = texts(args)?;
+    let mut said = BTreeSet::new();
+    let mut note = |words: &'static str| {
+        if !args.talk.quiet && said.insert(words) {
+            output::say(words);
+        }
+    };
     if !args.talk.quiet {
         say_if_headless(&model);
     }
-    let mut gaps = Vec::new();
-    for gap in &filled.gaps {
-        let answer =
-            |(id, probability): (u32, f64)| Ok::<_, CliError>(Answer { id, token: tokenizer.decode(&[id])?, probability });
-        gaps.push(gap.top(args.top).into_iter().map(answer).collect::<Result<Vec<_>, _>>()?);
-    }
-    if args.talk.json {
+    let mut records = Vec::new();
+    for (number, Text { line, text }) in texts.iter().enumerate() {
+        let job = Job::new("answering by Bayes", tokenizer.vocab_size() as u64, "tokens");
+        let quiet = args.talk.quiet || fills_masks(&model) || texts.len() > 1;
+        let filled = Display::choose(quiet)
+            .during(job, |reach| fill::fill(&model, &tokenizer, text, reach).map_err(|e| CliError::of_model(&args.model, e)));
+        let filled = filled.map_err(|error| match line {
+            Some(line) => CliError::OfLine { path: source(args).to_owned(), line: *line, error: Box::new(error) },
+            None => error,
+        })?;
+        if filled.by_bayes {
+            note(
+                "note: the model predicts the next token, so it answers by Bayes: from the probability of the whole text with each token in the gap",
+            );
+        }
+        if filled.is_first {
+            note("note: nothing stands before the gap, so all tokens are taken to be equally probable there");
+        }
+        let mut gaps = Vec::new();
+        for gap in &filled.gaps {
+            let answer =
+                |(id, probability): (u32, f64)| Ok::<_, CliError>(Answer { id, token: tokenizer.decode(&[id])?, probability });
+            gaps.push(gap.top(args.top).into_iter().map(answer).collect::<Result<Vec<_>, _>>()?);
+        }
+        if !args.talk.json {
+            if number > 0 {
+                output::line("")?;
+            }
+            print(text, &gaps, &tokenizer)?;
+            continue;
+        }
         let of = |(gap, answers): (&Gap, &Vec<Answer>)| json!({ "at": gap.at, "answers": answers });
         let gaps: Vec<Value> = filled.gaps.iter().zip(&gaps).map(of).collect();
-        return output::json(&json!({ "gaps": gaps, "by_bayes": filled.by_bayes, "is_first": filled.is_first }));
+        let mut record = json!({ "gaps": gaps, "by_bayes": filled.by_bayes, "is_first": filled.is_first });
+        if let Some(line) = line {
+            record["line"] = json!(line);
+        }
+        records.push(record);
     }
+    match (args.talk.json, args.text.is_some()) {
+        (true, true) => output::json(&records[0]),
+        (true, false) => output::json(&json!({ "texts": records })),
+        (false, _) => Ok(()),
+    }
+}
+
+/// A text with gaps, and the line that it is on, counted from 1.
+struct Text {
+    line: Option<usize>,
+    text: String,
+}
+
+/// The name of the file that the texts come from.
+fn source(args: &Args) -> &Path {
+    args.file.as_deref().filter(|file| *file != Path::new("-")).unwrap_or(Path::new("standard input"))
+}
+
+/// The texts that the flags ask for: one, or the lines of a file or of standard input.
+fn texts(args: &Args) -> Result<Vec<Text>, CliError> {
+    if let Some(text) = &args.text {
+        return Ok(vec![Text { line: None, text: text.clone() }]);
+    }
+    let path = source(args);
+    let whole = if args.file.as_deref() == Some(path) {
+        read_text(path)?
+    } else {
+        if args.file.is_none() && io::stdin().is_terminal() {
+            let expected =
+                "expected a text with [MASK] where a token is missing: give --text TEXT, --file FILE, or texts on standard input";
+            return Err(CliError::Usage(expected.into()));
+        }
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map_err(|e| FileError::new("read", path, e))?;
+        utf8(path, 0, &bytes)?.to_owned()
+    };
+    let lines = (1..).zip(whole.lines()).filter(|(_, text)| !text.trim().is_empty());
+    let texts: Vec<Text> = lines.map(|(line, text)| Text { line: Some(line), text: text.to_owned() }).collect();
+    if texts.is_empty() { Err(CliError::NoTexts { path: path.to_owned() }) } else { Ok(texts) }
+}
+
+/// The text with the most probable answers in it, and all answers below.
+fn print(text: &str, gaps: &[Vec<Answer>], tokenizer: &Tokenizer) -> Result<(), CliError> {
     let mut best = gaps.iter().map(|answers| answers[0].inner());
-    let pieces = args.text.split(GAP).map(|piece| format!("{piece}{}", best.next().unwrap_or_default()));
+    let pieces = text.split(GAP).map(|piece| format!("{piece}{}", best.next().unwrap_or_default()));
     output::line(&pieces.collect::<String>())?;
-    for (number, answers) in (1..).zip(&gaps) {
+    for (number, answers) in (1..).zip(gaps) {
         let gap = if gaps.len() > 1 { format!("{number}. ") } else { String::new() };
         for answer in answers {
-            let shown = answer.shown(answers, &tokenizer);
+            let shown = answer.shown(answers, tokenizer);
             output::line(&format!("  {gap}{:5.1} %  {shown}", 100.0 * answer.probability))?;
         }
     }

@@ -22,7 +22,9 @@ use crate::output;
 #[command(
     long_about = "Make a model directory of OpenAI's release of GPT-1, as `model/` of github.com/openai/finetune-transformer-lm has it: \
         params_0.npy to params_9.npy, params_shapes.json, encoder_bpe_40000.json and vocab_40000.bpe.\n\n\
-        The numbers stay the same to the bit. Text is read in mode `spacy`, as OpenAI's code reads it. `transformers` opens the \
+        The numbers stay the same to the bit. A directory in Hugging Face's format (GPT-1, GPT-2, BERT, RoBERTa, ERNIE) needs no import: \
+        every command opens it as it is.\n\n\
+        Text is read in mode `spacy`, as OpenAI's code reads it. `transformers` opens the \
         result, as a model of openai-gpt; its own tokenizer reads in mode `basic`. What `gradus export` adds to a release \
         (config.json, tokenizer_config.json) is heeded.",
     after_long_help = "Examples:\n  gradus import --openai finetune-transformer-lm/model --out openai-gpt\n  \
@@ -59,6 +61,14 @@ const WRITTEN: [&str; 5] =
 
 pub fn run(args: &Args) -> Result<(), CliError> {
     replaceable(&args.out, args.overwrite, &[&WRITTEN[..], &["tokenizer.json", CHECKSUMS_FILE]].concat())?;
+    if !args.openai.join(openai::SHAPES_FILE).exists() && args.openai.join(checkpoint::CONFIG_FILE).exists() {
+        let dir = args.openai.display();
+        return Err(CliError::Usage(format!(
+            "--openai {dir}: expected OpenAI's release ({}), found a model in Hugging Face's format, which needs no import: \
+             give it to --model as it is, as in `gradus evaluate --model {dir}`",
+            openai::SHAPES_FILE
+        )));
+    }
     let untold = openai::Untold { heads: args.heads, embedding: args.joint.then_some(Embedding::Joint) };
     let model = openai::load(&args.openai, untold).map_err(ModelDirError::from)?;
     if let Some(name) = non_finite(&model) {

@@ -131,13 +131,18 @@ fn refused(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code());
 }
 
+/// The command line.
+fn command() -> clap::Command {
+    with_negative_numbers(Cli::command().mut_subcommand("pretrain", pretrain::in_order))
+}
+
 /// The same commands, which take `-1` as the value of a flag, to be refused with what was expected, and not as a flag itself.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
 }
 
 fn main() -> ExitCode {
-    let matches = with_negative_numbers(Cli::command()).try_get_matches().unwrap_or_else(|e| refused(&e));
+    let matches = command().try_get_matches().unwrap_or_else(|e| refused(&e));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| refused(&e));
     panics::keep_quiet();
     signals::let_large_files_fail();
@@ -165,6 +170,7 @@ mod tests {
     use clap::{Arg, ValueEnum};
     use gradus_model::GptConfig;
     use gradus_tensor::device::GpuInfo;
+    use gradus_tests::lines;
     use gradus_train::finetune::FinetuneSettings;
     use gradus_train::optim::{OptimizerKind, ScheduleKind};
     use gradus_train::pretrain::PretrainOptions;
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn flags_are_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
@@ -295,26 +301,70 @@ mod tests {
         assert_eq!(found, [aux, shards, sizes, format!("step --sequences: {}", audit::step::SEQUENCES)]);
     }
 
-    /// Every example in the help is a line that the program takes, of the command whose help it is.
+    /// What is wrong with a line that begins with `gradus`. What prose mentions may lack what it needs.
+    fn fault(words: &[String], alone: bool) -> Option<clap::Error> {
+        use clap::error::ErrorKind as Kind;
+        let parse = || command().try_get_matches_from(words);
+        let error = parse().err()?;
+        let allowed: &[Kind] = match alone {
+            true => &[Kind::DisplayHelp],
+            false => &[
+                Kind::DisplayHelp,
+                Kind::DisplayHelpOnMissingArgumentOrSubcommand,
+                Kind::MissingRequiredArgument,
+                Kind::InvalidValue,    // a flag without its value
+                Kind::ValueValidation, // `--masked X`
+            ],
+        };
+        (!allowed.contains(&error.kind())).then_some(error)
+    }
+
+    /// Every example in the help is a line that the program takes, of the command whose help it is; what its prose mentions exists.
     #[test]
     fn examples_in_help_are_right_usage() {
         fn check(command: &clap::Command, path: &[&str]) {
             let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
-            let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  gradus")).collect();
+            let examples: Vec<&str> = help.lines().map(str::trim).filter(|line| line.starts_with("gradus ")).collect();
             assert!(command.has_subcommands() || !examples.is_empty(), "{path:?} has an example");
             for example in examples {
-                let end = ["#", " > ", "  "].iter().filter_map(|sign| example.find(sign)).min();
-                let usage = &example[..end.unwrap_or(example.len())];
-                // What stands in quotes is one word.
-                let parts = usage.split('"').enumerate();
-                let words = parts.flat_map(|(i, part)| if i % 2 == 1 { vec![part] } else { part.split_whitespace().collect() });
-                let words: Vec<&str> = words.collect();
-                assert!(words.starts_with(path), "{usage} in the help of {path:?}");
-                let taken = Cli::try_parse_from(["gradus"].into_iter().chain(words));
-                assert!(taken.is_ok(), "gradus{usage}: {}", taken.err().unwrap());
+                // What a line of help says of its example stands two columns away.
+                let usage = lines::of("", &format!("    {}", example.split("  ").next().unwrap_or(example)), "gradus");
+                let words = usage[0].words();
+                assert!(words[1..].iter().zip(path).all(|(word, name)| word == name), "{example} in the help of {path:?}");
+                assert!(fault(&words, true).is_none(), "{example}: {}", fault(&words, true).unwrap());
             }
+            let flags = command.get_arguments().flat_map(|arg| [arg.get_help(), arg.get_long_help()]);
+            let texts = flags.chain([command.get_about(), command.get_long_about(), command.get_after_long_help()]).flatten();
+            texts.for_each(|text| mentioned(&lines::of(command.get_name(), &text.to_string(), "gradus")));
             command.get_subcommands().for_each(|sub| check(sub, &[path, &[sub.get_name()]].concat()));
         }
         check(&Cli::command(), &[]);
+    }
+
+    #[track_caller]
+    fn mentioned(lines: &[lines::Line]) {
+        for line in lines.iter().filter(|line| !line.alone && !line.text.starts_with("gradus COMMAND")) {
+            let fault = fault(&line.words(), false);
+            assert!(fault.is_none(), "{}: `{}`: {}", line.file, line.text, fault.unwrap());
+        }
+    }
+
+    /// So are the lines of documents and of the headers of examples, also what `cargo run` hands to the program.
+    #[test]
+    fn lines_of_documents_are_right_usage() {
+        let mut typed = lines::beginning_with("gradus");
+        mentioned(&typed);
+        typed.retain(|line| line.alone);
+        assert!(typed.len() > 50, "{} lines", typed.len());
+        for line in lines::beginning_with("cargo") {
+            if let (true, Some((_, words))) = (line.text.starts_with("cargo run"), line.text.split_once(" -- ")) {
+                let text = format!("gradus {words}");
+                typed.extend((!line.text.contains("--example")).then_some(lines::Line { text, ..line }));
+            }
+        }
+        for line in typed {
+            let fault = fault(&line.words(), true);
+            assert!(fault.is_none(), "{}: {}: {}", line.file, line.text, fault.unwrap());
+        }
     }
 }

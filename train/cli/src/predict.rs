@@ -29,7 +29,7 @@ Examples:
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
   gradus predict --model openai-gpt --task wsc273 --data wsc --zero-shot
 
-One line per row that the data set counts, in the file's order: id, answer, and the probability of each class or choice (of STS-B's \
+A line of names, then one per row that the data set counts, in the file's order: id, answer, and the probability of each class or choice (of STS-B's \
 whole-number scores), separated by tabs; with --zero-shot the mean log-probability of each choice's tokens, of the sentence alone for \
 CoLA. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file \
 that the GLUE benchmark takes, by its name, and no lines are printed; its diagnostic set (AX) is not read. --json gives each row's \
@@ -109,6 +109,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return output::json(&report(args, task, predicted));
     }
     if args.glue.is_none() {
+        output::line(&header(task, &predicted.numbers))?;
         for ((example, &answer), numbers) in examples.iter().zip(answers).zip(&predicted.numbers) {
             let numbers: String = numbers.iter().map(|p| format!("\t{p:.6}")).collect();
             output::line(&format!("{}\t{}{numbers}", example.id, word(task, answer)))?;
@@ -171,6 +172,17 @@ fn zero_shot(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
         dropped: left_out(&asked.dropped),
         examples: asked.examples,
     })
+}
+
+/// What stands in each column of the lines.
+fn header(task: &Task, numbers: &[Vec<f64>]) -> String {
+    let columns = numbers.iter().map(Vec::len).max().unwrap_or(0);
+    let names: Vec<String> = match task.answer {
+        Answer::Classes(names) if names.len() == columns => names.iter().map(|name| (*name).to_owned()).collect(),
+        _ if columns == 1 => vec!["score".to_owned()],
+        _ => (0..columns).map(|choice| choice.to_string()).collect(),
+    };
+    [vec!["id".to_owned(), "answer".to_owned()], names].concat().join("\t")
 }
 
 /// An answer in words.

@@ -67,6 +67,21 @@ pub struct Args {
     options: PretrainOptions,
 }
 
+/// What most runs say, first in the help.
+const FIRST: [&str; 10] = ["corpus", "out", "resume", "system", "preset", "tokenizer", "context", "steps", "batch", "lr"];
+
+/// The same command, whose help begins with the flags that matter most.
+pub fn in_order(command: clap::Command) -> clap::Command {
+    let mut others = FIRST.len();
+    command.mut_args(|arg| match FIRST.iter().position(|first| arg.get_id() == *first) {
+        Some(order) => arg.display_order(order).help_heading(None::<&str>),
+        None => {
+            others += 1;
+            arg.display_order(others)
+        }
+    })
+}
+
 pub fn run(mut args: Args, given: &ArgMatches) -> Result<(), CliError> {
     if let (None, None, Some(system)) = (&args.out, &args.resume, &args.options.system) {
         args.out = Some(Path::new("runs").join(system));
@@ -177,6 +192,14 @@ mod tests {
     use clap::{Args as _, FromArgMatches as _};
 
     use super::*;
+
+    #[test]
+    fn the_help_begins_with_the_flags_that_matter_most() {
+        let help = in_order(Args::augment_args(clap::Command::new("pretrain"))).render_help().to_string();
+        let flags: Vec<&str> = help.lines().filter_map(|line| line.trim().strip_prefix("--")?.split(' ').next()).collect();
+        assert_eq!(flags[..FIRST.len()], FIRST);
+        assert!(flags.len() > 50 && flags.contains(&"beta2"), "{flags:?}");
+    }
 
     #[test]
     fn flags_win_over_the_file() {

@@ -164,8 +164,9 @@ fn each_transformation_is_fine_tuned_scored_and_answered() {
         }
         let lines = desk.ask("predict", task, task, "--split dev --quiet");
         let lines: Vec<Vec<&str>> = lines.printed().lines().map(|line| line.split('\t').collect()).collect();
-        assert_eq!(lines.len(), dev);
-        for (line, row) in lines.iter().zip(rows) {
+        assert_eq!(lines.len(), dev + 1);
+        assert!(lines[0].starts_with(&["id", "answer"]) && lines.iter().all(|line| line.len() == lines[0].len()), "{lines:?}");
+        for (line, row) in lines[1..].iter().zip(rows) {
             // A score is a number, which the lines round.
             let answer = &row["answer"];
             let answer = answer.as_f64().map_or_else(|| answer.as_str().unwrap().to_owned(), |score| format!("{score:.3}"));
@@ -429,13 +430,15 @@ fn rows_are_answered_without_a_head() {
     }
     desk.write("data-wsc273/wsc273.txt", "The cup fell, for [MASK] shook.\n[MASK]\nThe cup,the shelf\n");
     let answered = desk.ask("predict", "model", "wsc273", "--zero-shot");
-    let line: Vec<&str> = answered.printed().trim_end().split('\t').collect();
+    let (header, line) = answered.printed().trim_end().split_once('\n').unwrap();
+    assert_eq!(header, "id\tanswer\t0\t1");
+    let line: Vec<&str> = line.split('\t').collect();
     let scores: Vec<f64> = line[2..].iter().map(|score| score.parse().unwrap()).collect();
     assert_eq!((line[0], line[1], scores.len()), ("0", if scores[1] > scores[0] { "1" } else { "0" }, 2));
     let json = desk.ask("predict", "model", "wsc273", "--zero-shot --json").json();
     assert_eq!((&json["score"], &json["threshold"], &json["rows"]), (&Value::Null, &Value::Null, &1.into()));
     let race = desk.ask("predict", "model", "race", "--zero-shot --split dev").printed().to_owned();
-    assert!(race.lines().all(|line| line.split('\t').count() == 6) && race.lines().count() == 6, "{race}");
+    assert!(race.lines().all(|line| line.split('\t').count() == 6) && race.lines().count() == 7, "{race}");
     desk.ask("predict", "model", "rte", "--zero-shot").misused(&["rte", "no zero-shot heuristic"]);
 }
 

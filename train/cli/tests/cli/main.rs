@@ -4,6 +4,7 @@ mod audit;
 mod bench;
 mod compare;
 mod devices;
+mod documents;
 mod evaluate;
 mod finetune;
 mod generate;

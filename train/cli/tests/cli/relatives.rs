@@ -68,6 +68,25 @@ fn what_a_masked_view_cannot_do_is_said() {
     let fill = |text: &str| Run::from(desk.prepare(command("fill --model bert --text")).arg(text).output().unwrap());
     fill("Mia saw a cat.").misused(&["expected a text with a gap, [MASK]"]);
     fill(&"[MASK]".repeat(40)).fails_with(&["the text has 40 tokens, which do not fit the 38 places between the model's marks"]);
+    // A text on each line of a file or of standard input.
+    desk.write("gaps.txt", "Mia s[MASK]w a cat.\n\nTom saw [MASK] cat.\n");
+    let lines = desk.gradus("fill --model bert --file gaps.txt --top 1");
+    assert_eq!(lines.printed().lines().filter(|line| line.contains(" %  ")).count(), 2, "{}", lines.stdout);
+    let alone = fill("Mia s[MASK]w a cat.").printed().lines().next().unwrap().to_owned();
+    assert_eq!(lines.printed().lines().next().unwrap(), alone);
+    let json = desk.gradus("fill --model bert --file gaps.txt --top 1 --json").json();
+    assert_eq!(items(&json["texts"]).iter().map(|text| text["line"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 3]);
+    for line in ["fill --model bert --top 1", "fill --model bert --top 1 --file -"] {
+        let mut piped = desk.prepare(command(line));
+        let piped = piped.stdin(fs::File::open(desk.path("gaps.txt")).unwrap()).output().unwrap();
+        assert_eq!(Run::from(piped).printed(), lines.printed());
+    }
+    desk.gradus("fill --model bert").fails_with(&["standard input: expected texts with [MASK]", "found none"]);
+    desk.gradus("fill --model bert --file nowhere").fails_with(&["cannot read nowhere"]);
+    desk.write("none.txt", "Mia s[MASK]w a cat.\nMia saw a cat.\n");
+    let refused = desk.gradus("fill --model bert --file none.txt");
+    assert_eq!(refused.code, Some(2));
+    assert_holds(&refused.stderr, &["error: none.txt, line 2: expected a text with a gap, [MASK]"]);
     let two = fill("[MASK]ia s[MASK]w a cat.");
     assert!(two.printed().lines().count() == 1 + 2 * 5 && two.stdout.contains("  2. "), "{}", two.stdout);
     // A blank is an answer like any other, and is seen.

@@ -49,6 +49,15 @@ fn import_and_export_are_each_other_s_reverse() {
     assert_eq!(relative("back"), relative("imported"));
 }
 
+/// What others publish in Hugging Face's format opens as it is.
+#[test]
+fn a_model_that_needs_no_import_is_named() {
+    let desk = Desk::new();
+    let told = desk.gradus("import --openai golden/relative-gpt2 --out out");
+    told.misused(&["expected OpenAI's release (params_shapes.json)", "Hugging Face's format, which needs no import", "--model"]);
+    assert!(!desk.exists("out"));
+}
+
 /// Specials have the last ids of the vocabulary and the last rows of the token table, as in OpenAI's train.py.
 #[test]
 fn a_model_of_one_s_own_goes_there_and_back_with_its_specials() {
