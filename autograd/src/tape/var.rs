@@ -1,4 +1,13 @@
-//! A value on a tape.
+//! A value on a tape. A tape can move to another thread, its values cannot:
+//!
+//! ```
+//! fn can_move<X: Send>() {}
+//! can_move::<gradus_autograd::Tape>();
+//! ```
+//! ```compile_fail,E0277
+//! fn can_move<X: Send>() {}
+//! can_move::<gradus_autograd::Var<'static>>();
+//! ```
 
 use std::fmt;
 
@@ -64,17 +73,6 @@ impl<'t, T: Real> Var<'t, T> {
         self.tape.constant(self.value.clone())
     }
 }
-
-/// ```
-/// fn can_move<X: Send>() {}
-/// can_move::<gradus_autograd::Tape>();
-/// ```
-/// ```compile_fail,E0277
-/// fn can_move<X: Send>() {}
-/// can_move::<gradus_autograd::Var<'static>>();
-/// ```
-#[cfg(doctest)]
-struct StaysOnItsThread;
 
 impl<T: Real> fmt::Debug for Var<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
