@@ -312,7 +312,7 @@ impl PretrainOptions {
         };
         let (batch, accumulate) = (self.batch.unwrap_or(batch), self.accumulate.unwrap_or(1));
         let settings = PretrainSettings {
-            model: self.model(base, &axes)?,
+            model: self.model(base, &axes),
             view: axes.view,
             optimizer: self.optimizer(lr),
             schedule: Schedule { kind: self.schedule.unwrap_or_default(), warmup: self.warmup.unwrap_or(warmup) },
@@ -335,8 +335,46 @@ impl PretrainOptions {
             eval_tokens: self.eval_tokens,
             eval_last: None,
         };
+        self.check_used(&settings)?;
         settings.check()?;
         Ok(settings)
+    }
+
+    /// Refuses what was said and changes nothing in such a run.
+    fn check_used(&self, settings: &PretrainSettings) -> Result<(), RangeError> {
+        let of_transformers = [
+            ("layers", self.layers.is_some()),
+            ("heads", self.heads.is_some()),
+            ("inner", self.inner.is_some()),
+            ("activation", self.activation.is_some()),
+            ("positions", self.positions.is_some()),
+            ("embedding", self.embedding.is_some()),
+            ("attn-dropout", self.attn_dropout.is_some()),
+            ("epsilon", self.epsilon.is_some()),
+            ("norm", self.norm.is_some()),
+            ("final-norm", self.final_norm.is_some()),
+            ("embedding-norm", self.embedding_norm.is_some()),
+            ("segments", self.segments.is_some()),
+            ("transform", self.transform.is_some()),
+            ("scaled-init", self.scaled_init.is_some()),
+            ("recompute", self.recompute.is_some()),
+        ];
+        let of_moments =
+            [("beta1", self.beta1.is_some()), ("beta2", self.beta2.is_some()), ("adam-eps", self.adam_eps.is_some())];
+        let unused = |is_so: bool, flags: &[(&'static str, bool)], with: &str, expected: &str| match flags
+            .iter()
+            .find(|(_, is_said)| is_so && *is_said)
+        {
+            Some((flag, _)) => Err(RangeError::new(flag, with, format!("{expected} with it, or no --{flag}"))),
+            None => Ok(()),
+        };
+        let is_lstm = matches!(settings.model, BackboneConfig::Lstm(_));
+        unused(is_lstm, &of_transformers, "with an LSTM, which has no such part", "--backbone transformer")?;
+        unused(!is_lstm, &[("units", self.units.is_some())], "with a Transformer, which has none", "--backbone lstm")?;
+        let (optimizer, schedule) = (settings.optimizer.name, settings.schedule.kind);
+        unused(!optimizer.has_moments(), &of_moments, "with sgd, which has no moments", "another --optimizer")?;
+        let warmup = [("warmup", self.warmup.is_some())];
+        unused(schedule == ScheduleKind::Constant, &warmup, "with a constant rate", "another --schedule")
     }
 
     /// The axes of the system, but for those that are said.
@@ -371,7 +409,7 @@ impl PretrainOptions {
                     ("mask-hide", self.mask_hide.is_some()),
                     ("mask-replace", self.mask_replace.is_some()),
                     ("masks", self.masks.is_some()),
-                    ("pairs", self.pairs == Some(true)),
+                    ("pairs", self.pairs.is_some()),
                 ];
                 return match said.into_iter().find(|(_, said)| *said) {
                     Some((flag, _)) => Err(RangeError::new(flag, "with texts read from left to right", "--view masked with it")),
@@ -393,7 +431,7 @@ impl PretrainOptions {
     }
 
     /// The model, of a vocabulary of 1 until there is a tokenizer.
-    fn model(&self, base: GptConfig, axes: &Axes) -> Result<BackboneConfig, RangeError> {
+    fn model(&self, base: GptConfig, axes: &Axes) -> BackboneConfig {
         let (width, dropout) = (self.width.unwrap_or(base.width), self.dropout.unwrap_or(base.embd_dropout));
         let gpt = GptConfig {
             vocab: 1,
@@ -412,28 +450,22 @@ impl PretrainOptions {
             initializer_range: self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt()),
             parts: axes.parts,
         };
-        if let (BackboneKind::Lstm, Some(inner)) = (axes.backbone, self.inner) {
-            return Err(RangeError::new("inner", inner, "--backbone transformer with it, or no --inner"));
-        }
         let gpt = match self.inner {
             Some(inner) => gpt.with_inner(inner),
             None => gpt,
         };
-        match (axes.backbone, self.units) {
-            (BackboneKind::Transformer, None) => Ok(gpt.into()),
-            (BackboneKind::Transformer, Some(units)) => {
-                Err(RangeError::new("units", units, "--backbone lstm with it, or no --units"))
-            }
-            (BackboneKind::Lstm, units) => Ok(LstmConfig {
+        match axes.backbone {
+            BackboneKind::Transformer => gpt.into(),
+            BackboneKind::Lstm => LstmConfig {
                 vocab: gpt.vocab,
                 context: gpt.context,
                 width,
-                units: units.unwrap_or(LstmConfig::default().units),
+                units: self.units.unwrap_or(LstmConfig::default().units),
                 embd_dropout: gpt.embd_dropout,
                 resid_dropout: gpt.resid_dropout,
                 initializer_range: gpt.initializer_range,
             }
-            .into()),
+            .into(),
         }
     }
 
@@ -601,8 +633,13 @@ mod tests {
             ("system = 'bert'\nbackbone = 'lstm'", "--backbone lstm: expected transformer"),
             ("system = 'bert'\ncontext = 2", "--context 2: expected more than 2"),
             ("system = 'bert'\ncontext = 4", "--context 4: expected more than 4 with --pairs"),
-            ("units = 64", "--units 64: expected --backbone lstm with it, or no --units"),
-            ("backbone = 'lstm'\ninner = 64", "--inner 64: expected --backbone transformer with it, or no --inner"),
+            ("units = 64", "--units with a Transformer, which has none: expected --backbone lstm with it, or no --units"),
+            (
+                "system = 'lstm'\ninner = 64",
+                "--inner with an LSTM, which has no such part: expected --backbone transformer with it, or no --inner",
+            ),
+            ("optimizer = 'sgd'\nbeta2 = 0.9", "--beta2 with sgd, which has no moments: expected another --optimizer with it"),
+            ("schedule = 'constant'\nwarmup = 0.1", "--warmup with a constant rate: expected another --schedule with it"),
         ] {
             let error = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap_err().to_string();
             assert!(error.starts_with(words), "{said}: {error}");
@@ -629,6 +666,59 @@ mod tests {
         assert_eq!(settle(same), settle("system = 'gpt2'"));
         let causal = settle("system = 'bert'\nview = 'next'");
         assert!(causal.view.is_next() && causal.parts().asks == Asks::Next, "a BERT that reads from left to right");
+    }
+
+    /// Of every system: what is said changes the run, or is refused by name.
+    #[test]
+    fn no_flag_is_taken_in_silence() {
+        let values: serde_json::Map<String, serde_json::Value> = serde_json::from_str(
+            r#"{"preset": "small", "system": "gpt2", "backbone": "lstm", "units": 7, "context": 40, "layers": 3, "width": 64, "heads": 2,
+                "inner": 24, "activation": "relu", "positions": "sinusoidal", "embedding": "joint", "dropout": 0.3, "embd_dropout": 0.3,
+                "attn_dropout": 0.3, "resid_dropout": 0.3, "epsilon": 1e-3, "norm": "before", "final_norm": true, "embedding_norm": true,
+                "segments": 3, "transform": true, "scaled_init": true, "init_std": 0.5, "view": "masked", "mask_rate": 0.3,
+                "mask_hide": 0.5, "mask_replace": 0.2, "masks": "static", "pairs": true, "batch": 12, "accumulate": 2, "shards": 4,
+                "recompute": true, "steps": 9, "epochs": 3.0, "optimizer": "sgd", "lr": 0.5, "beta1": 0.5, "beta2": 0.5, "adam_eps": 0.1,
+                "decay": 0.5, "schedule": "constant", "warmup": 77, "clip": 3.0, "objective": "sequence_mean", "seed": 9, "held_out": 0.2,
+                "held_out_corpus": "b.txt", "tokenizer": "char", "mode": "spacy", "vocab": 99, "shuffle_sentences": true, "retold": true,
+                "eval_every": 5, "eval_tokens": 7}"#,
+        )
+        .unwrap();
+        // What one system has, and another lacks.
+        let others: serde_json::Map<String, serde_json::Value> = serde_json::from_str(
+            r#"{"system": "lstm", "backbone": "transformer", "norm": "after", "final_norm": false, "embedding_norm": false, "segments": 0,
+                "transform": false, "scaled_init": false, "view": "next", "mask_rate": 0.15, "masks": "dynamic", "pairs": false,
+                "recompute": false, "activation": "gelu_erf"}"#,
+        )
+        .unwrap();
+        let fields = serde_json::to_value(PretrainOptions::default()).unwrap();
+        let mut refused = 0;
+        for card in systems::ALL {
+            let settle = |said: &[(&String, &serde_json::Value)]| {
+                let mut options = serde_json::json!({ "system": card.name });
+                said.iter().for_each(|(name, value)| options[*name] = (*value).clone());
+                let options: PretrainOptions = serde_json::from_value(options).unwrap();
+                options.settle().map_err(|e| e.to_string())
+            };
+            let plain = settle(&[]).unwrap();
+            for name in fields.as_object().unwrap().keys() {
+                let value = values.get(name).unwrap_or_else(|| panic!("{name} has no value here"));
+                let mut changes = false;
+                for value in [Some(value), others.get(name)].into_iter().flatten() {
+                    match settle(&[(name, value)]) {
+                        Ok(settings) => changes |= settings != plain,
+                        Err(told) => {
+                            let flag = format!("--{}", name.replace('_', '-'));
+                            let is_named =
+                                told.contains(&flag) || told.contains("--backbone lstm") || told.contains("--segments ");
+                            assert!(is_named, "{}: {name}: {told}", card.name);
+                            (changes, refused) = (true, refused + 1);
+                        }
+                    }
+                }
+                assert!(changes, "{}: --{name} changes nothing", card.name);
+            }
+        }
+        assert!(refused > 40, "{refused}");
     }
 
     #[test]
