@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gradus_io::checksums::{self, CHECKSUMS_FILE};
+use gradus_io::checksums::{self, Checksums};
 use gradus_io::disk;
 use gradus_io::files::{FileError, resolve_directory};
 use gradus_model::checkpoint::{self, Bytes, CheckpointError};
@@ -122,9 +122,9 @@ impl ModelDir {
         checkpoint::notes(&self.path, &open).unwrap_or_default()
     }
 
-    /// Are there sums to tell whether its files are what was written? A model that others saved has none.
+    /// Are there sums to tell whether its files are what was written, or were there? A model that others saved has none.
     pub fn has_checksums(&self) -> bool {
-        self.path.join(CHECKSUMS_FILE).exists()
+        !matches!(Checksums::of(&self.path), Ok(None))
     }
 
     /// The tokenizer beside the model, or beside its `best`; `None` where there is none. It may have more ids than the model has rows, as

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use gradus_io::checksums::{Checksums, Sum};
+use gradus_io::files::json_text;
 use gradus_io::hex;
 use gradus_model::{GptConfig, Model};
 use gradus_report::PretrainReport;
@@ -77,18 +78,52 @@ fn read_sums(input: &[u8]) {
     let parse = |bytes: &[u8]| Checksums::parse(Path::new("run"), bytes).is_ok();
     if !parse(input)
         && let Ok(mut document) = serde_json::from_slice::<Value>(input)
-        && let Some(files) = document.get("files").and_then(|files| serde_json::to_vec(files).ok())
+        && document.get("files").is_some()
     {
-        document["sha256"] = hex::encode(Sha256::digest(files)).into();
-        parse(document.to_string().as_bytes());
+        let parts = ["files", "folders", "links"].into_iter().filter_map(|name| document.get(name));
+        let parts: String = parts.filter(|part| **part != json!({}) && **part != json!([])).map(Value::to_string).collect();
+        document["sha256"] = hex::encode(Sha256::digest(parts)).into();
+        parse(&json_text(&document));
     }
 }
 
 fn sums() -> Vec<Vec<u8>> {
-    let sum = |text: &str| serde_json::to_value(Sum::of(text.as_bytes())).expect("plain values");
-    let mut replaced = sum("new");
-    replaced["before"] = json!([sum("old"), null]);
-    let files = json!({ "best/config.json": sum("a"), "metrics.jsonl": sum("b"), "run.json": replaced });
-    let own = hex::encode(Sha256::digest(files.to_string()));
-    vec![json!({ "files": files, "sha256": own }).to_string().into_bytes()]
+    let [old, new] = ["old", "new"].map(|text| Sum::of(text.as_bytes()).sha256);
+    let files = format!(
+        r#"{{
+    "metrics.jsonl": {{
+      "bytes": 3,
+      "sha256": "{old}"
+    }},
+    "run.json": {{
+      "bytes": 3,
+      "sha256": "{new}",
+      "before": [
+        {{
+          "bytes": 3,
+          "sha256": "{old}"
+        }},
+        null
+      ]
+    }}
+  }}"#
+    );
+    let folders = format!(
+        r#"{{
+    "best": [
+      "{new}",
+      null
+    ],
+    "seed-2": []
+  }}"#
+    );
+    let links = r#"[
+    "best"
+  ]"#;
+    let compact = |text: &str| text.replace(|c: char| c.is_whitespace(), "");
+    let own = hex::encode(Sha256::digest([compact(&files), compact(&folders), compact(links)].concat()));
+    let whole =
+        format!("{{\n  \"files\": {files},\n  \"folders\": {folders},\n  \"links\": {links},\n  \"sha256\": \"{own}\"\n}}\n");
+    assert!(Checksums::parse(Path::new("run"), whole.as_bytes()).is_ok(), "a seed that is sound");
+    vec![whole.into_bytes()]
 }

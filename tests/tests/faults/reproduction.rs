@@ -39,12 +39,17 @@ impl Open {
         };
         checksums::remove(&mini, &["results.json"]).unwrap();
         fs::remove_file(mini.join("report.html")).unwrap();
+        let remove = |folder: &str| {
+            checksums::unlist(&mini, &format!("seed-1/{folder}")).unwrap();
+            fs::remove_dir_all(seed.join(folder)).unwrap();
+        };
+        checksums::list(&mini, "seed-1/results", false).unwrap();
         if stage == "world" {
-            return fs::remove_dir_all(seed.join("world")).unwrap();
+            return remove("world");
         }
         checksums::remove(&seed.join("results"), &[stage]).unwrap();
         if let Some(body) = stage.strip_prefix("pretrain.").and_then(|name| name.strip_suffix(".json")) {
-            fs::remove_dir_all(seed.join(body)).unwrap();
+            remove(body);
         }
     }
 

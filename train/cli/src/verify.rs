@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::checksums::{self, CHECKSUMS_FILE, Verdict};
 use gradus_io::disk;
-use gradus_io::files::{FileError, Lock};
+use gradus_io::files::{FileError, Lock, quoted};
 use gradus_io::numbers::many;
 use serde_json::json;
 
@@ -15,8 +15,9 @@ use crate::output;
 /// Compare a directory's files with the checksums kept when they were written
 ///
 /// What Gradus writes and reads again has its SHA-256 in a `checksums.json` beside it: states, weights, tokenizers, settings, logs,
-/// results. A file that is damaged or missing is named, and the exit code is 1. Files without a sum, and directories that other
-/// programs made, are counted.
+/// results. A file or directory that is damaged, missing, or has a link in its place is named, and the exit code is 1; so it is where
+/// nothing has a sum. Files without a sum, such as pages, are counted. What is behind the length that metrics.jsonl had when its
+/// sum was taken is not compared.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -41,6 +42,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if args.accept {
         let before = checksums::verify(&args.dir)?;
         accept(&args.dir)?;
+        checksums::accept_above(&args.dir)?;
         for Verdict { path, .. } in before.iter().filter(|verdict| verdict.found.is_err()) {
             let now = if path.exists() { "taken as it is" } else { "missing, and no longer expected" };
             output::say(&format!("{}: {now}", path.display()));
@@ -58,9 +60,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         let words =
             format!("{} as written, {} without a sum, {} damaged or missing", many(sound, "file"), unlisted.len(), faults.len());
         output::line(&words)?;
-        if sound + faults.len() == 0 {
-            output::say(&format!("note: {} keeps no checksums, so nothing could be compared", args.dir.display()));
-        }
+    }
+    if sound + faults.len() == 0 {
+        let dir = args.dir.display();
+        let what = format!("{dir}: expected files with sums, found no {CHECKSUMS_FILE}, so nothing could be compared");
+        let remedy = format!("put it back, or keep the sums of what is there: `gradus verify {} --accept`", quoted(&args.dir));
+        return Err(CliError::Refused { faults: vec![format!("{what}; {remedy}")] });
     }
     if faults.is_empty() { Ok(()) } else { Err(CliError::Refused { faults }) }
 }

@@ -8,10 +8,27 @@
 //! ```
 //!
 //! Whenever a crash comes, each file is old or new and its sum is listed. A file that was not there before has `null` among its
-//! sums of `before`. A log, `*.jsonl`, grows after its sum was taken: the sum is of its beginning, as long as it was then. A folder
-//! without `checksums.json` was made by somebody else, and is taken as it is; so are files that are not listed.
+//! sums of `before`. The log, `metrics.jsonl`, grows after its sum was taken: the sum is of its beginning, as long as it was then, and
+//! what is behind that is not compared. No other file may grow.
+//!
+//! Folders below that have sums of their own are listed too, and must be there:
+//!
+//! ```text
+//! "seed-2": []                a folder that is being worked in: it has sums, whichever
+//! "seed-1": ["9f86…"]         a finished one: its checksums.json has this SHA-256
+//! "best": ["9f86…", "60b7…"]  one that is being replaced: the new one or the old; `null` for the old one: there was none
+//! ```
+//!
+//! A link is not what was written, whatever it leads to; `links` names those that were accepted.
+//!
+//! Sums that are lost are missed: the settings of a run or a study, `run.json` and `plan.json`, say that sums are kept
+//! (`"checksums": true`), and a folder above lists the folder. Any other folder without `checksums.json` was made by somebody else, and
+//! is taken as it is; so are files that are not listed.
 
-use std::collections::BTreeMap;
+mod audit;
+mod folders;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,11 +37,16 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::disk;
-use crate::files::{self, FileError, LOCK, Temporary, is_unfinished, sync_folder, write_json, written};
+use crate::files::{FileError, SUMS, Temporary, json_text, sync_folder, write_json, written};
 use crate::hex;
 
+pub use audit::{Verdict, accept, replace_directory, verify};
+pub use folders::{Kept, Lost, accept_above, check_folder, list, relist, replace_within, unlist};
+
 /// The file of the sums.
-pub const CHECKSUMS_FILE: &str = "checksums.json";
+pub const CHECKSUMS_FILE: &str = SUMS;
+/// The log: the only file that may grow after its sum was taken.
+pub const LOG_FILE: &str = "metrics.jsonl";
 
 /// Length and digest of a file, or of the beginning of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +98,9 @@ impl Summing {
     }
 }
 
+/// What is wrong with a link.
+const IS_LINK: &str = "expected what was written there, found a link";
+
 /// A file's sum, and while it is being replaced, those that it may still have; `None`: it may be missing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry {
@@ -85,34 +110,73 @@ struct Entry {
     before: Vec<Option<Sum>>,
 }
 
-/// The sums of a folder's files.
+/// The SHA-256 that the sums of a folder may have; none: any. `None` among them: the folder may be missing.
+type Digests = Vec<Option<String>>;
+
+/// The sums of a folder's files, and the folders that it must have.
 #[derive(Debug)]
 pub struct Checksums {
     folder: PathBuf,
+    listed: Listed,
+}
+
+/// What is listed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Listed {
     files: BTreeMap<String, Entry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    folders: BTreeMap<String, Digests>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    links: BTreeSet<String>,
 }
 
 /// The contents of [`CHECKSUMS_FILE`].
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    files: BTreeMap<String, Entry>,
-    /// That of `files`, as compact JSON.
+    #[serde(flatten)]
+    listed: Listed,
+    /// That of what is listed: of each part that is not empty, `files` always, as compact JSON.
     sha256: String,
 }
 
 impl Stored {
-    fn of(files: BTreeMap<String, Entry>) -> Self {
-        let sha256 = hex::encode(Sha256::digest(serde_json::to_vec(&files).unwrap_or_default()));
-        Stored { files, sha256 }
+    fn of(listed: Listed) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(serde_json::to_vec(&listed.files).unwrap_or_default());
+        if !listed.folders.is_empty() {
+            hash.update(serde_json::to_vec(&listed.folders).unwrap_or_default());
+        }
+        if !listed.links.is_empty() {
+            hash.update(serde_json::to_vec(&listed.links).unwrap_or_default());
+        }
+        Stored { listed, sha256: hex::encode(hash.finalize()) }
     }
 }
 
 impl Checksums {
-    /// Reads those of a folder; `None` where it has none.
+    /// Reads those of a folder; `None` where it has none, and nothing says that it had.
     ///
     /// # Errors
-    /// Where they cannot be read, or are damaged themselves.
+    /// Where they cannot be read, are lost, or are damaged themselves.
     pub fn of(folder: &Path) -> Result<Option<Self>, FileError> {
+        let path = folder.join(CHECKSUMS_FILE);
+        if path.is_symlink() {
+            return Err(FileError::damaged(&path, IS_LINK.into()));
+        }
+        match Self::read(folder) {
+            Ok(None) => match folders::who_expects(folder) {
+                Some(who) => {
+                    let problem = format!("it is missing, though {} says that sums are kept", who.display());
+                    Err(FileError::damaged(&path, problem))
+                }
+                None => Ok(None),
+            },
+            other => other,
+        }
+    }
+
+    /// Those that there are.
+    fn read(folder: &Path) -> Result<Option<Self>, FileError> {
         let path = folder.join(CHECKSUMS_FILE);
         let bytes = match disk::read(&path) {
             Ok(bytes) => bytes,
@@ -123,20 +187,38 @@ impl Checksums {
         Self::parse(folder, &bytes).map(Some).map_err(damaged)
     }
 
-    /// Those of a folder whose file has these bytes.
+    /// Those of a folder whose file has these bytes, which must be as they are written, white space too.
     ///
     /// # Errors
     /// What is wrong with the bytes.
     pub fn parse(folder: &Path, bytes: &[u8]) -> Result<Self, String> {
         let stored: Stored = serde_json::from_slice(bytes).map_err(|e| format!("it is damaged at line {}", e.line()))?;
-        let (found, right) = (stored.sha256, Stored::of(stored.files));
+        let (found, right) = (stored.sha256, Stored::of(stored.listed));
         if found != right.sha256 {
             return Err("its own SHA-256 is another: it is damaged".into());
         }
-        if let Some(name) = right.files.keys().find(|name| !is_within(name)) {
+        let Listed { files, folders, links } = &right.listed;
+        if let Some(name) = files.keys().chain(folders.keys()).chain(links).find(|name| !is_within(name)) {
             return Err(format!("it names a file outside its folder, {name:?}"));
         }
-        Ok(Checksums { folder: folder.to_owned(), files: right.files })
+        if json_text(&right) != bytes {
+            return Err("it is laid out otherwise than it was written: it is damaged".into());
+        }
+        Ok(Checksums { folder: folder.to_owned(), listed: right.listed })
+    }
+
+    fn none(folder: &Path) -> Self {
+        Checksums { folder: folder.to_owned(), listed: Listed::default() }
+    }
+
+    /// Refuses a name where it, or a folder on the way to it, is a link that nobody accepted.
+    fn check_links(&self, name: &str) -> Result<(), FileError> {
+        let parts = Path::new(name).ancestors().filter(|part| !part.as_os_str().is_empty());
+        let is_accepted = |part: &Path| part.to_str().is_some_and(|part| self.listed.links.contains(part));
+        match parts.filter(|part| !is_accepted(part)).map(|part| self.folder.join(part)).find(|path| path.is_symlink()) {
+            Some(path) => Err(FileError::damaged(&path, IS_LINK.into())),
+            None => Ok(()),
+        }
     }
 
     /// Compares a file with its sum. True if it is listed.
@@ -144,7 +226,8 @@ impl Checksums {
     /// # Errors
     /// A file that is damaged, or listed and missing.
     pub fn check(&self, name: &str) -> Result<bool, FileError> {
-        let Some(entry) = self.files.get(name) else { return Ok(false) };
+        let Some(entry) = self.listed.files.get(name) else { return Ok(false) };
+        self.check_links(name)?;
         let path = self.folder.join(name);
         let found = self.found(name, entry)?;
         if std::iter::once(&Some(entry.now.clone())).chain(&entry.before).any(|sum| *sum == found) {
@@ -155,7 +238,7 @@ impl Checksums {
 
     /// The sum of a file as it is, compared as that of `entry`; `None`: it is missing.
     fn found(&self, name: &str, entry: &Entry) -> Result<Option<Sum>, FileError> {
-        self.sum_of(name, is_log(name).then_some(entry.now.bytes))
+        self.sum_of(name, (name == LOG_FILE).then_some(entry.now.bytes))
     }
 
     /// The sum of a file, or of so much of its beginning; `None`: it is missing.
@@ -168,17 +251,18 @@ impl Checksums {
         }
     }
 
-    /// After a crash: finds which of its sums each file has that was being replaced.
+    /// After a crash: finds which of its sums each file and folder has that was being replaced.
     fn settle(&mut self) -> Result<(), FileError> {
+        self.settle_folders();
         let open: Vec<_> =
-            self.files.iter().filter(|(_, entry)| !entry.before.is_empty()).map(|(n, e)| (n.clone(), e.clone())).collect();
+            self.listed.files.iter().filter(|(_, entry)| !entry.before.is_empty()).map(|(n, e)| (n.clone(), e.clone())).collect();
         for (name, entry) in open {
             match self.found(&name, &entry)? {
                 None if entry.before.contains(&None) => {
-                    self.files.remove(&name);
+                    self.listed.files.remove(&name);
                 }
                 Some(sum) if sum == entry.now || entry.before.contains(&Some(sum.clone())) => {
-                    self.files.insert(name, Entry { now: sum, before: Vec::new() });
+                    self.listed.files.insert(name, Entry { now: sum, before: Vec::new() });
                 }
                 _ => {} // damaged: whoever reads it will be told
             }
@@ -187,7 +271,7 @@ impl Checksums {
     }
 
     fn store(&self) -> Result<(), FileError> {
-        write_json(&self.folder.join(CHECKSUMS_FILE), &Stored::of(self.files.clone()))
+        write_json(&self.folder.join(CHECKSUMS_FILE), &Stored::of(self.listed.clone()))
     }
 }
 
@@ -206,10 +290,6 @@ fn mismatch(expected: &Sum, found: Option<Sum>) -> String {
         }
         Some(found) => format!("it is damaged: SHA-256 {:.16}… was written, it has {:.16}…", expected.sha256, found.sha256),
     }
-}
-
-fn is_log(name: &str) -> bool {
-    name.ends_with(".jsonl")
 }
 
 fn is_within(name: &str) -> bool {
@@ -246,7 +326,7 @@ pub fn is_kept(path: &Path) -> Result<bool, FileError> {
     for folder in path.ancestors().skip(1) {
         let Some(sums) = Checksums::of(folder)? else { continue };
         let name = path.strip_prefix(folder).ok().and_then(Path::to_str);
-        if name.is_some_and(|name| name == CHECKSUMS_FILE || sums.files.contains_key(name)) {
+        if name.is_some_and(|name| name == CHECKSUMS_FILE || sums.listed.files.contains_key(name)) {
             return Ok(true);
         }
     }
@@ -258,7 +338,7 @@ pub fn is_kept(path: &Path) -> Result<bool, FileError> {
 /// # Errors
 /// A file that is not listed, or not what was written.
 pub fn check_listed(folder: &Path, name: &str) -> Result<(), FileError> {
-    if Checksums::of(folder)?.is_some_and(|sums| sums.files.contains_key(name)) {
+    if Checksums::of(folder)?.is_some_and(|sums| sums.listed.files.contains_key(name)) {
         return check(folder, &[name]).map(drop);
     }
     Err(FileError::damaged(&folder.join(name), format!("its sum, with which it was written, is not in {CHECKSUMS_FILE}")))
@@ -270,7 +350,7 @@ pub fn check_listed(folder: &Path, name: &str) -> Result<(), FileError> {
 /// The first that is damaged or missing.
 pub fn check_where(folder: &Path, is_chosen: impl Fn(&str) -> bool) -> Result<bool, FileError> {
     let Some(sums) = Checksums::of(folder)? else { return Ok(false) };
-    sums.files.keys().filter(|name| is_chosen(name)).try_for_each(|name| sums.check(name).map(drop))?;
+    sums.listed.files.keys().filter(|name| is_chosen(name)).try_for_each(|name| sums.check(name).map(drop))?;
     Ok(true)
 }
 
@@ -289,7 +369,7 @@ pub struct Group {
     folder: PathBuf,
     files: Vec<(String, Sum, Temporary)>,
     kept: Option<(&'static str, &'static str)>,
-    log: Option<(&'static str, Sum)>,
+    log: Option<Sum>,
 }
 
 impl Group {
@@ -323,9 +403,9 @@ impl Group {
         self.kept = Some((name, previous));
     }
 
-    /// A log has come this far, and is on the disk.
-    pub fn log(&mut self, name: &'static str, sum: Sum) {
-        self.log = Some((name, sum));
+    /// The log has come this far, and is on the disk.
+    pub fn log(&mut self, sum: Sum) {
+        self.log = Some(sum);
     }
 
     /// Gives each its name.
@@ -335,7 +415,7 @@ impl Group {
     pub fn commit(self) -> Result<(), FileError> {
         let _alone = alone();
         let folder = &self.folder;
-        let mut sums = Checksums::of(folder)?.unwrap_or_else(|| Checksums { folder: folder.clone(), files: BTreeMap::new() });
+        let mut sums = Checksums::of(folder)?.unwrap_or_else(|| Checksums::none(folder));
         sums.settle()?;
         let kept = self.kept.filter(|(name, _)| folder.join(name).exists());
         if let Some((name, previous)) = kept
@@ -344,11 +424,11 @@ impl Group {
             sums.announce(previous, sum)?;
         }
         self.files.iter().try_for_each(|(name, sum, _)| sums.announce(name, sum.clone()))?;
-        if let Some(entry) = kept.and_then(|(name, _)| sums.files.get_mut(name)) {
+        if let Some(entry) = kept.and_then(|(name, _)| sums.listed.files.get_mut(name)) {
             entry.before.push(None); // between the two renames
         }
-        if let Some((name, sum)) = self.log {
-            sums.files.insert(name.into(), Entry { now: sum, before: Vec::new() });
+        if let Some(sum) = self.log {
+            sums.listed.files.insert(LOG_FILE.into(), Entry { now: sum, before: Vec::new() });
         }
         sums.store()?;
         if let Some((name, previous)) = kept {
@@ -357,7 +437,7 @@ impl Group {
         }
         self.files.into_iter().try_for_each(|(name, _, temporary)| temporary.take_name(&folder.join(name)))?;
         sync_folder(folder)?;
-        sums.files.values_mut().for_each(|entry| entry.before.clear());
+        sums.listed.files.values_mut().for_each(|entry| entry.before.clear());
         sums.store()
     }
 }
@@ -381,7 +461,7 @@ pub fn write(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<(), FileError> 
 impl Checksums {
     /// The sum of a file: the listed one, or where it is there and not listed, that which it has.
     fn listed(&self, name: &str) -> Result<Option<Sum>, FileError> {
-        match self.files.get(name) {
+        match self.listed.files.get(name) {
             Some(entry) => Ok(Some(entry.now.clone())),
             None => self.sum_of(name, None),
         }
@@ -390,7 +470,7 @@ impl Checksums {
     /// Lists the sum that a file is about to have beside the one it has.
     fn announce(&mut self, name: &str, sum: Sum) -> Result<(), FileError> {
         let before = vec![self.listed(name)?];
-        self.files.insert(name.to_owned(), Entry { now: sum, before });
+        self.listed.files.insert(name.to_owned(), Entry { now: sum, before });
         Ok(())
     }
 }
@@ -403,9 +483,9 @@ pub fn remove(folder: &Path, names: &[&str]) -> Result<(), FileError> {
     let _alone = alone();
     if let Some(mut sums) = Checksums::of(folder)? {
         sums.settle()?;
-        let before = sums.files.len();
-        sums.files.retain(|name, _| !names.contains(&name.as_str()));
-        if sums.files.len() < before {
+        let before = sums.listed.files.len();
+        sums.listed.files.retain(|name, _| !names.contains(&name.as_str()));
+        if sums.listed.files.len() < before {
             sums.store()?;
         }
     }
@@ -421,121 +501,14 @@ pub fn remove(folder: &Path, names: &[&str]) -> Result<(), FileError> {
 /// Where the system refuses.
 pub fn undo_first(folder: &Path) -> Result<(), FileError> {
     let Some(sums) = Checksums::of(folder)? else { return Ok(()) };
-    let is_first = !sums.files.is_empty() && sums.files.values().all(|entry| entry.before.contains(&None));
+    let is_first = !sums.listed.files.is_empty() && sums.listed.files.values().all(|entry| entry.before.contains(&None));
     if is_first {
-        let names: Vec<&str> = sums.files.keys().map(String::as_str).collect();
+        let names: Vec<&str> = sums.listed.files.keys().map(String::as_str).collect();
         for path in names.iter().copied().chain([CHECKSUMS_FILE]).map(|name| folder.join(name)).filter(|path| path.exists()) {
             disk::remove(&path).map_err(|cause| FileError::new("remove", &path, cause))?;
         }
     }
     Ok(())
-}
-
-/// [`files::replace_directory`], with the sums of all that `fill` wrote.
-///
-/// # Errors
-/// As there.
-pub fn replace_directory<E: From<FileError>>(path: &Path, fill: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
-    files::replace_directory(path, |fresh| {
-        fill(fresh)?;
-        Ok(take(fresh, |_| true)?)
-    })
-}
-
-/// Takes a folder's files as they are now: those that are listed, and where there is no list that can be read, all, with those of its
-/// subfolders that have no sums of their own.
-///
-/// # Errors
-/// Where the system refuses.
-pub fn accept(folder: &Path) -> Result<(), FileError> {
-    let listed = Checksums::of(folder).ok().flatten();
-    take(folder, |name| match &listed {
-        Some(listed) => listed.files.contains_key(name),
-        None => !name.ends_with(".html") && !name.ends_with(".svg"), // nobody reads pages again
-    })
-}
-
-/// Writes the sums of the chosen files.
-fn take(folder: &Path, is_taken: impl Fn(&str) -> bool) -> Result<(), FileError> {
-    let mut sums = Checksums { folder: folder.to_owned(), files: BTreeMap::new() };
-    for path in within(folder)? {
-        if let Some(name) = path.strip_prefix(folder).ok().and_then(Path::to_str).filter(|name| is_taken(name)) {
-            let sum = Sum::of_file(&path, None).map_err(|cause| FileError::new("read", &path, cause))?;
-            sums.files.insert(name.to_owned(), Entry { now: sum, before: Vec::new() });
-        }
-    }
-    sums.store()
-}
-
-/// The files of a folder, and of its subfolders that have no sums of their own.
-fn within(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let mut files = Vec::new();
-    for path in disk::list(folder).map_err(|cause| FileError::new("list", folder, cause))? {
-        if is_unfinished(&path, None) {
-            continue;
-        }
-        if path.is_dir() && !path.is_symlink() {
-            if !path.join(CHECKSUMS_FILE).exists() {
-                files.extend(within(&path)?);
-            }
-        } else if path.is_file() && !path.ends_with(CHECKSUMS_FILE) && !path.ends_with(LOCK) {
-            files.push(path);
-        }
-    }
-    Ok(files)
-}
-
-/// What became of a file.
-#[derive(Debug)]
-pub struct Verdict {
-    /// The file.
-    pub path: PathBuf,
-    /// `Ok(true)`: as it was written; `Ok(false)`: it has no sum; else what is wrong.
-    pub found: Result<bool, FileError>,
-}
-
-/// Compares every file of a folder and its subfolders with its sum.
-///
-/// # Errors
-/// Where the folder cannot be listed.
-pub fn verify(folder: &Path) -> Result<Vec<Verdict>, FileError> {
-    let mut verdicts = Vec::new();
-    match Checksums::of(folder) {
-        Err(error) => verdicts.push(Verdict { path: folder.join(CHECKSUMS_FILE), found: Err(error) }),
-        Ok(sums) => {
-            let files = sums.as_ref().map(|sums| &sums.files);
-            for name in files.into_iter().flat_map(BTreeMap::keys) {
-                let found = sums.as_ref().map_or(Ok(false), |sums| sums.check(name));
-                verdicts.push(Verdict { path: folder.join(name), found });
-            }
-            let is_listed = |path: &Path| {
-                let name = path.strip_prefix(folder).ok().and_then(Path::to_str);
-                files.is_some_and(|files| name.is_some_and(|name| files.contains_key(name)))
-            };
-            let others = within(folder)?.into_iter().filter(|path| !is_listed(path));
-            verdicts.extend(others.map(|path| Verdict { path, found: Ok(false) }));
-        }
-    }
-    for path in with_own_sums(folder)? {
-        verdicts.extend(verify(&path)?);
-    }
-    Ok(verdicts)
-}
-
-/// The nearest subfolders that have sums of their own.
-fn with_own_sums(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let mut found = Vec::new();
-    for path in disk::list(folder).map_err(|cause| FileError::new("list", folder, cause))? {
-        if !path.is_dir() || path.is_symlink() || is_unfinished(&path, None) {
-            continue;
-        }
-        if path.join(CHECKSUMS_FILE).exists() {
-            found.push(path);
-        } else {
-            found.extend(with_own_sums(&path)?);
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

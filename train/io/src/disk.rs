@@ -184,6 +184,16 @@ impl Output {
         watched(Call::Sync(&self.path), || self.file.sync_all())
     }
 
+    /// Lets only its owner read it, whoever may enter its folder.
+    ///
+    /// # Errors
+    /// Those of the system. Where a file has no such bits nothing changes.
+    pub fn make_private(&self) -> io::Result<()> {
+        #[cfg(unix)]
+        self.file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        Ok(())
+    }
+
     /// Marks the file as being written, until it is closed; true unless another process has.
     pub fn lock(&self) -> bool {
         !matches!(self.file.try_lock(), Err(fs::TryLockError::WouldBlock))
@@ -301,6 +311,20 @@ pub fn make_private_folders(path: &Path) -> io::Result<()> {
         fs::set_permissions(path, mode)?;
     }
     Ok(())
+}
+
+/// Who besides its owner may read a file, as `chmod` writes its mode: `644`; `None`: nobody, as far as the system tells.
+pub fn readable_by_others(path: &Path) -> Option<String> {
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(path).ok()?.permissions()) & 0o777;
+        (mode & 0o044 != 0).then(|| format!("{mode:o}"))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
+    }
 }
 
 /// The folder above `path`; `.` for a bare name.

@@ -58,7 +58,9 @@ impl FileError {
 fn remedy(action: &str, path: &Path, cause: &io::Error) -> Cow<'static, str> {
     use io::ErrorKind as Kind;
     if action == TRUST && cause.kind() == Kind::InvalidData {
-        let accept = format!("gradus verify {} --accept", quoted(parent(path)));
+        let holds_sums = |folder: &&Path| path.ends_with(SUMS) || folder.join(SUMS).exists();
+        let folder = path.ancestors().skip(1).find(holds_sums).filter(|found| !found.as_os_str().is_empty());
+        let accept = format!("gradus verify {} --accept", quoted(folder.unwrap_or(parent(path))));
         return format!("put back a copy of it, or take what is there as it is: `{accept}`").into();
     }
     let words = match cause.kind() {
@@ -209,6 +211,8 @@ pub fn occupant(path: &Path) -> Option<PathBuf> {
     }
 }
 
+/// The file of a folder's sums.
+pub(crate) const SUMS: &str = "checksums.json";
 /// The file that locks a folder for one process.
 pub(crate) const LOCK: &str = ".gradus.lock";
 

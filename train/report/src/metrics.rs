@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use gradus_io::checksums::{self, Sum, Summing};
+use gradus_io::checksums::{self, LOG_FILE, Sum, Summing};
 use gradus_io::disk::{self, Output};
 use gradus_io::files::FileError;
 use serde::{Deserialize, Serialize};
@@ -280,29 +280,37 @@ pub fn read(path: &Path) -> Result<Vec<Record>, MetricsError> {
 /// # Errors
 /// A line that is not a record; `path` is named.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Record>, MetricsError> {
-    let mut records = Vec::new();
+    parse_until(path, bytes, u64::MAX, u64::MAX).map(|(records, _)| records)
+}
+
+/// The records up to the first that was made after `step`, and the bytes that they take. From the byte `sure` on, where nobody knows
+/// what a crash left, a line that is not a record ends them too.
+fn parse_until(path: &Path, bytes: &[u8], step: u64, sure: u64) -> Result<(Vec<Record>, usize), MetricsError> {
+    let (mut records, mut end) = (Vec::<Record>::new(), 0);
     for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let content = line.trim_ascii();
-        match serde_json::from_slice(content) {
+        match serde_json::from_slice::<Record>(content) {
             _ if content.is_empty() => {}
+            Ok(record) if record.step() > step => break,
             Ok(record) => records.push(record),
-            Err(_) if !line.ends_with(b"\n") => {} // torn: only the last line can lack its end
+            Err(_) if !line.ends_with(b"\n") || end as u64 >= sure => break, // torn: only the last line can lack its end
             Err(cause) => {
                 let found = String::from_utf8_lossy(content).chars().take(60).flat_map(char::escape_debug).collect();
                 return Err(MetricsError::Malformed { path: path.into(), line: index + 1, found, cause });
             }
         }
+        end += line.len();
     }
-    Ok(records)
+    Ok((records, end))
 }
 
-/// How much of a log a resumed run goes on from.
+/// How much of a log a resumed run goes on from: what was recorded up to the step of its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// Its first bytes: so long it was when the state was saved.
-    Bytes(u64),
-    /// What was recorded up to this step; of a state that does not say how long its log was.
-    Steps(u64),
+pub struct Kept {
+    /// That step.
+    pub step: u64,
+    /// How many bytes the log had when the state was saved; `None` of a state that does not say so.
+    pub bytes: Option<u64>,
 }
 
 /// A metrics file open for appending.
@@ -314,36 +322,30 @@ pub struct MetricsLog {
 }
 
 impl MetricsLog {
-    /// Opens the log of this name in a run's folder. What is not kept is dropped, to be recorded again; the rest is returned, and how
-    /// many bytes are missing of what is to be kept, from a log that was accepted as it is.
+    /// Opens the log in a run's folder. It is cut at the first record that is beyond what is kept; `None`: nothing is. The records
+    /// before are returned, and how many bytes are missing of what is to be kept, from a log that was accepted as it is.
     ///
     /// # Errors
     /// If the file cannot be read or written, is not what was written, or a line is not a record; it is then unchanged.
-    pub fn resume(folder: &Path, name: &'static str, kept: Kept) -> Result<(Self, Vec<Record>, u64), MetricsError> {
-        let (path, mut lost) = (folder.join(name), 0);
+    pub fn resume(folder: &Path, kept: Option<Kept>) -> Result<(Self, Vec<Record>, u64), MetricsError> {
+        let (path, mut lost) = (folder.join(LOG_FILE), 0);
         let there = if path.exists() { Some(disk::read(&path).map_err(|e| FileError::new("read", &path, e))?) } else { None };
-        let (content, records) = match (kept, there.as_deref()) {
-            (Kept::Bytes(0), _) | (Kept::Steps(_), None) => (Vec::new(), Vec::new()),
-            (Kept::Bytes(n), found) => {
-                checksums::check(folder, &[name])?;
-                let found = found.unwrap_or_default();
-                lost = n.saturating_sub(found.len() as u64);
-                // A line that was cut is no record, and another would be joined to it.
-                let whole = match lost {
-                    0 => n as usize,
-                    _ => found.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1),
-                };
-                (found[..whole].to_vec(), parse(&path, &found[..whole])?)
+        let (mut content, mut records) = (Vec::new(), Vec::new());
+        if let Some(Kept { step, bytes }) = kept {
+            checksums::check(folder, &[LOG_FILE])?;
+            let found = there.as_deref().unwrap_or_default();
+            lost = bytes.map_or(0, |bytes| bytes.saturating_sub(found.len() as u64));
+            let end;
+            (records, end) = parse_until(&path, found, step, bytes.unwrap_or(u64::MAX))?;
+            content.extend_from_slice(&found[..end]);
+            if !content.is_empty() && !content.ends_with(b"\n") {
+                // The next record would be joined to it.
+                content.truncate(content.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1));
+                records.pop();
             }
-            (Kept::Steps(done), Some(found)) => {
-                let mut records = parse(&path, found)?;
-                records.retain(|record| record.step() <= done);
-                let lines = records.iter().map(line).collect::<io::Result<Vec<_>>>();
-                (lines.map_err(|cause| FileError::new("write", &path, cause))?.concat(), records)
-            }
-        };
+        }
         if there.as_ref() != Some(&content) {
-            checksums::write(folder, &[(name, content.clone())])?;
+            checksums::write(folder, &[(LOG_FILE, content.clone())])?;
         }
         let file = Output::append(&path).map_err(|cause| FileError::new("append to", &path, cause))?;
         let mut sum = Summing::default();
@@ -445,8 +447,13 @@ mod tests {
 
     use super::*;
 
-    fn resume(folder: &Path, kept: Kept) -> Result<(MetricsLog, Vec<Record>), MetricsError> {
-        MetricsLog::resume(folder, "metrics.jsonl", kept).map(|(log, records, _)| (log, records))
+    fn resume(folder: &Path, kept: Option<Kept>) -> Result<(MetricsLog, Vec<Record>), MetricsError> {
+        MetricsLog::resume(folder, kept).map(|(log, records, _)| (log, records))
+    }
+
+    /// Of a state after so many steps that does not say how long its log was.
+    fn until(step: u64) -> Option<Kept> {
+        Some(Kept { step, bytes: None })
     }
 
     fn step(step: u64, loss: f64) -> Record {
@@ -475,7 +482,7 @@ mod tests {
         ];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        let (mut log, _) = resume(folder.path(), Kept::Bytes(0)).unwrap();
+        let (mut log, _) = resume(folder.path(), None).unwrap();
         expected.iter().for_each(|record| log.append(record).unwrap());
         // NaN is unequal to itself: the infinite loss is compared apart.
         let mut found = read(&path).unwrap();
@@ -491,51 +498,71 @@ mod tests {
     fn a_resumed_run_has_no_double_points_and_no_torn_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        let (mut log, _) = resume(folder.path(), Kept::Bytes(0)).unwrap();
+        let (mut log, _) = resume(folder.path(), None).unwrap();
         (1..=5).for_each(|index| log.append(&step(index, index as f64)).unwrap());
         log.file.write_all(br#"{"record":"st"#).unwrap();
-        let (mut log, kept) = resume(folder.path(), Kept::Steps(3)).unwrap();
+        let (mut log, kept) = resume(folder.path(), until(3)).unwrap();
         assert_eq!(kept, [step(1, 1.0), step(2, 2.0), step(3, 3.0)]);
         log.append(&step(4, 40.0)).unwrap();
         assert_eq!(read(&path).unwrap(), [&kept[..], &[step(4, 40.0)]].concat());
     }
 
-    /// What a resumed run goes on from is what the log was when the state was saved, to the byte; damage to that part is found.
+    /// What a resumed run goes on from is what the log was when the state was saved; damage to that part is found.
     #[test]
     fn a_log_is_cut_where_the_state_was_saved() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
-        let (mut log, _) = resume(folder.path(), Kept::Bytes(0)).unwrap();
+        let (mut log, _) = resume(folder.path(), None).unwrap();
         (1..=2).for_each(|index| log.append(&step(index, 1.0)).unwrap());
         let sum = log.sync().unwrap();
         let mut group = checksums::Group::of(folder.path());
-        group.log("metrics.jsonl", sum.clone());
+        group.log(sum.clone());
         group.commit().unwrap();
-        log.append(&step(2, 9.0)).unwrap(); // of the same step, and later
+        log.append(&step(3, 9.0)).unwrap();
+        log.file.write_all(b"\0\0\n\0").unwrap(); // what was not synced may come to anything
         let whole = fs::read(&path).unwrap();
-        assert_eq!(resume(folder.path(), Kept::Bytes(sum.bytes)).unwrap().1, [step(1, 1.0), step(2, 1.0)]);
-        assert_eq!(fs::read(&path).unwrap(), whole[..sum.bytes as usize]);
+        let kept = Some(Kept { step: 2, bytes: Some(sum.bytes) });
+        for unsynced in [&whole[..], &[&whole[..sum.bytes as usize], b"\0\0\n\0"].concat()] {
+            fs::write(&path, unsynced).unwrap();
+            assert_eq!(resume(folder.path(), kept).unwrap().1, [step(1, 1.0), step(2, 1.0)]);
+            assert_eq!(fs::read(&path).unwrap(), whole[..sum.bytes as usize]);
+        }
 
         let mut flipped = whole.clone();
         flipped[3] ^= 1;
         for (damaged, words) in [(&flipped[..], "SHA-256"), (&whole[..40], "40"), (&[], "it has 0")] {
             fs::write(&path, damaged).unwrap();
-            let error = resume(folder.path(), Kept::Bytes(sum.bytes)).unwrap_err().to_string();
+            let error = resume(folder.path(), kept).unwrap_err().to_string();
             assert!(error.contains("damaged") && error.contains(words) && error.contains("gradus verify"), "{error}");
         }
         fs::remove_file(&path).unwrap();
-        let error = resume(folder.path(), Kept::Bytes(sum.bytes)).unwrap_err().to_string();
+        let error = resume(folder.path(), kept).unwrap_err().to_string();
         assert!(error.contains("missing"), "{error}");
 
         // Accepted as it is, a log goes on with its whole lines.
         fs::write(&path, &whole[..sum.bytes as usize - 5]).unwrap();
         checksums::accept(folder.path()).unwrap();
-        let (_, records, lost) = MetricsLog::resume(folder.path(), "metrics.jsonl", Kept::Bytes(sum.bytes)).unwrap();
+        let (_, records, lost) = MetricsLog::resume(folder.path(), kept).unwrap();
         assert_eq!((records, lost), (vec![step(1, 1.0)], 5));
         fs::remove_file(&path).unwrap();
         checksums::accept(folder.path()).unwrap();
-        let (_, records, lost) = MetricsLog::resume(folder.path(), "metrics.jsonl", Kept::Bytes(sum.bytes)).unwrap();
+        let (_, records, lost) = MetricsLog::resume(folder.path(), kept).unwrap();
         assert_eq!((records, lost), (vec![], sum.bytes));
+
+        // One that was made longer is cut at a record, as often as it is resumed.
+        let note = Record::Warning { step: 1, elapsed: 0.5, text: "a note of my own".into() };
+        let longer: Vec<u8> =
+            [step(1, 1.0), note.clone(), step(2, 1.0), step(3, 9.0)].iter().flat_map(|record| line(record).unwrap()).collect();
+        fs::write(&path, &longer).unwrap();
+        checksums::accept(folder.path()).unwrap();
+        for _ in 0..2 {
+            let (_, records, lost) = MetricsLog::resume(folder.path(), kept).unwrap();
+            assert_eq!((records, lost), (vec![step(1, 1.0), note.clone(), step(2, 1.0)], 0));
+        }
+        // One without its last line's end loses that line alone.
+        fs::write(&path, &whole[..sum.bytes as usize - 1]).unwrap();
+        checksums::accept(folder.path()).unwrap();
+        assert_eq!(resume(folder.path(), kept).unwrap().1, [step(1, 1.0)]);
     }
 
     #[test]
@@ -552,7 +579,7 @@ mod tests {
         fs::write(&path, [&whole[..first / 2], b"\n", &whole[..]].concat()).unwrap();
         let (message, before) = (read(&path).unwrap_err().to_string(), fs::read(&path).unwrap());
         assert!(message.starts_with(&format!("{}:1: expected one record", path.display())), "{message}");
-        assert_eq!(resume(folder.path(), Kept::Steps(1)).unwrap_err().to_string(), message);
+        assert_eq!(resume(folder.path(), until(1)).unwrap_err().to_string(), message);
         assert!(fs::read(&path).unwrap() == before, "a file with a fault is not written over");
     }
 

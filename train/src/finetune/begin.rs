@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use gradus_data::sets::scores::mean_and_deviation;
 use gradus_data::sets::{Split, Task};
-use gradus_io::checksums;
+use gradus_io::checksums::{self, Lost};
 use gradus_io::files::{json_text, remove_unfinished};
 use gradus_io::hex;
 use gradus_model::{Tree, checkpoint};
@@ -285,6 +285,14 @@ impl Prepared {
             let settings = FinetuneSettings { seed: manifest.settings.seed + number, ..manifest.settings.clone() };
             let dir = if manifest.seeds == 1 { self.out.clone() } else { self.out.join(format!("seed-{}", settings.seed)) };
             remove_unfinished(&dir, None)?;
+            let own = (manifest.seeds > 1).then(|| format!("seed-{}", settings.seed));
+            if let Some(own) = &own
+                && let Some(Lost(lost)) = checksums::check_folder(&self.out, own).map_err(RunError::from)?
+            {
+                let warning = "is missing, though it was written: this seed is run again, to the same result";
+                control.monitor.warn(&format!("warning: {} {warning}", lost.display()));
+                checksums::unlist(&self.out, own).map_err(RunError::from)?;
+            }
             let mut outcome = SeedOutcome::read(&dir, self, &settings)?;
             if outcome.is_none() {
                 let seed = if manifest.seeds == 1 { String::new() } else { format!(", seed {}", settings.seed) };
@@ -293,6 +301,9 @@ impl Prepared {
                     Seed::open(self, dir, settings, control.monitor)?.run(&name, control).map_err(|e| e.halted(&self.out))?;
             }
             let Some(outcome) = outcome else { break };
+            if let Some(own) = &own {
+                checksums::list(&self.out, own, true).map_err(RunError::from)?;
+            }
             done.push(outcome);
         }
         run::end(&*control.together)?;

@@ -6,6 +6,7 @@
 //!       metrics.jsonl, seed.json                                        what was measured
 //! ```
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -162,6 +163,9 @@ impl<'w> Seed<'w> {
         self.of.begin()?;
         make_own_folder(&self.dir)?;
         let (mut journal, _) = Journal::open(&self.dir, job, self.past, control.monitor)?;
+        if let (true, Some(own)) = (self.dir.parent() == Some(&self.of.out), self.dir.file_name().and_then(OsStr::to_str)) {
+            checksums::list(&self.of.out, own, false)?; // one of several seeds
+        }
         if lost {
             journal.progress.warn(&format!("{} is missing: seed {} begins again", state.display(), self.settings.seed));
         }
@@ -180,7 +184,7 @@ impl<'w> Seed<'w> {
         let done = Done { run: identity(self.of, &self.settings), outcome };
         let mut group = Group::of(&self.dir);
         group.add(SeedOutcome::FILE, &json_text(&done))?;
-        group.log(METRICS_FILE, log);
+        group.log(log);
         group.commit()?;
         checksums::remove(&self.dir, &[TRAINER_FILE, PREVIOUS_FILE])?; // nothing is left to continue
         Ok(Some(done.outcome))

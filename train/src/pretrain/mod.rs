@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 use gradus_data::DataError;
 use gradus_io::files::FileError;
 use gradus_io::{hex, interrupt};
-use gradus_model::Model;
 use gradus_model::checkpoint::CheckpointError;
+use gradus_model::{BackboneConfig, Model};
 use gradus_report::metrics::EvaluationRecord;
 use gradus_tensor::{DeviceError, Tensor};
 use gradus_text::{Mode, TextError, Tokenizer};
@@ -220,6 +220,9 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
     let (_lock, _) = PretrainManifest::reclaim(dir)?;
     let mut stored = Stored::read(dir, &control.cache, control.run.monitor)?;
     if let Some(recompute) = control.recompute {
+        let fits = matches!(stored.manifest.settings.model, BackboneConfig::Gpt(_));
+        let expected = "a run of a Transformer, whose blocks it computes again";
+        in_range("recompute", "with an LSTM", fits, expected).map_err(SettingsError::from)?;
         stored.manifest.settings.recompute = recompute;
         stored.trainer.recipe = stored.manifest.recipe();
     }

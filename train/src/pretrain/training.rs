@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gradus_io::checksums;
-use gradus_io::files::replace_directory;
+use gradus_io::checksums::{self, Lost};
 use gradus_io::numbers::{count, many};
 use gradus_io::progress::Job;
 use gradus_model::{Batch, checkpoint};
@@ -64,12 +63,20 @@ impl<'c> Pretraining<'c> {
         let (total, tokens, done) = (self.run.manifest.steps, self.tokens_per_step(), self.run.trainer.done());
         let job = Job::new("pre-training", total, "steps").counting("tokens", tokens).starting_at(done);
         let (mut journal, records) = Journal::open(&self.run.dir, job, self.run.past, self.control.run.monitor)?;
+        if let Some(Lost(best)) = checksums::check_folder(&self.run.dir, BEST).map_err(RunError::from)? {
+            journal.progress.warn(&format!(
+                "{} is missing, though it was written: put back a copy of it; the next model with a lower held-out loss takes its place",
+                best.display()
+            ));
+        }
         let mut evaluations = metrics::evaluations(&records, VALIDATION);
         // A state that does not say it has it in its log.
         self.run.best = evaluations.clone().map(|e| e.nll).fold(self.run.best, f64::min);
         self.last = evaluations.next_back().filter(|e| e.at.step == done).cloned();
         self.is_probed = records.iter().any(|record| matches!(record, Record::Probe { .. }));
         self.is_saved = records.iter().any(|record| matches!(record, Record::Checkpoint { step, .. } if *step == done));
+        let last_loss = metrics::steps(&records).next_back().map(|step| step.loss);
+        let rates_before: Vec<f64> = metrics::steps(&records).map(|step| step.tokens_per_second).collect();
         let (parameters, corpus) = (self.run.manifest.settings.model_config().parameters(), self.run.source.tokens());
         let together = match self.control.run.together.processes() {
             1 => String::new(),
@@ -96,14 +103,16 @@ impl<'c> Pretraining<'c> {
         let parameters_sha256 = parameters_sha256?;
         let (steps, seconds) = (self.run.trainer.done(), journal.seconds());
         journal.progress.finish();
-        journal.rates.sort_by(f64::total_cmp);
+        // A session without a step tells of those before.
+        let mut rates = if journal.rates.is_empty() { rates_before } else { journal.rates };
+        rates.sort_by(f64::total_cmp);
         Ok(PretrainOutcome {
             out: self.run.dir,
             steps,
             total_steps: total,
             finished: steps == total,
-            final_loss: journal.loss,
-            tokens_per_second: journal.rates.get(journal.rates.len() / 2).copied(),
+            final_loss: journal.loss.or(last_loss),
+            tokens_per_second: rates.get(rates.len() / 2).copied(),
             parameters_sha256,
             parameters,
             validation: self.last,
@@ -262,7 +271,7 @@ impl Run for Pretraining<'_> {
                 self.run.best = record.nll;
                 let mut files = self.run.source.tokenizer().files();
                 files.extend(checkpoint::files(&self.run.trainer.params).map_err(RunError::from)?);
-                replace_directory(&self.run.dir.join(BEST), |fresh| checksums::write(fresh, &files))?;
+                checksums::replace_within(&self.run.dir, BEST, &files).map_err(RunError::from)?;
             }
             self.last = Some(record);
         }

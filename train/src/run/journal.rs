@@ -15,7 +15,7 @@ use super::RunError;
 use crate::trainer::{PREVIOUS_FILE, Recipe, StateError, TRAINER_FILE, Trainer};
 
 /// The log's name in a run's directory.
-pub const METRICS_FILE: &str = "metrics.jsonl";
+pub const METRICS_FILE: &str = checksums::LOG_FILE;
 
 /// A run's log, its clock, and who watches.
 pub struct Journal {
@@ -40,7 +40,7 @@ impl Journal {
     /// Opens that of the run in `dir`, which has come so far; also the records up to there.
     pub fn open(dir: &Path, job: Job, past: Past, monitor: &dyn Monitor) -> Result<(Self, Vec<Record>), RunError> {
         let Past { seconds: before, log } = past;
-        let (log, records, lost) = MetricsLog::resume(dir, METRICS_FILE, log)?;
+        let (log, records, lost) = MetricsLog::resume(dir, log)?;
         let (dir, mut progress, began) = (dir.to_owned(), monitor.begin(job), Instant::now());
         if lost > 0 {
             progress.warn(&format!("the last {lost} bytes of {METRICS_FILE} are lost: its curves have a gap"));
@@ -98,7 +98,7 @@ impl Journal {
         let log = self.log.sync()?;
         let meta = StateMeta { run: identity, progress, seconds: self.seconds(), log: Some(log.bytes) };
         let mut group = Group::of(&self.dir);
-        group.log(METRICS_FILE, log);
+        group.log(log);
         group.keep(TRAINER_FILE, PREVIOUS_FILE);
         group.add_all(also)?;
         // The last: whoever finds it finds all that belongs to it.
@@ -126,13 +126,13 @@ struct StateMeta<P> {
 pub struct Past {
     /// Seconds of training in earlier sessions.
     pub seconds: f64,
-    /// Its log.
-    pub log: Kept,
+    /// What is kept of its log; `None`: nothing.
+    pub log: Option<Kept>,
 }
 
 impl Past {
     /// That of a run without a state.
-    pub const NONE: Past = Past { seconds: 0.0, log: Kept::Bytes(0) };
+    pub const NONE: Past = Past { seconds: 0.0, log: None };
 }
 
 /// A run as its state has it: the trainer, what was kept with it, and how far it had come.
@@ -161,7 +161,7 @@ pub fn load_state<P: DeserializeOwned>(
         if meta.run != identity {
             return Err(StateError::Another { path });
         }
-        let log = meta.log.map_or(Kept::Steps(trainer.done()), Kept::Bytes);
+        let log = Some(Kept { step: trainer.done(), bytes: meta.log });
         Ok((trainer, meta.progress, Past { seconds: meta.seconds, log }))
     };
     let has_previous = dir.join(PREVIOUS_FILE).exists();

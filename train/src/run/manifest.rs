@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use gradus_io::checksums;
+use gradus_io::checksums::{self, Kept};
 use gradus_io::files::{Lock, json_text, occupant, quoted, recover_directory, remove_unfinished};
 use gradus_tensor::Device;
 use serde::Serialize;
@@ -58,7 +58,7 @@ pub trait Manifest: Serialize + DeserializeOwned {
 
     /// Writes it into its directory, after these files: once it is there, the run has begun.
     fn write(&self, dir: &Path, mut files: Vec<(&'static str, Vec<u8>)>) -> Result<(), RunError> {
-        files.push((FILE, json_text(self)));
+        files.push((FILE, json_text(&Kept::with(self))));
         Ok(checksums::write(dir, &files)?)
     }
 

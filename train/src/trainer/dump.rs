@@ -5,10 +5,12 @@
 //!       step.json                          its number, the recipe with the seed of its noise, its batch, and the error
 //! ```
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use gradus_io::checksums;
-use gradus_io::files::{FileError, replace_directory};
+use gradus_io::disk::parent;
+use gradus_io::files::FileError;
 use gradus_model::checkpoint::{self, CheckpointError};
 use gradus_model::{BackboneConfig, Batch, Form, HeadConfig, Labels, Model, ModelConfig, Sight};
 use gradus_tensor::Tensor;
@@ -71,7 +73,8 @@ impl Trainer {
         let text = serde_json::to_vec(&KeptStep { step, error, recipe, precision, batch }).expect("plain values");
         let mut files = checkpoint::files(&self.params).map_err(CheckpointError::from)?;
         files.push((STEP, text));
-        Ok(replace_directory(dir, |fresh| checksums::write(fresh, &files))?)
+        let name = dir.file_name().and_then(OsStr::to_str).unwrap_or(ANOMALY);
+        Ok(checksums::replace_within(parent(dir), name, &files)?)
     }
 
     /// [`Trainer::dump`] beside a run's files if a number was non-finite, and a line that says so: how to repeat the step, or why

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use gradus_io::checksums;
-use gradus_io::files::{FileError, Lock, json_text, occupant, remove_unfinished};
+use gradus_io::checksums::{self, Kept};
+use gradus_io::files::{FileError, Lock, json_text, occupant, quoted, remove_unfinished};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::StudyError;
 
@@ -49,7 +50,7 @@ pub fn begin<P: Plan>(asked: &P, out: &Path) -> Result<(P, Lock), StudyError> {
         None => asked.clone(),
     };
     if before.as_ref() != Some(&plan) {
-        checksums::write(out, &[(PLAN, json_text(&plan))])?;
+        checksums::write(out, &[(PLAN, json_text(&Kept::with(&plan)))])?;
     }
     Ok((plan, lock))
 }
@@ -65,12 +66,30 @@ pub fn resume<P: Plan>(out: &Path) -> Result<(P, Lock), StudyError> {
     Ok((plan, lock))
 }
 
+/// The commands that lay down plans, with a field that only theirs has.
+const KINDS: [(&str, &str); 2] = [("reproduce", "recipe"), ("survey", "systems")];
+
+/// The other command whose plan this is; `None` of what no command laid down, or the one that was asked for.
+fn other_command<P: Plan>(bytes: &[u8]) -> Option<&'static str> {
+    let plan: serde_json::Map<String, Value> = serde_json::from_slice(bytes).ok()?;
+    KINDS.into_iter().find(|(command, field)| *command != P::COMMAND && plan.contains_key(*field)).map(|(command, _)| command)
+}
+
+/// A plan without the word of [`Kept`], which is none of it.
+fn without_word(bytes: &[u8]) -> Vec<u8> {
+    let plan = serde_json::from_slice::<serde_json::Map<String, Value>>(bytes);
+    plan.ok().and_then(|mut plan| plan.remove("checksums").map(|_| json_text(&plan))).unwrap_or_else(|| bytes.to_vec())
+}
+
 fn read<P: Plan>(out: &Path) -> Result<P, StudyError> {
     let path = out.join(PLAN);
     let problem = |problem: String| StudyError::NoPlan { command: P::COMMAND, path: path.clone(), problem };
     let blame = |e: FileError| if e.is_of_sums() { e.into() } else { problem(e.cause.to_string()) };
     let text = checksums::read(out, PLAN).map_err(blame)?;
-    let plan = P::parse(&text).map_err(problem)?;
+    let kind =
+        |command: &str| format!("it is the plan of another command: `gradus {command} --resume {}` continues it", quoted(out));
+    let told = |e: String| problem(other_command::<P>(&text).map_or(e, kind));
+    let plan = P::parse(&without_word(&text)).map_err(told)?;
     checksums::check_listed(out, PLAN)?; // what is laid down before training is nobody's to change
     Ok(plan)
 }

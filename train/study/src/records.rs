@@ -1,10 +1,12 @@
 //! What stages came to, in files with checksums.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use gradus_io::checksums::{self, Lost};
+use gradus_io::disk;
 use gradus_io::files::{FileError, json_text};
-use gradus_io::{checksums, disk};
+use gradus_io::progress::Monitor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -32,6 +34,21 @@ pub fn write(path: &Path, result: &impl Serialize) -> Result<(), StudyError> {
     let (folder, name) = place(path);
     disk::make_folders(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
     Ok(checksums::write(folder, &[(name, json_text(result))])?)
+}
+
+/// Lists the folders of a study, which must be there from now on, and says which are lost. Those of a seed with results that are `open`
+/// are still being worked in.
+///
+/// # Errors
+/// A folder that is a link, or another than the one that was written.
+pub fn list_folders(out: &Path, open: &[PathBuf], monitor: &dyn Monitor) -> Result<(), StudyError> {
+    let part = |path: &Path| path.iter().next().map(OsStr::to_owned);
+    let of = |path: &PathBuf| path.strip_prefix(out).ok().and_then(part);
+    let is_finished = |name: &str| !open.iter().any(|path| of(path) == part(Path::new(name)));
+    for Lost(folder) in checksums::relist(out, is_finished)? {
+        monitor.warn(&format!("warning: {} is missing, though it was written", folder.display()));
+    }
+    Ok(())
 }
 
 /// The folder of a result, and its name there.

@@ -84,11 +84,19 @@ fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, S
     let done = all.iter().filter(|stage| paths.result(stage).exists()).count();
     let ready = if done > 0 { format!(", {done} of them done") } else { String::new() };
     monitor.say(&format!("The survey: {survey}; {}{ready}. Ctrl-C stops, and --resume continues", many(all.len(), "stage")));
+    let list_folders = || {
+        let open: Vec<PathBuf> = all.iter().map(|stage| paths.result(stage)).filter(|result| !result.exists()).collect();
+        records::list_folders(out, &open, monitor)
+    };
+    list_folders()?;
     if done < all.len() {
         show(&paths, survey, &all, true, monitor);
         monitor.say(&format!("{} is rewritten after each stage, and reloads itself", out.join(REPORT).display()));
-        work(&paths, survey, &all, monitor).inspect_err(|_| show(&paths, survey, &all, false, monitor))?;
     }
+    let worked = work(&paths, survey, &all, monitor).inspect_err(|_| show(&paths, survey, &all, false, monitor));
+    let listed = list_folders();
+    worked?;
+    listed?;
     let results = collect(&paths, survey, &all)?;
     let claims = claims::all(&results, survey);
     let page = report::report(&results, survey, &claims);

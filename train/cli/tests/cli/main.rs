@@ -3,6 +3,8 @@
 mod audit;
 mod bench;
 mod compare;
+#[cfg(unix)]
+mod damages;
 mod devices;
 mod documents;
 mod evaluate;
@@ -188,10 +190,21 @@ impl Desk {
         fs::remove_file(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
 
-    /// Removes the sums of a folder and its last state but one: then a damaged file is met by whoever reads it.
+    /// Removes the sums of a folder, what says that it has some, and its last state but one: then a damaged file is met by whoever
+    /// reads it.
     fn forget(&self, name: &str) {
+        let path = self.path(name);
+        for above in path.ancestors().skip(1).take_while(|above| above.starts_with(&self.folder)) {
+            let inner = path.strip_prefix(above).unwrap().to_str().expect("Unicode");
+            gradus_io::checksums::unlist(above, inner).expect("sums that can be read");
+        }
         for file in ["checksums.json", "trainer.previous.safetensors"] {
             let _ = fs::remove_file(self.path(name).join(file));
+        }
+        for settings in ["run.json", "plan.json"].map(|file| path.join(file)) {
+            if let Ok(text) = fs::read_to_string(&settings) {
+                fs::write(settings, text.replace(",\n  \"checksums\": true", "")).expect("a file in a temporary directory");
+            }
         }
     }
 

@@ -51,8 +51,8 @@ fn a_bad_plan_is_refused_and_left_as_it_is() {
 }
 
 /// The smallest miniature, made once for all tests: from the first stage to the report, then with the experiments.
-struct Miniature {
-    desk: Desk,
+pub struct Miniature {
+    pub desk: Desk,
     /// What the program printed of the first run, and of the one with the experiments.
     plain: Value,
     full: Value,
@@ -61,7 +61,7 @@ struct Miniature {
 impl Miniature {
     const BEGIN: &str = "reproduce --out mini --scale 0.01 --seed 3 --quiet --json";
 
-    fn get() -> &'static Self {
+    pub fn get() -> &'static Self {
         static MADE: LazyLock<Miniature> = LazyLock::new(|| {
             let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("miniature");
             let _ = fs::remove_dir_all(&folder); // of an earlier run of the tests

@@ -110,11 +110,17 @@ fn running(desk: &Desk, out: &str, options: &str) -> Child {
     child
 }
 
-/// Are these tests run under `nohup`? Then so are the runs that they begin, which rightly ignore a closed terminal.
-fn hangups_are_ignored() -> bool {
+/// Are these tests run under `nohup`, or in the background of a shell? Then so are the runs that they begin, which rightly ignore a
+/// closed terminal, or Ctrl-C.
+fn is_ignored(signal: &str) -> bool {
+    let number = match signal {
+        "-HUP" => 1,
+        "-INT" => 2,
+        _ => return false,
+    };
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 1 == 1))
+    mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask >> (number - 1) & 1 == 1))
 }
 
 fn signal(child: &Child, name: &str) {
@@ -135,7 +141,7 @@ fn ctrl_c_ends_with_a_checkpoint_that_goes_on_to_the_same_bits() {
     let desk = Desk::with_corpus();
     let options = "--steps 1000000 --eval-every 500000";
     // What asks a process to end, at a terminal and from a supervisor.
-    for name in ["-INT", "-TERM", "-HUP"].into_iter().filter(|name| *name != "-HUP" || !hangups_are_ignored()) {
+    for name in ["-INT", "-TERM", "-HUP"].into_iter().filter(|name| !is_ignored(name)) {
         let run = format!("run{name}");
         let child = running(&desk, &run, options);
         signal(&child, name);
@@ -153,7 +159,7 @@ fn a_closed_terminal_never_costs_the_checkpoint() {
     let desk = Desk::with_corpus();
     let options = "--steps 1000000 --eval-every 500000";
     for (first, then) in [("-HUP", "-HUP"), ("-TERM", "-HUP"), ("-HUP", "-TERM")] {
-        if first == "-HUP" && hangups_are_ignored() {
+        if is_ignored(first) {
             continue;
         }
         let run = format!("run{first}{then}");
@@ -167,24 +173,29 @@ fn a_closed_terminal_never_costs_the_checkpoint() {
     }
 }
 
-/// What `nohup` shields from the terminal goes on.
+/// What `nohup` shields from the terminal goes on, and so does what a shell began in the background, which ignores Ctrl-C.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_run_that_ignores_hangups_goes_on() {
+fn a_run_that_is_told_to_ignore_a_signal_goes_on() {
+    ["HUP", "INT"].into_iter().for_each(goes_on_after);
+}
+
+#[cfg(target_os = "linux")]
+fn goes_on_after(name: &str) {
     let desk = Desk::with_corpus();
     let line = desk.pretraining("run", "--steps 1000000 --eval-every 500000");
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg("trap '' HUP; exec \"$0\" \"$@\"").arg(line.get_program()).args(line.get_args());
+    shell.arg("-c").arg(format!("trap '' {name}; exec \"$0\" \"$@\"")).arg(line.get_program()).args(line.get_args());
     shell.current_dir(line.get_current_dir().unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
     shell.envs(line.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let steps = || fs::read_to_string(desk.path("run/metrics.jsonl")).map_or(0, |log| log.lines().count());
-    let mut child = shell.spawn().unwrap();
+    let (mut child, ignored) = (shell.spawn().unwrap(), format!("-{name}"));
     for wanted in [12, 40] {
         while steps() < wanted {
             assert!(child.try_wait().unwrap().is_none(), "ended early: {:?}", child.wait_with_output());
             std::thread::sleep(Duration::from_millis(3));
         }
-        signal(&child, if wanted == 12 { "-HUP" } else { "-TERM" });
+        signal(&child, if wanted == 12 { &ignored } else { "-TERM" });
     }
     assert!(Run::from(child.wait_with_output().unwrap()).json_with(130)["steps"].as_u64().unwrap() >= 30);
 }

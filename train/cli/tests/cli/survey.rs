@@ -22,8 +22,8 @@ fn bad_surveys_are_refused() {
 }
 
 /// The smallest survey, made once for all tests.
-struct Made {
-    desk: Desk,
+pub struct Made {
+    pub desk: Desk,
     /// What the program printed.
     told: Value,
 }
@@ -31,7 +31,7 @@ struct Made {
 impl Made {
     const BEGIN: &str = "survey --quick --systems gpt,bert --seeds 1 --scale 0.01 --out s --quiet --json";
 
-    fn get() -> &'static Self {
+    pub fn get() -> &'static Self {
         static MADE: LazyLock<Made> = LazyLock::new(|| {
             let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("survey");
             let _ = fs::remove_dir_all(&folder); // of an earlier run of the tests

@@ -190,8 +190,15 @@ fn with_hosts(desk: &Desk) {
 fn two_hosts_train_one_model() {
     let desk = desk();
     with_hosts(&desk);
+    fs::copy(desk.path("secret"), desk.path("open")).unwrap();
+    for (name, mode) in [("secret", 0o600), ("open", 0o640)] {
+        fs::set_permissions(desk.path(name), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    }
     let whole = gpt(12).alone(&desk, "whole");
-    let [first, second] = [0, 1].map(|me| of_two(&desk, "hosts", me, "--secret secret")).map(ended);
+    let [first, second] =
+        [(0, "--secret secret"), (1, "--secret open")].map(|(me, line)| of_two(&desk, "hosts", me, line)).map(ended);
+    assert!(!first.stderr.contains("warning: --secret"), "{}", first.stderr);
+    assert_holds(&second.stderr, &["warning: --secret open: others can read it (its mode is 640)", "`chmod 600 open`"]);
     first.json();
     assert_eq!((second.printed(), models(&desk, "run-0") == whole, desk.exists("run-1")), ("", true, false));
 }

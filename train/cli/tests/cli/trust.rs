@@ -130,13 +130,110 @@ fn a_change_of_ones_own_is_accepted() {
     accepted.printed();
     assert_holds(&accepted.stderr, &["run/config.json: taken as it is"]);
     desk.gradus(evaluate).printed();
-    for folder in ["run", "run/best"] {
-        desk.remove(&format!("{folder}/checksums.json"));
-    }
+    desk.forget("run");
+    desk.remove("run/best/checksums.json");
     desk.gradus(evaluate).printed();
     let nothing = desk.gradus("verify run");
-    nothing.printed();
-    assert_holds(&nothing.stderr, &["note: run keeps no checksums, so nothing could be compared"]);
+    assert_eq!(nothing.code, Some(1), "{}", nothing.stdout);
+    assert_holds(&nothing.stderr, &["run: expected files with sums, found no checksums.json", "`gradus verify run --accept`"]);
+}
+
+/// Without its sums nothing of a run is believed, whoever reads it; the remedy that is named works.
+#[test]
+fn lost_sums_are_missed() {
+    let desk = desk_with_run("--stop-at 10");
+    desk.remove("run/checksums.json");
+    desk.flip("run/trainer.safetensors");
+    for command in [
+        "pretrain --resume run --quiet",
+        "evaluate --model run --corpus corpus.txt --quiet",
+        "generate --model run --prompt the --tokens 2",
+        "tokenizer encode --tokenizer run --file corpus.txt",
+        "export --model run --openai release",
+        "finetune --model run --task rte --data rte --out tuned",
+    ] {
+        desk.gradus(command).fails_with(&[
+            "run/checksums.json: it is missing",
+            "run.json says",
+            "`gradus verify ",
+            "run --accept`",
+        ]);
+    }
+    desk.finds("run", &["run/checksums.json: it is missing"]);
+    desk.flip("run/trainer.safetensors");
+    desk.remove("run/best/checksums.json");
+    desk.gradus("verify run --accept").printed();
+    desk.gradus("verify run").printed();
+    assert!(!desk.exists("run/best/checksums.json"), "nothing listed it any more: its files are the run's");
+    desk.gradus("pretrain --resume run --quiet").printed();
+    desk.gradus("verify run").printed();
+    desk.remove("run/best/checksums.json");
+    let best = "evaluate --model run/best --corpus corpus.txt --quiet";
+    desk.gradus(best).fails_with(&["run/best/checksums.json: it is missing", "run/checksums.json says"]);
+    desk.gradus("verify run/best --accept").printed();
+    desk.gradus(best).printed();
+    desk.gradus("verify run").printed();
+}
+
+/// A run goes on without its best model, and says that it is lost.
+#[test]
+fn a_lost_best_model_is_missed() {
+    let desk = desk_with_run("--stop-at 10");
+    fs::rename(desk.path("run/best"), desk.path("best")).unwrap();
+    desk.finds("run", &["run/best: this directory is missing, though it was written", "`gradus verify run --accept`"]);
+    let run = desk.gradus("pretrain --resume run --stop-at 12 --quiet");
+    assert_eq!(run.code, Some(0));
+    assert_holds(&run.stderr, &["run/best is missing, though it was written"]);
+    let _ = fs::remove_dir_all(desk.path("run/best"));
+    fs::rename(desk.path("best"), desk.path("run/best")).unwrap();
+    // A link in its place leads to what may be changed there.
+    fs::rename(desk.path("run/best"), desk.path("best")).unwrap();
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(desk.path("best"), desk.path("run/best")).unwrap();
+        desk.finds("run", &["run/best: expected what was written there, found a link"]);
+        desk.gradus("pretrain --resume run --quiet").fails_with(&["run/best", "found a link"]);
+    }
+}
+
+/// A finished run that is resumed tells what its log tells.
+#[test]
+fn a_finished_run_tells_its_loss_again() {
+    let desk = desk_with_run("");
+    let again = desk.gradus("pretrain --resume run --json").json();
+    let steps: Vec<Value> = desk.text("run/metrics.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = steps.iter().rev().find(|record| record["record"] == "step").unwrap();
+    assert_eq!(again["final_loss"], last["loss"]);
+    assert!(again["tokens_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{again}");
+}
+
+/// A log that was made longer and accepted is cut at a record, not within one, as often as the run is resumed.
+#[test]
+fn a_longer_log_is_cut_at_a_record() {
+    let desk = desk_with_run("--stop-at 10");
+    let note = "{\"record\":\"warning\",\"step\":1,\"elapsed\":0.0,\"text\":\"a note of my own\"}\n";
+    desk.write("run/metrics.jsonl", note.to_owned() + &desk.text("run/metrics.jsonl"));
+    desk.finds("run", &["run/metrics.jsonl"]);
+    desk.gradus("verify run --accept").printed();
+    for stop in [10, 15, 20] {
+        desk.gradus(&format!("pretrain --resume run --stop-at {stop} --quiet")).printed();
+        desk.gradus("verify run").printed();
+    }
+    let log = desk.text("run/metrics.jsonl");
+    assert!(log.starts_with(note), "{log}");
+    let steps = log.lines().filter(|line| line.starts_with("{\"record\":\"step\"")).count();
+    assert_eq!(steps, 20);
+}
+
+/// Rows appended to a task's test set change what is measured; only the log may grow.
+#[test]
+fn no_data_may_grow() {
+    let desk = Desk::new();
+    desk.gradus("world --tasks tasks --rows 20 --seed 1").printed();
+    let name = "tasks/snli/snli_1.0_test.jsonl";
+    let rows = desk.text(name);
+    desk.write(name, rows.clone() + rows.lines().next().unwrap() + "\n");
+    desk.finds("tasks", &[name, "bytes were written", "`gradus verify tasks --accept`"]);
 }
 
 /// A lost log is not begun anew in silence: it says which model is the best.

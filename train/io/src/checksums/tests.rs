@@ -24,8 +24,8 @@ fn a_group_is_written_with_its_sums_and_nothing_else() {
     let found = sums(at);
     // `printf one | sha256sum`
     let known = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
-    assert_eq!(found.files["a"].now, Sum { bytes: 3, sha256: known.into() });
-    assert!(found.files.values().all(|entry| entry.before.is_empty()));
+    assert_eq!(found.listed.files["a"].now, Sum { bytes: 3, sha256: known.into() });
+    assert!(found.listed.files.values().all(|entry| entry.before.is_empty()));
     assert!(found.check("a").unwrap() && !found.check("other").unwrap());
     assert_eq!(read(at, "a").unwrap(), b"one");
     write(at, &[("a", b"two".to_vec())]).unwrap();
@@ -40,7 +40,7 @@ fn a_group_is_written_with_its_sums_and_nothing_else() {
 fn what_is_not_what_was_written_is_named() {
     let folder = folder();
     let at = folder.path();
-    write(at, &[("a", b"one".to_vec()), ("log.jsonl", b"{}\n".to_vec())]).unwrap();
+    write(at, &[("a", b"one".to_vec()), ("metrics.jsonl", b"{}\n".to_vec())]).unwrap();
     let told = |name: &str| check(at, &[name]).unwrap_err().to_string();
     fs::write(at.join("a"), "onf").unwrap();
     assert!(told("a").contains("SHA-256 7692c3ad3540bb80… was written") && told("a").contains("--accept"), "{}", told("a"));
@@ -55,14 +55,17 @@ fn what_is_not_what_was_written_is_named() {
     assert!(told("a").starts_with("cannot read "), "{}", told("a"));
     fs::remove_dir(at.join("a")).unwrap();
     assert!(read(at, "a").is_err());
-    // A log may grow, and no more.
-    fs::write(at.join("log.jsonl"), "{}\n{}\n").unwrap();
-    assert!(check(at, &["log.jsonl"]).unwrap());
-    fs::write(at.join("log.jsonl"), "{ \n{}\n").unwrap();
-    assert!(told("log.jsonl").contains("damaged"));
+    // The log may grow, and no more; nothing else may.
+    fs::write(at.join("metrics.jsonl"), "{}\n{}\n").unwrap();
+    assert!(check(at, &["metrics.jsonl"]).unwrap());
+    fs::write(at.join("metrics.jsonl"), "{ \n{}\n").unwrap();
+    assert!(told("metrics.jsonl").contains("damaged"));
+    write(at, &[("test.jsonl", b"{}\n".to_vec())]).unwrap();
+    fs::write(at.join("test.jsonl"), "{}\n{}\n").unwrap();
+    assert!(told("test.jsonl").contains("3 bytes were written, it has 6"), "{}", told("test.jsonl"));
     // Without sums nothing is said; with some that cannot be read it is.
     fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
-    assert!(!check(at, &["a", "log.jsonl"]).unwrap());
+    assert!(!check(at, &["a", "metrics.jsonl"]).unwrap());
     fs::create_dir(at.join(CHECKSUMS_FILE)).unwrap();
     let error = check(at, &["a"]).unwrap_err();
     assert!(error.is_of_sums() && error.to_string().starts_with("cannot read "), "{error}");
@@ -106,9 +109,9 @@ fn between_two_states_either_is_right() {
         assert!(check(at, &["a", "b"]).unwrap(), "{a}, {b:?}");
         write(at, &[("c", vec![])]).unwrap();
         let settled = sums(at);
-        assert_eq!(settled.files["a"].now, Sum::of(a.as_bytes()));
-        assert_eq!(settled.files.contains_key("b"), b.is_some());
-        assert!(settled.files.values().all(|entry| entry.before.is_empty()));
+        assert_eq!(settled.listed.files["a"].now, Sum::of(a.as_bytes()));
+        assert_eq!(settled.listed.files.contains_key("b"), b.is_some());
+        assert!(settled.listed.files.values().all(|entry| entry.before.is_empty()));
     }
     // One that was there before is not lost by a crash.
     half.store().unwrap();
@@ -144,13 +147,13 @@ fn the_file_before_is_kept() {
 fn a_log_is_listed_with_as_much_as_was_written() {
     let folder = folder();
     let at = folder.path();
-    fs::write(at.join("log.jsonl"), "{}\n{").unwrap();
+    fs::write(at.join("metrics.jsonl"), "{}\n{").unwrap();
     let mut group = Group::of(at);
     group.add("a", b"one").unwrap();
-    group.log("log.jsonl", Sum::of(b"{}\n"));
+    group.log(Sum::of(b"{}\n"));
     group.commit().unwrap();
-    assert_eq!(sums(at).files["log.jsonl"].now, Sum::of(b"{}\n"));
-    assert!(check(at, &["log.jsonl"]).unwrap());
+    assert_eq!(sums(at).listed.files["metrics.jsonl"].now, Sum::of(b"{}\n"));
+    assert!(check(at, &["metrics.jsonl"]).unwrap());
 }
 
 #[test]
@@ -161,12 +164,12 @@ fn pages_are_not_taken_but_where_they_are_listed() {
         fs::write(at.join(name), name).unwrap();
     }
     accept(at).unwrap();
-    assert_eq!(sums(at).files.keys().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(sums(at).listed.files.keys().collect::<Vec<_>>(), ["a"]);
     // A page that is listed stays so.
     write(at, &[("report.html", b"x".to_vec())]).unwrap();
     fs::write(at.join("report.html"), "y").unwrap();
     accept(at).unwrap();
-    assert_eq!(sums(at).files.keys().collect::<Vec<_>>(), ["a", "report.html"]);
+    assert_eq!(sums(at).listed.files.keys().collect::<Vec<_>>(), ["a", "report.html"]);
     assert!(check(at, &["report.html"]).unwrap());
 }
 
@@ -174,7 +177,7 @@ fn pages_are_not_taken_but_where_they_are_listed() {
 fn a_first_group_that_was_cut_off_is_undone_and_no_other() {
     let folder = folder();
     let at = folder.path();
-    let mut first = Checksums { folder: at.to_owned(), files: BTreeMap::new() };
+    let mut first = Checksums::none(at);
     for name in ["a", "b"] {
         first.announce(name, Sum::of(b"x")).unwrap();
     }
@@ -194,18 +197,25 @@ fn damaged_sums_are_not_believed() {
     let at = folder.path();
     write(at, &[("a", b"one".to_vec())]).unwrap();
     let good = fs::read(at.join(CHECKSUMS_FILE)).unwrap();
-    for i in (0..good.len()).step_by(7) {
-        let mut bad = good.clone();
-        bad[i] ^= 2;
-        match Checksums::parse(at, &bad) {
-            Ok(found) => assert_eq!(found.files["a"].now, Sum::of(b"one"), "byte {i}: white space"),
-            Err(problem) => assert!(!problem.is_empty()),
+    for i in 0..good.len() {
+        for bit in 0..8 {
+            let mut bad = good.clone();
+            bad[i] ^= 1 << bit;
+            assert!(Checksums::parse(at, &bad).is_err(), "bit {bit} of byte {i}");
         }
     }
+    for bad in [&good[..good.len() - 1], &[&good[..], b"\n"].concat(), &[b" ", &good[..]].concat()] {
+        assert!(Checksums::parse(at, bad).is_err(), "white space");
+    }
     for outside in ["../a", "/a", "", "a/../../b", "./a"] {
-        let files = BTreeMap::from([(outside.to_owned(), Entry { now: Sum::of(b""), before: vec![] })]);
-        let text = serde_json::to_vec(&Stored::of(files)).unwrap();
-        assert!(Checksums::parse(at, &text).unwrap_err().contains("outside"), "{outside:?}");
+        let mut listed = [(); 3].map(|()| Listed::default());
+        listed[0].files.insert(outside.to_owned(), Entry { now: Sum::of(b""), before: vec![] });
+        listed[1].folders.insert(outside.to_owned(), Digests::new());
+        listed[2].links.insert(outside.to_owned());
+        for listed in listed {
+            let text = json_text(&Stored::of(listed));
+            assert!(Checksums::parse(at, &text).unwrap_err().contains("outside"), "{outside:?}");
+        }
     }
 }
 
@@ -251,4 +261,205 @@ fn neither_links_nor_what_is_unfinished_is_verified() {
     write(&at.join(".best.tmp-7"), &[("c", b"three".to_vec())]).unwrap();
     let verified: Vec<PathBuf> = verify(at).unwrap().into_iter().map(|verdict| verdict.path).collect();
     assert_eq!(verified, [at.join("a")]);
+}
+
+fn replace(folder: &Path, content: &[u8]) {
+    replace_within(folder, "best", &[("model", content.to_vec())]).unwrap();
+}
+
+fn faults(folder: &Path) -> Vec<String> {
+    verify(folder).unwrap().into_iter().filter_map(|verdict| verdict.found.err()).map(|error| error.to_string()).collect()
+}
+
+#[test]
+fn a_listed_folder_must_be_there() {
+    let (folder, other) = (folder(), folder());
+    let [at, beside] = [folder.path(), other.path()];
+    write(at, &[("a", b"one".to_vec())]).unwrap();
+    write(&at.join("best"), &[]).unwrap_err(); // only what makes it lists it
+    replace(at, b"1");
+    write(beside, &[("a", b"one".to_vec())]).unwrap();
+    replace(beside, b"2");
+    assert_eq!(faults(at), [""; 0]);
+    let told = |words: &str| {
+        let found = faults(at);
+        assert!(found.len() == 1 && found[0].contains(words), "{words}: {found:?}");
+        assert!(found[0].contains("put back a copy") && found[0].contains("--accept"), "{found:?}");
+    };
+    fs::rename(at.join("best"), at.join("away")).unwrap();
+    told("best: this directory is missing, though it was written");
+    assert_eq!(check_folder(at, "best").unwrap(), Some(Lost(at.join("best"))));
+    fs::write(at.join("best"), "").unwrap();
+    told("best: expected a directory, found a file");
+    fs::remove_file(at.join("best")).unwrap();
+    // Whole, and of another run.
+    fs::rename(beside.join("best"), at.join("best")).unwrap();
+    told("it is of another directory: SHA-256 ");
+    assert!(check_folder(at, "best").is_err());
+    accept(at).unwrap();
+    assert_eq!(faults(at), [""; 0]);
+    // Its sums are lost.
+    fs::remove_file(at.join("best/checksums.json")).unwrap();
+    told("best/checksums.json: it is missing, though it was written");
+    let told = read(&at.join("best"), "model").unwrap_err();
+    assert!(told.is_of_sums() && told.to_string().contains("says that sums are kept"), "{told}");
+    accept(at).unwrap();
+    assert_eq!((faults(at), read(&at.join("best"), "model").unwrap()), (vec![], b"2".to_vec()));
+    fs::remove_dir_all(at.join("best")).unwrap();
+    accept(at).unwrap();
+    assert!(faults(at).is_empty() && check_folder(at, "best").unwrap().is_none(), "no longer expected");
+}
+
+/// What is taken below is taken above, so that the remedy that is named suffices.
+#[test]
+fn what_is_accepted_is_listed_above() {
+    let folder = folder();
+    let at = folder.path();
+    write(at, &[("a", b"one".to_vec())]).unwrap();
+    let world = at.join("seed-1/world");
+    replace_directory(&world, |fresh| {
+        fs::create_dir(fresh.join("task")).unwrap();
+        fs::write(fresh.join("task/rows"), "rows").map_err(|cause| FileError::new("write", fresh, cause))
+    })
+    .unwrap();
+    assert_eq!(relist(at, |name| name == "seed-1/world").unwrap(), []);
+    fs::write(world.join("task/rows"), "more rows").unwrap();
+    let found = faults(at);
+    assert!(found.len() == 1 && found[0].contains(&format!("gradus verify {} --accept", world.display())), "{found:?}");
+    accept(&world).unwrap();
+    assert_eq!(faults(at).len(), 1);
+    accept_above(&world).unwrap();
+    assert_eq!(faults(at), [""; 0]);
+}
+
+#[test]
+fn a_study_lists_what_is_there() {
+    let folder = folder();
+    let at = folder.path();
+    write(at, &[("plan.json", b"{}".to_vec())]).unwrap();
+    for name in ["seed-1/gpt", "seed-1/results", ".old"] {
+        fs::create_dir_all(at.join(name)).unwrap();
+        write(&at.join(name), &[("x", name.into())]).unwrap();
+    }
+    let listed = || sums(at).listed.folders;
+    relist(at, |name| name == "seed-1/gpt").unwrap();
+    assert_eq!(listed().keys().collect::<Vec<_>>(), ["seed-1/gpt", "seed-1/results"]);
+    assert_eq!((listed()["seed-1/gpt"].len(), listed()["seed-1/results"].len()), (1, 0));
+    // One that is being worked in changes; a finished one does not.
+    write(&at.join("seed-1/results"), &[("y", vec![])]).unwrap();
+    assert_eq!(faults(at), [""; 0]);
+    write(&at.join("seed-1/gpt"), &[("y", vec![])]).unwrap();
+    assert_eq!(faults(at).len(), 1);
+    assert!(relist(at, |_| true).is_err());
+    list(at, "seed-1/gpt", true).unwrap();
+    fs::remove_dir_all(at.join("seed-1/results")).unwrap();
+    assert_eq!(relist(at, |_| true).unwrap(), [Lost(at.join("seed-1/results"))]);
+    assert_eq!((listed().len(), faults(at)), (1, vec![]));
+    unlist(at, "seed-1/gpt").unwrap();
+    assert!(listed().is_empty());
+}
+
+/// At every moment of its replacement a folder is the old or the new one, and listed as either.
+#[test]
+fn a_folder_is_replaced_together_with_what_lists_it() {
+    let [old, new] = [folder(), folder()];
+    for (at, contents) in [(old.path(), &["1"][..]), (new.path(), &["1", "2"])] {
+        write(at, &[("a", b"one".to_vec())]).unwrap();
+        contents.iter().for_each(|content| replace(at, content.as_bytes()));
+    }
+    let first = folder();
+    write(first.path(), &[("a", b"one".to_vec())]).unwrap();
+    let digest_of = |folder: &tempfile::TempDir| sums(folder.path()).listed.folders["best"][0].clone();
+    for (before, was) in [(&first, None), (&old, digest_of(&old))] {
+        for renames in 0..4 {
+            let there = folder();
+            let at = there.path();
+            let copy = |from: &Path, name: &str| {
+                let (from, to) = (from.join("best"), at.join(name));
+                fs::create_dir(&to).unwrap();
+                for file in ["model", CHECKSUMS_FILE] {
+                    fs::copy(from.join(file), to.join(file)).unwrap();
+                }
+            };
+            write(at, &[("a", b"one".to_vec())]).unwrap();
+            let mut both = sums(at);
+            both.listed.folders.insert("best".into(), vec![digest_of(&new), was.clone()]);
+            both.store().unwrap();
+            // Not yet; set aside; put in place; the leftover removed.
+            match (renames, was.is_some()) {
+                (0, true) => copy(before.path(), "best"),
+                (1, true) => copy(before.path(), ".best.old"),
+                (0 | 1, false) => {}
+                (2, true) => {
+                    copy(before.path(), ".best.old");
+                    copy(new.path(), "best");
+                }
+                _ => copy(new.path(), "best"),
+            }
+            assert_eq!(faults(at), [""; 0], "{was:?}, {renames}");
+            assert!(check_folder(at, "best").is_ok());
+            crate::files::recover_directory(&at.join("best")).unwrap();
+            write(at, &[("b", vec![])]).unwrap(); // settles it
+            let expected = if renames < 2 { was.clone() } else { digest_of(&new) };
+            let listed = sums(at).listed.folders.get("best").cloned();
+            assert_eq!(listed, expected.map(|digest| vec![Some(digest)]), "{was:?}, {renames}");
+            assert_eq!(faults(at), [""; 0], "{was:?}, {renames}");
+        }
+    }
+}
+
+#[test]
+fn lost_sums_are_missed_where_something_says_that_they_are_kept() {
+    let folder = folder();
+    let at = folder.path();
+    #[derive(Serialize)]
+    struct Settings {
+        steps: u64,
+    }
+    let settings = json_text(&Kept::with(Settings { steps: 3 }));
+    assert_eq!(settings, b"{\n  \"steps\": 3,\n  \"checksums\": true\n}\n");
+    for name in ["run.json", "plan.json"] {
+        write(at, &[(name, settings.clone())]).unwrap();
+        fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
+        let told = read(at, name).unwrap_err().to_string();
+        let remedy = format!("gradus verify {} --accept", at.display());
+        assert!(told.contains("checksums.json: it is missing, though ") && told.contains(&remedy), "{told}");
+        assert!(write(at, &[("a", vec![])]).is_err() && faults(at).len() == 1);
+        accept(at).unwrap();
+        assert_eq!(read(at, name).unwrap(), settings);
+        fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
+        fs::write(at.join(name), b"{\"steps\": 3}").unwrap(); // from before that was said, or somebody else's
+        assert!(!check(at, &[name]).unwrap());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_not_what_was_written_until_it_is_accepted() {
+    use std::os::unix::fs::symlink;
+    let (folder, other) = (folder(), folder());
+    let (at, away) = (folder.path(), other.path());
+    write(at, &[("a", b"one".to_vec())]).unwrap();
+    replace(at, b"1");
+    for name in ["a", "best", "best/model", "best/checksums.json", CHECKSUMS_FILE] {
+        fs::rename(at.join(name), away.join("moved")).unwrap();
+        symlink(away.join("moved"), at.join(name)).unwrap();
+        let found = faults(at);
+        assert!(
+            found.len() == 1 && found[0].contains(&format!("{name}: expected what was written there, found a link")),
+            "{found:?}"
+        );
+        let accepted = if name.starts_with("best/") { at.join("best") } else { at.to_owned() };
+        accept(&accepted).unwrap();
+        accept_above(&accepted).unwrap();
+        assert_eq!(faults(at), [""; 0], "{name}");
+        // It is compared as before.
+        if name == "a" {
+            fs::write(away.join("moved"), "two").unwrap();
+            assert!(faults(at)[0].contains("SHA-256"));
+        }
+        fs::remove_file(at.join(name)).unwrap();
+        fs::rename(away.join("moved"), at.join(name)).unwrap();
+        accept(at).unwrap();
+    }
 }

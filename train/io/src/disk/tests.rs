@@ -192,6 +192,13 @@ fn a_private_folder_is_its_owners_alone() {
     fs::set_permissions(&theirs, PermissionsExt::from_mode(0o750)).unwrap();
     make_private_folders(&theirs).unwrap();
     assert_eq!(mode(&theirs), 0o750);
+    // Nor need a file there be for all to read.
+    let file = theirs.join("a");
+    let output = Output::create(&file).unwrap();
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    assert_eq!(readable_by_others(&file).as_deref(), Some("644"));
+    output.make_private().unwrap();
+    assert_eq!((mode(&file), readable_by_others(&file)), (0o600, None));
 }
 
 #[cfg(unix)]
