@@ -73,6 +73,10 @@ pub enum CliError {
     Story { path: PathBuf, line: usize, source: StoryError },
     #[error(transparent)]
     Ids(#[from] IdsError),
+    #[error(
+        "the system starts no more threads; end other programs, raise the bound on them (`ulimit -u`), or compute with fewer (--threads)"
+    )]
+    NoThread,
     /// A mistake of ours.
     #[error("{what}: this is a bug in gradus; please report it with the command line")]
     Bug { what: String },

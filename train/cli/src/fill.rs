@@ -151,12 +151,12 @@ fn texts(args: &Args) -> Result<Vec<Text>, CliError> {
 fn print(text: &str, gaps: &[Vec<Answer>], tokenizer: &Tokenizer) -> Result<(), CliError> {
     let mut best = gaps.iter().map(|answers| answers[0].inner());
     let pieces = text.split(GAP).map(|piece| format!("{piece}{}", best.next().unwrap_or_default()));
-    output::line(&pieces.collect::<String>())?;
+    output::line(&output::plain(&pieces.collect::<String>()))?;
     for (number, answers) in (1..).zip(gaps) {
         let gap = if gaps.len() > 1 { format!("{number}. ") } else { String::new() };
         for answer in answers {
             let shown = answer.shown(answers, tokenizer);
-            output::line(&format!("  {gap}{:5.1} %  {shown}", 100.0 * answer.probability))?;
+            output::line(&output::plain(&format!("  {gap}{:5.1} %  {shown}", 100.0 * answer.probability)))?;
         }
     }
     Ok(())

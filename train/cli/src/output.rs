@@ -10,7 +10,21 @@ use crate::error::CliError;
 /// A line for people, on stderr.
 pub fn say(words: &str) {
     // At once, since other processes may write there; with nobody to read it, the work still goes on.
-    let _ = io::stderr().write_all(format!("{}\n", plain(words)).as_bytes());
+    let _ = io::stderr().write_all(format!("{}\n", plain(&with_powers(words))).as_bytes());
+}
+
+/// Words in which a number of more digits than anyone counts is a power of ten: `1e300`.
+fn with_powers(words: &str) -> Cow<'_, str> {
+    const MOST: usize = 24;
+    let is_long = |word: &str| word.len() > MOST && word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    // What is part of a name, a digest or a path is no number.
+    let parts = words.split_inclusive([' ', '\n', ':', ',', ';', '(', ')', '-', '=']);
+    let shown = |part: &str| {
+        let word = part.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let number = is_long(word).then(|| word.parse::<f64>().ok()).flatten().filter(|number| number.is_finite());
+        number.map_or_else(|| part.to_owned(), |number| format!("{number:e}{}", &part[word.len()..]))
+    };
+    if words.len() > MOST { parts.map(shown).collect::<String>().into() } else { words.into() }
 }
 
 /// Words that may quote a path, a file or a flag: what a terminal would obey is shown as an escape, but for the ends of lines.
@@ -51,6 +65,15 @@ pub fn json(value: &impl Serialize) -> Result<(), CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn huge_numbers_are_powers_of_ten() {
+        assert_eq!(with_powers(&format!("--lr {}: expected less", 1e300)), "--lr 1e300: expected less");
+        assert_eq!(with_powers(&format!("found {}. The paper (-{})\n", -2.5e-300, 1e25)), "found -2.5e-300. The paper (-1e25)\n");
+        for words in ["--seed 18446744073709551615: expected less", "runs/00000000000000000000000000000000000/1", "a 1.5"] {
+            assert_eq!(with_powers(words), words);
+        }
+    }
 
     #[test]
     fn what_a_terminal_obeys_is_shown() {

@@ -42,6 +42,10 @@ fn or_fault(work: impl FnOnce() -> Result<(), CliError>, fault: fn() -> Option<D
 fn bug(panicked: &(dyn Any + Send)) -> CliError {
     let said = panicked.downcast_ref::<String>().map(String::as_str).or(panicked.downcast_ref::<&str>().copied());
     let said: Vec<&str> = said.unwrap_or("a panic").split_whitespace().collect();
+    // The standard library panics where the system starts no more threads.
+    if said.starts_with(&["failed", "to", "spawn", "thread"]) || said.starts_with(&["failed", "to", "spawn", "thread:"]) {
+        return CliError::NoThread;
+    }
     CliError::Bug { what: format!("{}{}", said.join(" "), PLACE.get().map_or("", String::as_str)) }
 }
 
@@ -70,6 +74,9 @@ mod tests {
         assert!(formatted.starts_with("expected 1 found 2") && formatted.ends_with(words), "{formatted}");
         assert!(!formatted.contains('\n'));
         assert!(told(|| panic!("a mistake")).starts_with("a mistake"));
+        let refused = told(|| panic!("failed to spawn thread: Os {{ code: 11, kind: WouldBlock }}"));
+        assert!(refused.starts_with("the system starts no more threads") && refused.contains("ulimit -u"), "{refused}");
+        assert!(!refused.contains("bug"));
         assert!(told(|| panic::panic_any(7)).starts_with("a panic"));
         let within = told(|| {
             rayon::scope(|s| s.spawn(|_| panic!("on another thread")));

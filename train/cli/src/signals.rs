@@ -7,7 +7,8 @@ use gradus_io::interrupt;
 use crate::output;
 
 /// Lets Ctrl-C end the work with a checkpoint; again, at once. So do a request to end (SIGTERM) and a terminal that is closed
-/// (SIGHUP), which may come more than once and never end it without one. What `nohup` shields from the terminal goes on.
+/// (SIGHUP), which may come more than once and never end it without one. What `nohup` shields from the terminal goes on, and so does
+/// what a shell began in the background, for which it ignores Ctrl-C.
 pub fn stop_on_ctrl_c() {
     LISTENS.call_once(|| listen(true));
 }
@@ -25,7 +26,7 @@ static LISTENS: Once = Once::new();
 fn listen(says_so: bool) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal));
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal == SIGTERM || !is_ignored(signal));
     // Without a handler the system ends the process: no worse than before.
     let Ok(mut signals) = signal_hook::iterator::Signals::new(signals) else { return };
     std::thread::spawn(move || {

@@ -231,6 +231,12 @@ mod several {
 
         fn secret(&self) -> Result<Secret, CliError> {
             let path = self.secret.as_deref().expect("asked for with --hosts");
+            if let Some(mode) = gradus_io::disk::readable_by_others(path) {
+                let file = gradus_io::files::quoted(path);
+                output::say(&format!(
+                    "warning: --secret {file}: others can read it (its mode is {mode}), and whoever does can join the run: `chmod 600 {file}`"
+                ));
+            }
             Secret::read(path).map_err(|e| match e.kind() {
                 io::ErrorKind::InvalidData => {
                     let how = "make one with: head -c 32 /dev/urandom | base64 > FILE, and copy it to all machines";
@@ -384,6 +390,10 @@ mod several {
                 if interrupt::requested() {
                     member.stop();
                 }
+                // It cannot end by itself, and the run has ended.
+                if ending.is_some() && member.end.is_none() && signals::is_stopped(member.child.id()) {
+                    let _ = member.child.kill();
+                }
                 // The others have found that it is silent.
                 if is_apart && member.end.is_none() && member.hangs(patience) {
                     output::say(&format!(
@@ -406,7 +416,14 @@ mod several {
 
     /// A name or number of a host, and a port.
     fn is_address(text: &str) -> bool {
-        text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
+        // A host with a colon is a number of IPv6, in brackets or not; anything else is two addresses on one line.
+        let is_host = |host: &str| {
+            let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+            let is_name =
+                !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c.is_control() || ":,;/[]".contains(c));
+            is_name || inner.parse::<std::net::Ipv6Addr>().is_ok()
+        };
+        text.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok_and(|port| port > 0))
     }
 
     /// Ends a process that does not end by itself, because it computes, or waits for a disk.
@@ -421,8 +438,14 @@ mod several {
 
         #[test]
         fn an_address_is_a_host_and_a_port() {
-            assert!(["a:1", "10.0.0.1:65535", "[::1]:80", "machine.local:7000"].iter().all(|text| is_address(text)));
-            assert!(!["", "a", "a:", ":1", "a:0", "a:65536", "a:b"].iter().any(|text| is_address(text)));
+            assert!(
+                ["a:1", "10.0.0.1:65535", "[::1]:80", "fe80::1:7000", "machine.local:7000"].iter().all(|text| is_address(text))
+            );
+            assert!(
+                !["", "a", "a:", ":1", "a:0", "a:65536", "a:b", "a:1 b:2", "a:1,b:2", "a:1\tb:2", "[a]:1", "x:y:1"]
+                    .iter()
+                    .any(|text| is_address(text))
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gradus_tensor::rng::Philox;
 
-use crate::error::DataError;
+use crate::error::{DataError, FEW};
 use crate::tokens::Tokens;
 
 /// Distinguishes the generator of chunks from others with the same seed ("chunks" in ASCII).
@@ -34,7 +34,7 @@ impl Chunks {
             return Err(DataError::NoContext);
         }
         if range.is_empty() {
-            let remedy = "Give more text, or hold out less of it".to_owned();
+            let remedy = FEW.to_owned();
             return Err(DataError::TooShort { part: "training part", tokens: 0, needed: 1, remedy });
         }
         Ok(Chunks { tokens, range, length, seed })

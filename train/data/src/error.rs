@@ -6,6 +6,10 @@ use gradus_io::files::FileError;
 use gradus_text::TextError;
 use thiserror::Error;
 
+/// What to do where there is hardly a token.
+pub(crate) const FEW: &str =
+    "Give more text, or hold out less of it (a word that the tokenizer does not know may be one token, however long)";
+
 /// An error of the data layer. Its message says what was expected, what was found, where, and what to do. Positions and rows
 /// count from 0.
 #[derive(Debug, Error)]

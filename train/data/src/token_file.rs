@@ -104,6 +104,8 @@ impl TokenFile {
         let total = files.iter().map(|file| file.length).sum();
         let mut progress = monitor.begin(Job::new(&format!("tokenising {}", corpus.display()), total, "bytes"));
         replace_file(&path, |file| {
+            // It holds the corpus, and a folder that was there before may be open to all.
+            file.get_ref().make_private().map_err(|e| FileError::new("write", &path, e))?;
             let mut writer = Writer::new(&path, file, vocab_size)?;
             let mut before = 0;
             for file in &files {
@@ -486,6 +488,20 @@ mod tests {
         assert_eq!((wide.len(), wide.counts.width), (text.chars().count(), 4));
         assert_eq!(ids(&wide)[..4], [111, 110, 101, 10]);
         assert_eq!(cached(&dir).len(), 2);
+    }
+
+    /// A cache that was there before may be open to all; what is put there is not.
+    #[cfg(unix)]
+    #[test]
+    fn tokens_are_their_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = corpus(&[("a.txt", "one")]);
+        let cache = dir.path().join("cache");
+        fs::create_dir(&cache).unwrap();
+        fs::set_permissions(&cache, PermissionsExt::from_mode(0o755)).unwrap();
+        build(&dir, &Tokenizer::bytes()).unwrap();
+        let file = fs::read_dir(&cache).unwrap().next().unwrap().unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

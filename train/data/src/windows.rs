@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gradus_tensor::rng::Philox;
 
 use crate::batch::TokenBatch;
-use crate::error::DataError;
+use crate::error::{DataError, FEW};
 use crate::tokens::Tokens;
 
 /// Distinguishes the generator of windows from others with the same seed ("windows" in ASCII).
@@ -35,7 +35,7 @@ impl RandomWindows {
         let (found, needed) = (range.len(), context + 1);
         if found < needed {
             let remedy = match found {
-                0 | 1 => "Give more text, or hold out less of it".to_owned(),
+                0 | 1 => FEW.to_owned(),
                 n => format!("Give more text, hold out less of it, or use a context of at most {}", n - 1),
             };
             return Err(DataError::TooShort { part: "training part", tokens: found, needed, remedy });

@@ -171,7 +171,18 @@ impl Source<'_> {
 
     fn find(self, name: &str) -> Result<Option<String>, TextError> {
         let bytes = (self.open)(name)?;
-        bytes.map(|bytes| Ok(utf8(&self.path(name), 0, &bytes)?.to_owned())).transpose()
+        let text = |bytes: Vec<u8>| match utf8(&self.path(name), 0, &bytes) {
+            // Not a corpus, which could be cleaned.
+            Err(TextError::Binary { path, offset }) => Err(TextError::Format {
+                path,
+                place: format!("byte {offset}").into(),
+                expected: "text".into(),
+                found: "NUL".into(),
+                remedy: "The file is damaged, or of another kind: put back a copy of it".into(),
+            }),
+            found => Ok(found?.to_owned()),
+        };
+        bytes.map(text).transpose()
     }
 
     fn read(self, name: &str) -> Result<String, TextError> {
