@@ -306,6 +306,11 @@ fn nothing_makes_a_terminal_do_anything() {
         assert!(run.code.is_some_and(|code| code != 0) && run.stderr.contains("error: "), "{arguments:?}: {}", run.stderr);
         assert!(!run.stderr.contains(|c: char| c.is_control() && c != '\n'), "{arguments:?}: {:?}", run.stderr);
     }
+    desk.byte_model("bytes", |c| c.context = 32);
+    let fill = ["fill", "--model", "bytes", "--text", "a\x1b[31m [MASK]\x07", "--top", "256"];
+    let filled = Run::from(desk.prepare(command("")).args(fill).output().unwrap());
+    assert_holds(filled.printed(), &[r"a\u{1b}[31m "]);
+    assert!(!filled.stdout.contains(|c: char| c.is_control() && c != '\n'), "{:?}", filled.stdout);
     let told = Run::from(desk.prepare(command("")).args(["verify", "no\x1b[31m"]).output().unwrap()).stderr;
     assert_holds(&told, &[r"no\u{1b}[31m: there is no such directory"]);
 }

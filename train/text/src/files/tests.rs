@@ -257,3 +257,17 @@ fn a_damaged_configuration_is_named() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+/// What is no text is damage, not a corpus to be cleaned.
+#[test]
+fn a_file_with_nul_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("tokenizer.json"), b"{\"model\": \0}").unwrap();
+    let told = Tokenizer::load(folder.path()).unwrap_err().to_string();
+    assert!(
+        told.ends_with(
+            "tokenizer.json, byte 10: expected text, found NUL. The file is damaged, or of another kind: put back a copy of it"
+        ),
+        "{told}"
+    );
+}
