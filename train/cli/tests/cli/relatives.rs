@@ -18,11 +18,17 @@ fn desk() -> Desk {
     desk
 }
 
+/// The sizes of a tiny one.
+fn sizes(system: &str) -> &'static str {
+    if system == "lstm" { "--width 16 --units 24" } else { "--layers 1 --width 16 --heads 2" }
+}
+
 /// Begins a tiny run of a system.
 fn pretrain(desk: &Desk, system: &str, out: &str, more: &str) -> Run {
     desk.gradus(&format!(
-        "pretrain --system {system} --corpus corpus.txt --tokenizer char --layers 1 --width 16 --heads 2 --context 40 --batch 4 \
-         --eval-tokens 300 --steps 8 --quiet --json --out {out} {more}"
+        "pretrain --system {system} --corpus corpus.txt --tokenizer char {} --context 40 --batch 4 \
+         --eval-tokens 300 --steps 8 --quiet --json --out {out} {more}",
+        sizes(system)
     ))
 }
 
@@ -34,10 +40,9 @@ fn sha(outcome: &Value) -> &str {
 fn every_system_trains_to_the_same_bits_and_fills_a_gap() {
     let desk = desk();
     for card in ALL {
-        let units = if card.name == "lstm" { "--units 24" } else { "" };
-        let whole = pretrain(&desk, card.name, "whole", &format!("--threads 1 {units}")).json();
+        let whole = pretrain(&desk, card.name, "whole", "--threads 1").json();
         assert!(number(&whole["validation"]["nll"]).is_finite(), "{}: {whole}", card.name);
-        pretrain(&desk, card.name, "cut", &format!("--threads 2 --stop-at 3 {units}")).json();
+        pretrain(&desk, card.name, "cut", "--threads 2 --stop-at 3").json();
         let resumed = desk.gradus("pretrain --resume cut --quiet --json").json();
         assert_eq!(sha(&resumed), sha(&whole), "{}", card.name);
         let evaluated = metrics::read(&desk.path("whole/metrics.jsonl")).unwrap();
@@ -171,11 +176,11 @@ fn every_system_is_fine_tuned_and_answers() {
     desk.gradus("world --tasks tasks --rows 24 --seed 1 --json").json();
     desk.gradus("world --stories 60 --out stories.txt");
     for card in ALL {
-        let units = if card.name == "lstm" { "--units 24" } else { "" };
         let line = format!(
-            "pretrain --system {} --corpus stories.txt --tokenizer byte --layers 1 --width 16 --heads 2 --context 320 --batch 2 \
-             --eval-tokens 600 --steps 2 --quiet --json --out model {units}",
-            card.name
+            "pretrain --system {} --corpus stories.txt --tokenizer byte {} --context 320 --batch 2 \
+             --eval-tokens 600 --steps 2 --quiet --json --out model",
+            card.name,
+            sizes(card.name)
         );
         desk.gradus(&line).json();
         let masked = !card.axes.view.is_next();
