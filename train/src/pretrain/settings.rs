@@ -707,7 +707,7 @@ mod tests {
                     match settle(&[(name, value)]) {
                         Ok(settings) => changes |= settings != plain,
                         Err(told) => {
-                            let flag = format!("--{}", name.replace('_', '-'));
+                            let flag = format!("--{}", name.replace('_', "-"));
                             let is_named =
                                 told.contains(&flag) || told.contains("--backbone lstm") || told.contains("--segments ");
                             assert!(is_named, "{}: {name}: {told}", card.name);
