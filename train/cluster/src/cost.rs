@@ -9,6 +9,9 @@
 //! copying  k = c · 2 · 2(P − 1)/P · G · (1 − e/(e + b))                        c: seconds of a core per byte, while it computes
 //! step     t = own + k + e + update
 //! ```
+//!
+//! For `gpt1` at 64 × 512 tokens a step, 350 tokens per second each, on 1 Gbit/s it predicts 3.4 times one machine on 4 (85 % of what is
+//! possible), 8.2 times on 16 and 11.3 times on 64: there the link is the limit.
 
 /// A link between machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
