@@ -35,6 +35,7 @@ pub const CARD: Card = Card {
     density: Density::Pseudo,
     relatives: &["gpt2"],
     model_type: "gradus-gpt",
+    stories: None,
     claims: &["With norms before each branch no warm-up is needed."],
     compared: &[],
 };

@@ -7,8 +7,11 @@ use gradus_io::files::quoted;
 use gradus_io::interrupt;
 use gradus_io::numbers::many;
 use gradus_tensor::Device;
-use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManifest, PretrainOptions, PretrainSettings};
+use gradus_train::pretrain::{
+    self, PretrainControl, PretrainError, PretrainManifest, PretrainOptions, PretrainSettings, SettingsError,
+};
 use gradus_train::run::{Control, Manifest};
+use gradus_train::systems::{self, Stories};
 
 use crate::cache::cache;
 use crate::common::{On, Talk, command, on, resumes_with, unless_interrupted};
@@ -22,7 +25,7 @@ use crate::{output, signals};
 #[command(after_long_help = "\
 Examples:
   gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
-  gradus pretrain --system bert                                   # learns to fill masks in stories, to runs/bert
+  gradus pretrain --system bert                                   # learns to fill masks in stories, to runs/bert, in 15 minutes
   gradus pretrain --corpus shakespeare.txt --tokenizer char --preset tiny --context 64 --batch 12 --dropout 0 --out runs/sh
   gradus pretrain --config run.toml --seed 2 --out runs/again     # fields of the file are the flags' names, `_` for `-`
   gradus pretrain --resume runs/novels                            # continues from the last checkpoint, to the same bits
@@ -30,7 +33,8 @@ Examples:
 A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in \
 Hugging Face's format (with best/, the one with the lowest held-out loss), with metrics.jsonl and report.html.")]
 pub struct Args {
-    /// Text file, or folder of text files; without it, the run trains on stories of the micro-world
+    /// Text file, or folder of text files; without it, the run trains on stories of the micro-world (`--system bert` then by
+    /// train/examples/cloze.toml and for 4,000 steps, but for what other flags say)
     #[arg(long, conflicts_with = "resume")]
     corpus: Option<PathBuf>,
     /// Directory to create, for the model, its tokenizer, metrics and report [default: of a --system, runs/ and its name]
@@ -166,8 +170,12 @@ fn pretrain_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), 
 
 /// The settings that the flags and the file ask for.
 fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<PretrainSettings, CliError> {
-    let file = args.config.as_deref().map(PretrainOptions::read).transpose().map_err(PretrainError::from)?;
-    let mut options = over(file.unwrap_or_default(), &args.options, given);
+    let file = match (&args.config, &args.corpus) {
+        (Some(path), _) => PretrainOptions::read(path),
+        (None, None) => of_stories(&args.options),
+        (None, Some(_)) => Ok(PretrainOptions::default()),
+    };
+    let mut options = over(file.map_err(PretrainError::from)?, &args.options, given);
     if args.corpus.is_none() {
         let context = PretrainOptions::world_context(options.retold.unwrap_or(false));
         options.context = options.context.or(Some(context));
@@ -176,6 +184,13 @@ fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<Pretrain
         options.shards = options.shards.or(Some(1)); // a GPU is busy with one
     }
     Ok(options.settle().map_err(PretrainError::from)?)
+}
+
+/// With what a system learns the micro-world, but for what the command line says.
+fn of_stories(flags: &PretrainOptions) -> Result<PretrainOptions, SettingsError> {
+    let card = flags.system.as_deref().and_then(systems::named);
+    let Some(Stories { config, steps }) = card.and_then(|card| card.stories) else { return Ok(PretrainOptions::default()) };
+    Ok(PretrainOptions { steps: Some(steps), ..PretrainOptions::parse(Path::new("its card"), config)? })
 }
 
 /// The options of a file, overridden by those of the command line.
@@ -192,6 +207,28 @@ mod tests {
     use clap::{Args as _, FromArgMatches as _};
 
     use super::*;
+
+    /// A system may have settings of its own for the micro-world; flags come first, and a corpus has them not.
+    #[test]
+    fn stories_have_settings_of_their_own() {
+        let settings = |line: &[&str]| {
+            let command = Args::augment_args(clap::Command::new("pretrain"));
+            let given = command.get_matches_from(["pretrain"].iter().chain(line));
+            let args = Args::from_arg_matches(&given).unwrap();
+            super::settings(&args, &given, &Device::Cpu).unwrap()
+        };
+        let length = |settings: &PretrainSettings| settings.length.clone();
+        let plain = settings(&["--system", "bert"]);
+        let cloze = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/cloze.toml");
+        let of_file = settings(&["--config", cloze, "--steps", "4000", "--out", "x"]);
+        assert_eq!(plain, of_file);
+        assert_eq!(length(&settings(&["--system", "bert", "--steps", "7"])), pretrain::Length::Steps(7));
+        assert_eq!(settings(&["--system", "bert", "--lr", "1e-4"]).optimizer.lr, 1e-4);
+        let corpus = settings(&["--system", "bert", "--corpus", "text"]);
+        assert_eq!(corpus.system().unwrap().name, "bert");
+        assert_ne!(length(&corpus), length(&plain));
+        assert_ne!(length(&settings(&["--system", "gpt"])), length(&plain));
+    }
 
     #[test]
     fn the_help_begins_with_the_flags_that_matter_most() {

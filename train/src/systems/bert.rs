@@ -2,7 +2,7 @@
 
 use gradus_model::{Activation, Asks, NormPlace, Parts};
 
-use super::{Axes, BackboneKind, Card, Comparison, Density, Figure, Sentence, Settled};
+use super::{Axes, BackboneKind, Card, Comparison, Density, Figure, Sentence, Settled, Stories};
 use crate::views::{Keyed, MaskPlan, Shares, ViewPlan};
 
 /// BERT.
@@ -67,6 +67,8 @@ pub const CARD: Card = Card {
     density: Density::Pseudo,
     relatives: &["roberta"],
     model_type: "bert",
+    // By its card it knows less after half an hour than counts of two neighbours on each side.
+    stories: Some(Stories { config: include_str!("../../examples/cloze.toml"), steps: 4_000 }),
     claims: &[
         "Reading in both directions at once is worth more than left to right, or than the two side by side (§1, §5.1).",
         "Asking whether a sentence follows helps tasks on pairs of sentences (§5.1).",

@@ -22,6 +22,7 @@ pub const CARD: Card = Card {
     density: Density::Joint,
     relatives: &["gpt2"],
     model_type: "openai-gpt",
+    stories: None,
     claims: &[
         "Pre-training on stretches of contiguous text transfers to tasks by fine-tuning, with hardly any change of the network (§1).",
         "Each layer of the pre-trained model holds what is useful for the tasks (§5).",

@@ -50,6 +50,7 @@ pub const CARD: Card = Card {
     density: Density::Joint,
     relatives: &["gpt"],
     model_type: "gpt2",
+    stories: None,
     claims: &["A language model with enough capacity learns tasks from text alone, without being trained for them (§1)."],
     compared: &[Comparison {
         name: "pre-norm",

@@ -22,6 +22,7 @@ pub const CARD: Card = Card {
     density: Density::Joint,
     relatives: &[],
     model_type: "gradus-lstm",
+    stories: None,
     claims: &["It scores 5.6 points less than the Transformer on average over the tasks (§5)."],
     compared: &[],
 };

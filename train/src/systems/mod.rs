@@ -148,10 +148,21 @@ pub struct Card {
     pub relatives: &'static [&'static str],
     /// The model type that its runs are saved as, in their config.json: one of `transformers`, or Gradus's own.
     pub model_type: &'static str,
+    /// How it learns the micro-world where no corpus is given and nothing else is said; `None`: by its card.
+    pub stories: Option<Stories>,
     /// What its paper claims of it.
     pub claims: &'static [&'static str],
     /// What of that a survey judges.
     pub compared: &'static [Comparison],
+}
+
+/// Settings with which a system learns the micro-world in minutes, where those of its card do not.
+#[derive(Clone, Copy, Debug)]
+pub struct Stories {
+    /// The text of a config file.
+    pub config: &'static str,
+    /// Steps, in the place of the file's.
+    pub steps: u64,
 }
 
 /// The system of a name.

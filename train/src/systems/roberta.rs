@@ -60,6 +60,7 @@ pub const CARD: Card = Card {
     density: Density::Pseudo,
     relatives: &["bert"],
     model_type: "roberta",
+    stories: None,
     claims: &[
         "A new mask each time is as good as, or slightly better than, ten fixed masks of each text (§4.1).",
         "Without asking whether a sentence follows, tasks do as well or better (§4.2).",
