@@ -91,7 +91,7 @@ fn what_cannot_be_generated_is_refused() {
     for (flags, words) in [
         ("--temperature 0", &["--temperature 0: expected", "--greedy"][..]),
         ("--temperature -1", &["--temperature -1: expected"]),
-        ("--temperature 1e-310", &["--temperature 0.0", "from 1e-200"]),
+        ("--temperature 1e-310", &["--temperature 1e-310: expected", "from 1e-200"]),
         ("--temperature NaN", &["--temperature NaN: expected"]),
         ("--top-k 0", &["--top-k 0: expected"]),
         ("--top-p 1.5", &["--top-p 1.5: expected", "at most 1"]),
