@@ -9,7 +9,7 @@ use gradus_io::progress::Job;
 use gradus_model::Tree;
 use gradus_text::{Tokenizer, read_text, utf8};
 use gradus_train::evaluate::fills_masks;
-use gradus_train::fill::{self, GAP, Gap};
+use gradus_train::fill::{self, Filled, GAP, Gap};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -59,11 +59,6 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let tokenizer = dir.required_tokenizer(&model)?;
     let texts = texts(args)?;
     let mut said = BTreeSet::new();
-    let mut note = |words: &'static str| {
-        if !args.talk.quiet && said.insert(words) {
-            output::say(words);
-        }
-    };
     if !args.talk.quiet {
         say_if_headless(&model);
     }
@@ -77,13 +72,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             Some(line) => CliError::OfLine { path: source(args).to_owned(), line: *line, error: Box::new(error) },
             None => error,
         })?;
-        if filled.by_bayes {
-            note(
-                "note: the model predicts the next token, so it answers by Bayes: from the probability of the whole text with each token in the gap",
-            );
-        }
-        if filled.is_first {
-            note("note: nothing stands before the gap, so all tokens are taken to be equally probable there");
+        for (words, holds) in notes(&filled) {
+            if holds && !args.talk.quiet && said.insert(words) {
+                output::say(words);
+            }
         }
         let mut gaps = Vec::new();
         for gap in &filled.gaps {
@@ -111,6 +103,17 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         (true, false) => output::json(&json!({ "texts": records })),
         (false, _) => Ok(()),
     }
+}
+
+/// What is to be known of the answers, where it holds.
+fn notes(filled: &Filled) -> [(&'static str, bool); 2] {
+    [
+        (
+            "note: the model predicts the next token, so it answers by Bayes: from the probability of the whole text with each token in the gap",
+            filled.by_bayes,
+        ),
+        ("note: nothing stands before the gap, so all tokens are taken to be equally probable there", filled.is_first),
+    ]
 }
 
 /// A text with gaps, and the line that it is on, counted from 1.

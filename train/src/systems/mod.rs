@@ -149,6 +149,7 @@ pub struct Card {
     /// The model type that its runs are saved as, in their config.json: one of `transformers`, or Gradus's own.
     pub model_type: &'static str,
     /// How it learns the micro-world where no corpus is given and nothing else is said; `None`: by its card.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stories: Option<Stories>,
     /// What its paper claims of it.
     pub claims: &'static [&'static str],
@@ -157,7 +158,7 @@ pub struct Card {
 }
 
 /// Settings with which a system learns the micro-world in minutes, where those of its card do not.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stories {
     /// The text of a config file.
     pub config: &'static str,
