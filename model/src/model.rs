@@ -99,7 +99,9 @@ impl ModelConfig {
             more => format!("heads: {more:?}"),
         };
         let all = format!("ModelConfig {{ backbone: {:?}, {heads} }}", self.backbone);
-        [&parts, ", pooler: false", ", inner: None"].into_iter().fold(all, |text, absent| text.replace(absent, ""))
+        [&parts, ", pooler: false", ", inner: None", ", padding: None", ", names: ByParts"]
+            .into_iter()
+            .fold(all, |text, absent| text.replace(absent, ""))
     }
 
     /// Is this a model?
@@ -361,7 +363,7 @@ mod tests {
     fn backbone_and_head_are_both_checked() {
         let good = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 3)], ..GptConfig::default().into() };
         assert_eq!(good.check(), Ok(()));
-        let bad = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 1)], ..good.clone() };
+        let bad = ModelConfig { heads: vec![HeadConfig::new(Form::Similar, 1)], ..good.clone() };
         assert_eq!(bad.check().unwrap_err().field, "classes");
         let bad = ModelConfig { backbone: GptConfig { heads: 7, ..GptConfig::default() }.into(), ..good };
         assert_eq!(bad.check().unwrap_err().field, "width");

@@ -68,7 +68,7 @@ pub fn groups() -> Vec<Group> {
         group("decoding and zero-shot", None, named("train/src", &["generate", "zero_shot"])),
         group("the tasks", Some("tasks::"), catalogue::files("train/src/tasks")),
         group("data sets", None, below("train/data/src", &["/testing."])),
-        group("files", None, named("train/io/src", &["checksums", "disk", "files"])),
+        group("files", None, named("train/io/src", &["checksums", "checksums/audit", "checksums/folders", "disk", "files"])),
     ]
 }
 

@@ -235,7 +235,7 @@ mod tests {
         ] {
             let DataError::TooShort { part, tokens, needed, remedy } = error else { panic!("{error}") };
             assert_eq!((part, tokens, needed), (expected.0, expected.1, expected.2));
-            assert!(remedy.ends_with(expected.3), "{remedy}");
+            assert!(remedy.contains(expected.3), "{remedy}");
         }
         for error in [random(9, 0..9, 0), evaluation(9, 0..9, 0)] {
             assert!(matches!(error, DataError::NoContext), "{error}");

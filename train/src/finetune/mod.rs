@@ -162,9 +162,9 @@ impl TaskModel {
         };
         model.heads.0.retain(|head| head.config().pooler);
         let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
-        // Rows that a larger vocabulary already has for them were trained as tokens that never occur.
+        // Rows that a larger vocabulary already has for them were trained as tokens that never occur. Other ids without a row stay
+        // refused.
         let fresh = known..tokenizer.vocab_size();
-        let tokenizer = tokenizer.with_rows(None);
         let model = model.with_tokens(fresh.clone(), config.initializer_range(), seed);
         Ok(TaskModel { fresh, model, tokenizer, frame })
     }

@@ -274,15 +274,18 @@ fn add_specials(added: &mut Vec<SavedToken>, names: &[&str], id: impl Fn(&str) -
     }
 }
 
-/// An id beyond this is no token's, so that no small file makes a large table.
-const MOST_IDS: u32 = 1 << 22;
+/// The end of the ids that a vocabulary of so many tokens may have, so that no small file makes a large table.
+fn end_of_ids(tokens: usize) -> usize {
+    (1 << 16) + 8 * tokens
+}
 
 /// The tokens of a vocabulary by their ids, each of which one token has. An id that none has is that of a row that is not used: its
 /// token is empty.
 fn in_order(path: &Path, ids: Vec<(String, u32)>) -> Result<Vec<String>, TextError> {
-    let size = ids.iter().map(|(_, id)| id.saturating_add(1)).filter(|&size| size <= MOST_IDS).max().unwrap_or(0);
+    let end = end_of_ids(ids.len());
+    let size = ids.iter().map(|(_, id)| *id as usize + 1).filter(|&size| size <= end).max().unwrap_or(0);
     let damaged = |place: &str, expected: &str, found| format_error(path, place, expected, found, DAMAGED);
-    let mut tokens = vec![None; size as usize];
+    let mut tokens = vec![None; size];
     for (token, id) in ids {
         let place = format!("the vocabulary, token {token:?}");
         match tokens.get_mut(id as usize) {
@@ -290,7 +293,7 @@ fn in_order(path: &Path, ids: Vec<(String, u32)>) -> Result<Vec<String>, TextErr
             Some(Some(other)) => {
                 return Err(damaged(&place, "an id of its own", format!("id {id}, which {other:?} has, too")));
             }
-            None => return Err(damaged(&place, &format!("an id below {MOST_IDS}"), format!("id {id}"))),
+            None => return Err(damaged(&place, &format!("an id below {end}"), format!("id {id}"))),
         }
     }
     Ok(tokens.into_iter().map(Option::unwrap_or_default).collect())

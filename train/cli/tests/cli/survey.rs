@@ -131,7 +131,7 @@ fn a_damaged_run_is_not_asked_and_is_trained_again_to_the_same_result() {
     // Of a run, without what says which.
     fs::create_dir_all(desk.path(run)).unwrap();
     fs::copy(desk.path("s/seed-201/bert-3/model.safetensors"), desk.path(format!("{run}/model.safetensors"))).unwrap();
-    refused().fails_with(&["s/seed-201/gpt-3: expected the run of this survey's seed 201: training gpt", "move it away"]);
+    refused().fails_with(&["s/seed-201/gpt-3/checksums.json: it is missing, though it was written", "--accept"]);
     fs::remove_dir_all(desk.path(run)).unwrap();
     refused().printed();
     assert_eq!(desk.json(asked)["understanding"], before["understanding"]);
@@ -155,6 +155,8 @@ fn another_survey_or_another_result_is_refused() {
     fs::remove_dir_all(copied.path("s/seed-201/bert-3")).unwrap();
     fs::rename(copied.path("s/seed-201/gpt-3"), copied.path("s/seed-201/bert-3")).unwrap();
     let words = ["s/seed-201/bert-3: expected the run of this survey's seed 201: training bert", "move it away"];
+    copied.gradus("survey --resume s --quiet").fails_with(&["s/seed-201/bert-3/checksums.json: it is of another directory"]);
+    copied.gradus("verify s/seed-201/bert-3 --accept").printed();
     copied.gradus("survey --resume s --quiet").fails_with(&words);
     desk.write("s/plan.json", desk.text("s/plan.json").replace("\"places\": 6", "\"places\": 2"));
     desk.gradus("verify s --accept").printed();
