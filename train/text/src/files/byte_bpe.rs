@@ -1,13 +1,11 @@
 //! Byte-level BPE in `tokenizer.json`, as `transformers`' GPT2Tokenizer and RobertaTokenizer write it.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::class::{self, Class};
-use super::document::{Around, Document, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
+use super::document::{Around, Document, Lists, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
 use super::told::Told;
-use super::{SavedToken, add_specials, complete, in_order, of_files};
+use super::{add_specials, complete, in_order, of_files};
 use crate::added::{AddedToken, AddedTokens};
 use crate::byte_level::{ByteBpe, Way};
 use crate::error::TextError;
@@ -98,51 +96,27 @@ pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer
         fuse: document.switch("/model/fuse_unk")?.unwrap_or(false),
         whole: document.switch("/model/ignore_merges")?.unwrap_or(false),
     };
-    let paths = [document.path; 2];
-    let (ids, merges) = (document.vocabulary()?, document.merges()?);
-    assemble(told, None, paths, ids, &merges, way, (document.added()?, document.pairs()))
+    assemble(told, None, way, document.lists()?)
 }
 
 /// Byte-level BPE as a class has it.
-pub(super) fn of_class(
-    told: &Told<'_>,
-    class: &'static Class,
-    prefix: bool,
-    paths: [&Path; 2],
-    ids: Vec<(String, u32)>,
-    merges: &[(String, String)],
-    listed: Vec<SavedToken>,
-) -> Result<Tokenizer, TextError> {
+pub(super) fn of_class(told: &Told<'_>, class: &'static Class, prefix: bool, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     let way = Way { prefix: told.switch("add_prefix_space")?.unwrap_or(prefix), ..Way::default() };
-    assemble(told, Some(class), paths, ids, merges, way, (listed, None))
+    assemble(told, Some(class), way, lists)
 }
 
 /// Byte-level BPE without a class, from two files. The special tokens of published vocabularies are added by their names.
-pub(super) fn without_class(
-    told: &Told<'_>,
-    paths: [&Path; 2],
-    ids: Vec<(String, u32)>,
-    merges: &[(String, String)],
-) -> Result<Tokenizer, TextError> {
+pub(super) fn without_class(told: &Told<'_>, mut lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     let way = Way { prefix: told.switch("add_prefix_space")?.unwrap_or(false), ..Way::default() };
-    let id = |name: &str| ids.iter().find(|(token, _)| token == name).map(|(_, id)| *id);
-    let mut listed = Vec::new();
-    add_specials(&mut listed, AddedToken::of_bytes(id), id);
-    assemble(told, None, paths, ids.clone(), merges, way, (listed, None))
+    let id = |name: &str| lists.vocabulary.iter().find(|(token, _)| token == name).map(|(_, id)| *id);
+    add_specials(&mut lists.added, AddedToken::of_bytes(id), id);
+    assemble(told, None, way, lists)
 }
 
-/// A tokenizer from the contents of its files, of the vocabulary and of the merges.
-fn assemble(
-    told: &Told<'_>,
-    class: Option<&'static Class>,
-    [path, of_merges]: [&Path; 2],
-    ids: Vec<(String, u32)>,
-    merges: &[(String, String)],
-    way: Way,
-    (listed, pairs): (Vec<SavedToken>, Option<Pairs>),
-) -> Result<Tokenizer, TextError> {
-    let bpe = ByteBpe::of(in_order(path, ids)?, merges, way).map_err(|error| of_files([path, of_merges], error))?;
-    let tokenizer = told.tokenizer(Vocabulary::ByteBpe(bpe), class, listed, pairs)?;
+fn assemble(told: &Told<'_>, class: Option<&'static Class>, way: Way, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
+    let Lists { paths: [path, of_merges], vocabulary, merges, added, pairs } = lists;
+    let bpe = ByteBpe::of(in_order(path, vocabulary)?, &merges, way).map_err(|error| of_files([path, of_merges], error))?;
+    let tokenizer = told.tokenizer(Vocabulary::ByteBpe(bpe), class, added, pairs)?;
     let Vocabulary::ByteBpe(bpe) = &tokenizer.vocabulary else { unreachable!("as it was made") };
     complete(
         of_merges,

@@ -206,6 +206,17 @@ impl Document<'_> {
         }
     }
 
+    /// What it lists of a BPE.
+    pub(super) fn lists(&self) -> Result<Lists<'_>, TextError> {
+        Ok(Lists {
+            paths: [self.path; 2],
+            vocabulary: self.vocabulary()?,
+            merges: self.merges()?,
+            added: self.added()?,
+            pairs: self.pairs(),
+        })
+    }
+
     /// Is it WordPiece? Older files do not name their model.
     fn is_word_piece(&self) -> bool {
         let name = self.at("/model/type");
@@ -280,10 +291,7 @@ pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextErro
         Some(class) if class.form == Form::WordPiece => {
             word_piece::of_class(&told, class, path, document.vocabulary()?, document.added()?)
         }
-        Some(class) => {
-            let (vocabulary, merges) = (document.vocabulary()?, document.merges()?);
-            bpe_of_class(&told, class, [path, path], vocabulary, &merges, document.added()?)
-        }
+        Some(class) => bpe_of_class(&told, class, document.lists()?),
         None if is_word_piece => word_piece::read(&told, &document),
         None if document.pre_tokenizer("ByteLevel").is_ok() || document.at("/decoder/type") == "ByteLevel" => {
             byte_bpe::read(&told, &document)
@@ -292,18 +300,22 @@ pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextErro
     }
 }
 
-/// A BPE as a class has it, from its tokens and merges.
-pub(super) fn bpe_of_class(
-    told: &Told<'_>,
-    class: &'static Class,
-    paths: [&Path; 2],
-    vocabulary: Vec<(String, u32)>,
-    merges: &[(String, String)],
-    listed: Vec<SavedToken>,
-) -> Result<Tokenizer, TextError> {
+/// What the files of a BPE list, and where: the file of the vocabulary and that of the merges, for messages.
+pub(super) struct Lists<'a> {
+    pub paths: [&'a Path; 2],
+    pub vocabulary: Vec<(String, u32)>,
+    pub merges: Vec<(String, String)>,
+    /// Tokens that are found in the text first, as `tokenizer.json` has them.
+    pub added: Vec<SavedToken>,
+    /// How it frames two texts.
+    pub pairs: Option<Pairs>,
+}
+
+/// A BPE as a class has it.
+pub(super) fn bpe_of_class(told: &Told<'_>, class: &'static Class, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     match class.form {
-        Form::Bytes { prefix } => byte_bpe::of_class(told, class, prefix, paths, vocabulary, merges, listed),
-        Form::Gpt { folds } => gpt::of_class(told, class, folds, paths, vocabulary, merges, listed),
+        Form::Bytes { prefix } => byte_bpe::of_class(told, class, prefix, lists),
+        Form::Gpt { folds } => gpt::of_class(told, class, folds, lists),
         Form::WordPiece | Form::Japanese => Err(told.refused(class.names[0])),
     }
 }

@@ -1,13 +1,11 @@
 //! GPT-1's BPE in `tokenizer.json`, as `transformers`' OpenAIGPTTokenizer writes it; HerBERT's, which keeps case and accents, too.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
-use super::class::{self, Class};
-use super::document::{Around, Document, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
+use super::class::Class;
+use super::document::{Around, Document, Lists, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
 use super::told::Told;
-use super::{CLASS, SavedToken, complete, in_order, of_files};
+use super::{CLASS, complete, in_order, of_files};
 use crate::basic::Cleaning;
 use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
 use crate::error::TextError;
@@ -69,47 +67,25 @@ pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer
     let cleaning = normalizer.bert().ok_or_else(|| document.other("/normalizer/type", "\"BertNormalizer\""))?;
     let place = "/model/unk_token";
     let unknown = document.at(place).as_str().ok_or_else(|| document.other(place, &json!(UNKNOWN).to_string()))?;
-    let (paths, ids) = ([document.path; 2], document.vocabulary()?);
-    assemble(told, None, paths, ids, &document.merges()?, (cleaning, unknown), (document.added()?, document.pairs()))
+    assemble(told, None, (cleaning, unknown), document.lists()?)
 }
 
 /// GPT-1's BPE as a class has it.
-pub(super) fn of_class(
-    told: &Told<'_>,
-    class: &'static Class,
-    folds: bool,
-    paths: [&Path; 2],
-    ids: Vec<(String, u32)>,
-    merges: &[(String, String)],
-    listed: Vec<SavedToken>,
-) -> Result<Tokenizer, TextError> {
+pub(super) fn of_class(told: &Told<'_>, class: &'static Class, folds: bool, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     let cleaning = Cleaning { accents: folds, lowercase: folds, ..Cleaning::ALL };
     let unknown = told.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN.into());
-    assemble(told, Some(class), paths, ids, merges, (cleaning, &unknown), (listed, None))
+    assemble(told, Some(class), (cleaning, &unknown), lists)
 }
 
-/// GPT-1's own, where no class is named.
-pub(super) fn without_class(
-    told: &Told<'_>,
-    paths: [&Path; 2],
-    ids: Vec<(String, u32)>,
-    merges: &[(String, String)],
-) -> Result<Tokenizer, TextError> {
-    of_class(told, &class::GPT, true, paths, ids, merges, Vec::new())
-}
-
-/// A tokenizer from the contents of its files, of the vocabulary and of the merges.
 fn assemble(
     told: &Told<'_>,
     class: Option<&'static Class>,
-    [path, of_merges]: [&Path; 2],
-    ids: Vec<(String, u32)>,
-    merges: &[(String, String)],
     (cleaning, unknown): (Cleaning, &str),
-    (listed, pairs): (Vec<SavedToken>, Option<Pairs>),
+    lists: Lists<'_>,
 ) -> Result<Tokenizer, TextError> {
-    let bpe = Bpe::of(in_order(path, ids)?, merges, unknown).map_err(|error| of_files([path, of_merges], error))?;
-    let tokenizer = told.tokenizer(Vocabulary::Bpe(bpe.with_cleaning(cleaning)), class, listed, pairs)?;
+    let Lists { paths: [path, of_merges], vocabulary, merges, added, pairs } = lists;
+    let bpe = Bpe::of(in_order(path, vocabulary)?, &merges, unknown).map_err(|error| of_files([path, of_merges], error))?;
+    let tokenizer = told.tokenizer(Vocabulary::Bpe(bpe.with_cleaning(cleaning)), class, added, pairs)?;
     let Vocabulary::Bpe(bpe) = &tokenizer.vocabulary else { unreachable!("as it was made") };
     complete(of_merges, merges.len(), bpe.unreachable().filter(|token| tokenizer.added.id(token).is_none()))?;
     Ok(tokenizer)

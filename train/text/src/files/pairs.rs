@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::document::Lists;
 use super::told::Told;
-use super::{DAMAGED, RELEASE, Source, byte_bpe, document, format_error, gpt, parse_json, short, two};
+use super::{DAMAGED, RELEASE, Source, byte_bpe, class, document, format_error, parse_json, short, two};
 use crate::bpe::{END_OF_WORD, UNKNOWN};
 use crate::byte_level::letter;
 use crate::error::TextError;
@@ -37,11 +38,13 @@ pub(super) fn load(source: Source<'_>, vocabulary: &str, merges: &str) -> Result
     if vocabulary.ends_with(RELEASE.0) {
         remove_added(&told, &mut ids);
     }
-    let ids: Vec<(String, u32)> = ids.into_iter().collect();
+    let vocabulary: Vec<(String, u32)> = ids.into_iter().collect();
+    let is_byte_level = is_byte_level(&vocabulary);
+    let lists = Lists { paths, vocabulary, merges: pairs, added: Vec::new(), pairs: None };
     let tokenizer = match class {
-        Some(class) => document::bpe_of_class(&told, class, paths, ids, &pairs, Vec::new()),
-        None if mode.is_none() && is_byte_level(&ids) => byte_bpe::without_class(&told, paths, ids, &pairs),
-        None => gpt::without_class(&told, paths, ids, &pairs),
+        Some(class) => document::bpe_of_class(&told, class, lists),
+        None if mode.is_none() && is_byte_level => byte_bpe::without_class(&told, lists),
+        None => document::bpe_of_class(&told, &class::GPT, lists),
     }?;
     match mode {
         Some(mode) => tokenizer.with_mode(mode),
