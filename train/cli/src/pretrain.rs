@@ -217,7 +217,7 @@ mod tests {
             let args = Args::from_arg_matches(&given).unwrap();
             super::settings(&args, &given, &Device::Cpu).unwrap()
         };
-        let length = |settings: &PretrainSettings| settings.length.clone();
+        let length = |settings: &PretrainSettings| settings.length;
         let plain = settings(&["--system", "bert"]);
         let cloze = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/cloze.toml");
         let of_file = settings(&["--config", cloze, "--steps", "4000", "--out", "x"]);
