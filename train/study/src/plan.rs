@@ -66,13 +66,14 @@ pub fn resume<P: Plan>(out: &Path) -> Result<(P, Lock), StudyError> {
     Ok((plan, lock))
 }
 
-/// The commands that lay down plans, with a field that only theirs has.
-const KINDS: [(&str, &str); 2] = [("reproduce", "recipe"), ("survey", "systems")];
+/// The commands that lay down plans, with a field that theirs has and none behind them.
+const KINDS: [(&str, &str); 2] = [("survey", "systems"), ("reproduce", "recipe")];
 
 /// The other command whose plan this is; `None` of what no command laid down, or the one that was asked for.
 fn other_command<P: Plan>(bytes: &[u8]) -> Option<&'static str> {
     let plan: serde_json::Map<String, Value> = serde_json::from_slice(bytes).ok()?;
-    KINDS.into_iter().find(|(command, field)| *command != P::COMMAND && plan.contains_key(*field)).map(|(command, _)| command)
+    let of = KINDS.into_iter().find(|(_, field)| plan.contains_key(*field)).map(|(command, _)| command);
+    of.filter(|command| *command != P::COMMAND)
 }
 
 /// A plan without the word of [`Kept`], which is none of it.
