@@ -115,6 +115,19 @@ struct Desk {
     _temporary: Option<tempfile::TempDir>,
 }
 
+/// Lets what these tests start take Ctrl-C and a closed terminal, also where they run in the background, for which a shell ignores
+/// them: a signal that this process handles is at its default in a new program.
+#[cfg(unix)]
+fn take_signals() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+            let to_default = std::sync::Arc::new(true.into());
+            signal_hook::flag::register_conditional_default(signal, to_default).expect("a handler");
+        }
+    });
+}
+
 impl Desk {
     /// A folder of a test's own.
     fn new() -> Self {
@@ -128,6 +141,8 @@ impl Desk {
 
     /// Makes `command` work here, and nowhere else.
     fn prepare(&self, mut command: Command) -> Command {
+        #[cfg(unix)]
+        take_signals();
         command.env("XDG_CACHE_HOME", self.path("cache")).current_dir(&self.folder);
         // Where the GPU is Mesa's software renderer, it keeps compiled shaders, which are slow to make, for all tests.
         command.env("MESA_SHADER_CACHE_DIR", env!("CARGO_TARGET_TMPDIR"));

@@ -30,7 +30,9 @@ fn a_bad_plan_is_refused_and_left_as_it_is() {
     assert_eq!(desk.text("mini/plan.json"), torn);
 
     // The plans of one another.
-    for (own, other, plan) in [("reproduce", "survey", r#"{"recipe": 3, "systems": ["gpt"]}"#), ("survey", "reproduce", r#"{"recipe": 5}"#)] {
+    for (own, other, plan) in
+        [("reproduce", "survey", r#"{"recipe": 3, "systems": ["gpt"]}"#), ("survey", "reproduce", r#"{"recipe": 5}"#)]
+    {
         desk.write("other/plan.json", plan);
         let words = format!("it is the plan of another command: `gradus {other} --resume other` continues it");
         desk.gradus(&format!("{own} --resume other")).fails_with(&["other/plan.json", &words]);
