@@ -34,7 +34,7 @@ A window is context + 1 tokens: context inputs, and the same shifted by one as t
 Hugging Face's format (with best/, the one with the lowest held-out loss), with metrics.jsonl and report.html.")]
 pub struct Args {
     /// Text file, or folder of text files; without it, the run trains on stories of the micro-world (`--system bert` then by
-    /// train/examples/cloze.toml and for 4,000 steps, but for what other flags say)
+    /// train/examples/cloze.toml and for 3,600 steps, but for what other flags say)
     #[arg(long, conflicts_with = "resume")]
     corpus: Option<PathBuf>,
     /// Directory to create, for the model, its tokenizer, metrics and report [default: of a --system, runs/ and its name]
@@ -220,7 +220,7 @@ mod tests {
         let length = |settings: &PretrainSettings| settings.length;
         let plain = settings(&["--system", "bert"]);
         let cloze = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/cloze.toml");
-        let of_file = settings(&["--config", cloze, "--steps", "4000", "--out", "x"]);
+        let of_file = settings(&["--config", cloze, "--steps", "3600", "--out", "x"]);
         assert_eq!(plain, of_file);
         assert_eq!(length(&settings(&["--system", "bert", "--steps", "7"])), pretrain::Length::Steps(7));
         assert_eq!(settings(&["--system", "bert", "--lr", "1e-4"]).optimizer.lr, 1e-4);
