@@ -36,7 +36,7 @@ impl Function for Spirals {
     }
 }
 
-/// The same function, with a gradient that is 0.1 % too large in one element of one parameter.
+/// A network whose gradient is 0.1 % too large in one element of one parameter.
 #[derive(Debug)]
 struct Planted {
     spirals: Spirals,

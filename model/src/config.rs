@@ -64,7 +64,7 @@ pub enum Asks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Names {
-    /// BERT's, or RoBERTa's where segments are not told apart or padding has no position.
+    /// RoBERTa's names for a model with one segment or without a position for padding, else BERT's.
     #[default]
     ByParts,
     /// BERT's.

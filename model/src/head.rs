@@ -174,7 +174,7 @@ impl<V> Head<V> {
 pub(crate) const STREAM: u64 = 0x6865_6164;
 
 impl<T: Real> Head<Tensor<T>> {
-    /// The same head whose class i is this one's `order[i]`, under these names.
+    /// The head with its classes permuted, class i of the result being class `order[i]` of `self`, and renamed to `labels`.
     ///
     /// # Panics
     /// Where `order` is not one of its classes, each once.

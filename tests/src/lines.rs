@@ -37,7 +37,7 @@ pub fn beginning_with(program: &str) -> Vec<Line> {
     lines
 }
 
-/// Those of one text.
+/// The command lines of one document.
 pub fn of(file: &str, text: &str, program: &str) -> Vec<Line> {
     let line = |text: &str, alone| Line { file: file.to_owned(), text: shell(text), alone };
     let (mut lines, mut paragraphs) = (Vec::new(), String::new());

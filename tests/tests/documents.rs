@@ -180,7 +180,7 @@ fn fault(line: &Line, packages: &BTreeMap<String, Package>, default: &str) -> Op
     features.find(|feature| !has(feature)).map(|feature| format!("no feature {feature} in the package"))
 }
 
-/// Packages, examples, tests and features that a reader is told to name.
+/// Every package, example, test and feature named by a `cargo` line of a document exists.
 #[test]
 fn lines_of_cargo_name_what_exists() {
     let (packages, default) = packages();

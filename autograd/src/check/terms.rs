@@ -30,8 +30,8 @@ pub(super) struct Terms {
 }
 
 impl Case {
-    /// Those of a whole function along `v`, one direction per input, for the cotangent `gy`. Zeros for an op, whose witnesses see
-    /// all of its terms themselves.
+    /// Sums of absolute terms of a whole function along `v`, one direction per input, with cotangent `gy`. Zeros for an op, where
+    /// each witness adds the terms itself.
     pub(super) fn terms(&self, v: &[Tensor<f64>], gy: &Tensor<f64>) -> Terms {
         let mut most = Terms::default();
         if !self.whole {
@@ -51,7 +51,7 @@ impl Case {
         most
     }
 
-    /// Those along one element of one input.
+    /// Sums of absolute terms along one element of one input.
     pub(super) fn terms_along(&self, input: usize, element: usize, gy: &Tensor<f64>) -> Terms {
         let still = still(&self.real.inputs);
         self.terms(&with(&still, input, moved(&still[input], element, 1.0)), gy)

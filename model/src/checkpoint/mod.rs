@@ -129,7 +129,7 @@ pub fn read(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Resu
 /// What a reader should know of a model that is not as `transformers` saves it, one sentence each; the weights themselves are not read.
 ///
 /// # Errors
-/// Those of [`read`], where they show without reading the weights.
+/// The errors of [`read`] that `config.json` and the files' headers show.
 pub fn notes(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Result<Vec<String>, CheckpointError> {
     let source = Source { place, open };
     let path = source.path(CONFIG_FILE);
