@@ -18,11 +18,11 @@ pub(crate) struct AddedToken {
     /// Whether it is matched in normalised text (so in any case), rather than in the raw text. Gradus makes none of
     /// these, but reads and writes those of others.
     pub normalized: bool,
-    /// Where it is matched.
+    /// Matching options at its edges.
     pub edges: Edges,
 }
 
-/// What `tokenizers` asks of the text around an added token.
+/// Matching options of an added token at its edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Edges {
     /// Whether the white space before it belongs to it (`lstrip`).

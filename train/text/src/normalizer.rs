@@ -1,4 +1,4 @@
-//! What becomes of a text before it is cut into words: the normalizers of `tokenizers`, one after another.
+//! Normalizers of `tokenizers`, applied to a text in sequence before it is split into words.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use crate::basic::{self, Cleaning};
 
-/// Normalizers, one after another; none leaves the text as it is.
+/// A sequence of normalizers; the empty sequence is the identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Normalizer(Vec<Step>);
 
@@ -79,7 +79,7 @@ impl Normalizer {
         Normalizer(steps)
     }
 
-    /// BERT's, where it is that alone.
+    /// The options of `BertNormalizer`, if it is the only step.
     pub(crate) fn bert(&self) -> Option<Cleaning> {
         match self.0[..] {
             [Step::Bert(cleaning)] => Some(cleaning),
@@ -87,12 +87,12 @@ impl Normalizer {
         }
     }
 
-    /// The text after all of them.
+    /// Applies all steps to a text.
     pub fn apply<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.0.iter().fold(text.into(), |text, step| step.apply(&text).into())
     }
 
-    /// As `tokenizer.json` has it.
+    /// The `normalizer` field of `tokenizer.json`.
     pub(crate) fn to_json(&self) -> Value {
         match self.0[..] {
             [] => Value::Null,
@@ -101,7 +101,7 @@ impl Normalizer {
         }
     }
 
-    /// That of a `tokenizer.json`; the value that is not one of these, with its place, otherwise.
+    /// Parses the `normalizer` field of `tokenizer.json`; the error is the unsupported value with its JSON pointer.
     pub(crate) fn from_json<'v>(value: &'v Value, place: &str) -> Result<Self, (String, &'v Value)> {
         let mut steps = Vec::new();
         Self::collect(value, place, &mut steps)?;

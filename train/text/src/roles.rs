@@ -1,13 +1,13 @@
-//! What the special tokens of a tokenizer are for, as the classes of `transformers` name it.
+//! Roles of special tokens, named as in `transformers`: `cls_token`, `mask_token` and others.
 
 use std::collections::BTreeMap;
 
-/// How two texts are framed that are read together.
+/// The template of a pair of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pairs {
-    /// Marks between them.
+    /// Number of separator tokens between the texts.
     pub between: usize,
-    /// Is the second one in segment 1, where a model tells segments apart?
+    /// Whether the second text has segment id 1.
     pub segments: bool,
 }
 
@@ -18,12 +18,12 @@ impl Pairs {
     pub const ROBERTA: Pairs = Pairs { between: 2, segments: false };
 }
 
-/// The special tokens of a tokenizer by their roles, such as `mask_token`; none where no file tells.
+/// Special tokens by role, such as `mask_token`; empty if no file defines them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
     /// The token of each role.
     pub names: BTreeMap<String, String>,
-    /// How two texts are framed, where that is told.
+    /// The template of a pair of texts, if a file defines one.
     pub pairs: Option<Pairs>,
 }
 

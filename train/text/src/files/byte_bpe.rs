@@ -17,7 +17,7 @@ fn is_robertas(added: &AddedTokens) -> bool {
     AddedToken::ROBERTA.iter().all(|name| added.id(name).is_some())
 }
 
-/// What opens and closes a text, and how two are framed.
+/// The opening and closing special tokens, and the template of a pair.
 fn frame(tokenizer: &Tokenizer) -> (Option<[(&str, u32); 2]>, Pairs) {
     let robertas = tokenizer.roles == Roles::default() && is_robertas(&tokenizer.added);
     let marks = tokenizer.frame(if robertas { ["<s>", "</s>"] } else { ["", ""] });

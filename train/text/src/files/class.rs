@@ -3,16 +3,16 @@
 
 use crate::roles::Pairs;
 
-/// What a class makes of a vocabulary.
+/// The pipeline that a class builds around a vocabulary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// BERT's words, and WordPiece.
     WordPiece,
     /// Words of BERT's basic tokenizer in composed characters, and WordPiece or characters.
     Japanese,
-    /// BERT's words, and GPT-1's BPE; in lower case and without accents?
+    /// GPT-1's BPE over BERT's words; `folds`: lower case, accents removed.
     Gpt { folds: bool },
-    /// Byte-level BPE; with a blank before a text, where the configuration does not say?
+    /// Byte-level BPE; `prefix`: the default of `add_prefix_space`.
     Bytes { prefix: bool },
 }
 
@@ -24,9 +24,9 @@ pub(super) struct Class {
     pub form: Form,
     /// Its special tokens, by role.
     pub specials: &'static [(&'static str, &'static str)],
-    /// Does the white space before the mask belong to it?
+    /// `lstrip` of the mask token.
     pub mask_left: bool,
-    /// How it frames two texts, where it does.
+    /// The template of a pair of texts, if the class has one.
     pub pairs: Option<Pairs>,
 }
 
@@ -145,7 +145,7 @@ const OTHERS: &str = "Albert Barthez Bartpho BertGeneration Bertweet BigBird Bio
     SpeechT5 Splinter T5 Tapas Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2Phoneme Wav2Vec2PhonemeCTC Whisper XGLM XLM XLMRoberta \
     XLNet XLMProphetNet";
 
-/// Is it the name of a class that `transformers` has, and that reads `tokenizer.json` as it says?
+/// Whether a class uses the pipeline of `tokenizer.json` unchanged.
 pub(super) fn is_of_the_file(name: &str) -> bool {
     OF_THE_FILE.contains(&name)
 }

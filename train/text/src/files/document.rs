@@ -66,7 +66,7 @@ pub(super) fn template(around: Option<[(&str, u32); 2]>) -> Value {
     })
 }
 
-/// What frames texts: the opening and the closing mark with their ids, as the tokenizer's pairs are framed.
+/// The post-processor: the template of one text and of a pair, from the opening and closing special tokens.
 pub(super) fn post_processor(tokenizer: &Tokenizer, marks: Option<[(&str, u32); 2]>, pairs: Pairs) -> Value {
     match marks {
         Some([(open, cls), (close, sep)]) if pairs == Pairs::ROBERTA => json!({
@@ -170,7 +170,7 @@ impl Document<'_> {
         format_error(self.path, place, expected, short(self.at(place)), NOT_OURS)
     }
 
-    /// What becomes of a text first.
+    /// The normalizer.
     pub(super) fn normalizer(&self) -> Result<Normalizer, TextError> {
         let place = "/normalizer";
         Normalizer::from_json(self.at(place), place).map_err(|(place, found)| {
@@ -179,7 +179,7 @@ impl Document<'_> {
         })
     }
 
-    /// The one pre-tokenizer of this type, by itself or in a sequence of one.
+    /// The place of the only pre-tokenizer, alone or in a `Sequence` of one, if it has this type.
     pub(super) fn pre_tokenizer(&self, name: &str) -> Result<String, TextError> {
         let mut place = "/pre_tokenizer".to_owned();
         while let Some([_]) = self.at(&format!("{place}/pretokenizers")).as_array().map(Vec::as_slice) {
@@ -189,7 +189,7 @@ impl Document<'_> {
         if self.at(&of_type) == name { Ok(place) } else { Err(self.other(&of_type, &json!(name).to_string())) }
     }
 
-    /// How two texts are framed, as the post-processor has it; `None` where it frames nothing.
+    /// The template of a pair of texts in the post-processor; `None` without one.
     pub(super) fn pairs(&self) -> Option<Pairs> {
         let processor = self.at("/post_processor");
         match processor["type"].as_str()? {
@@ -206,7 +206,7 @@ impl Document<'_> {
         }
     }
 
-    /// What it lists of a BPE.
+    /// The lists of a BPE: vocabulary, merges and added tokens.
     pub(super) fn lists(&self) -> Result<Lists<'_>, TextError> {
         Ok(Lists {
             paths: [self.path; 2],
@@ -217,7 +217,7 @@ impl Document<'_> {
         })
     }
 
-    /// Is it WordPiece? Older files do not name their model.
+    /// Whether the model is WordPiece. Older files omit its type.
     fn is_word_piece(&self) -> bool {
         let name = self.at("/model/type");
         name == "WordPiece"
@@ -300,14 +300,14 @@ pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextErro
     }
 }
 
-/// What the files of a BPE list, and where: the file of the vocabulary and that of the merges, for messages.
+/// The lists of a BPE, with the paths of the vocabulary and of the merges for error messages.
 pub(super) struct Lists<'a> {
     pub paths: [&'a Path; 2],
     pub vocabulary: Vec<(String, u32)>,
     pub merges: Vec<(String, String)>,
     /// Tokens that are found in the text first, as `tokenizer.json` has them.
     pub added: Vec<SavedToken>,
-    /// How it frames two texts.
+    /// The template of a pair of texts.
     pub pairs: Option<Pairs>,
 }
 

@@ -1,4 +1,4 @@
-//! What stands beside a vocabulary: `tokenizer_config.json`, and of older releases `special_tokens_map.json` and `added_tokens.json`.
+//! The configuration files of a tokenizer: `tokenizer_config.json`, and of older releases `special_tokens_map.json` and `added_tokens.json`.
 //!
 //! Tokens are added in the order of `transformers` (`_from_pretrained`, and `TokenizersBackend.__init__`):
 //!
@@ -30,7 +30,7 @@ const ROLES: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "p
 /// Lists of special tokens without a role.
 const EXTRA: [&str; 2] = ["extra_special_tokens", "additional_special_tokens"];
 
-/// What the files beside a vocabulary say.
+/// The contents of a tokenizer's configuration files.
 pub(super) struct Told<'a> {
     source: Source<'a>,
     /// `tokenizer_config.json`.
@@ -59,7 +59,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// The same for files that do not say themselves how text is cut: a class that is not known is refused.
+    /// The class for files without a pipeline (`vocab.txt`, `vocab.json`); an unknown class is an error.
     pub(super) fn class_of_lists(&self) -> Result<Option<&'static Class>, TextError> {
         let class = self.class()?;
         match self.text("tokenizer_class")? {
@@ -68,12 +68,12 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Is a class named, whichever?
+    /// Whether the configuration names a class.
     pub(super) fn has_class(&self) -> bool {
         self.option("tokenizer_class").is_some()
     }
 
-    /// That the class's tokenizer is another than those that Gradus reads.
+    /// The error of a class that Gradus does not read.
     pub(super) fn refused(&self, found: &str) -> TextError {
         let expected = "a tokenizer of GPT-1 (OpenAIGPTTokenizer), BERT (BertTokenizer), GPT-2 or RoBERTa, or PreTrainedTokenizerFast, \
             which is read as tokenizer.json says";
@@ -110,7 +110,7 @@ impl<'a> Told<'a> {
         Ok(told.or_else(|| of_class(class, role).map(str::to_owned)))
     }
 
-    /// What is said of a role, and where.
+    /// The configured token of a role, with the file that configures it.
     fn told(&self, role: &str) -> Option<(PathBuf, &Value)> {
         let given = |value: &&Value| !value.is_null();
         let older = self.specials.get(role).filter(given).map(|value| (self.source.path(SPECIALS), value));
@@ -252,7 +252,7 @@ fn of_class(class: Option<&Class>, role: &str) -> Option<&'static str> {
     class?.specials.iter().find(|(name, _)| *name == role).map(|(_, token)| *token)
 }
 
-/// Is it an object that stands for a token?
+/// Whether a JSON value is a token object.
 fn is_token(value: &Value) -> bool {
     value["content"].is_string()
 }
