@@ -25,7 +25,7 @@ use crate::{output, signals};
 #[command(after_long_help = "\
 Examples:
   gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
-  gradus pretrain --system bert                                   # learns to fill masks in stories, to runs/bert, in 15 minutes
+  gradus pretrain --system bert                                   # learns to fill masks in stories, to runs/bert
   gradus pretrain --corpus shakespeare.txt --tokenizer char --preset tiny --context 64 --batch 12 --dropout 0 --out runs/sh
   gradus pretrain --config run.toml --seed 2 --out runs/again     # fields of the file are the flags' names, `_` for `-`
   gradus pretrain --resume runs/novels                            # continues from the last checkpoint, to the same bits
