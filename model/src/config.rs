@@ -60,7 +60,7 @@ pub enum Asks {
     Masked,
 }
 
-/// Under whose names `transformers` keeps the parameters of a model that fills masks.
+/// The naming scheme of a masked model's parameters in `transformers` checkpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Names {
@@ -99,11 +99,11 @@ pub struct Parts {
     pub transform: bool,
     /// Initial weights of what is added to the residual stream are drawn from N(0, σ²/2L): there are 2L such sums (GPT-2).
     pub scaled_init: bool,
-    /// The token that has no position wherever it stands (RoBERTa, in `transformers`): a row of its own comes before the positions' rows,
-    /// and the tokens behind it are counted as if it were not there.
+    /// The padding token, which has no position (RoBERTa in `transformers`): it reads row 0 of the position table, and the positions of
+    /// other tokens do not count it. `None`: every token has a position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub padding: Option<u32>,
-    /// Under whose names its checkpoints are kept.
+    /// The naming scheme of its checkpoints.
     #[serde(skip_serializing_if = "Names::are_by_parts")]
     pub names: Names,
 }
@@ -233,7 +233,7 @@ impl GptConfig {
         }
     }
 
-    /// Rows of the table of positions: the context, after that of padding where it has one.
+    /// Rows of the position table: the context, plus one for padding if it has no position.
     pub(crate) fn position_rows(&self) -> usize {
         self.context + usize::from(self.parts.padding.is_some())
     }

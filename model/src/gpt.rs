@@ -138,8 +138,12 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
     }
 }
 
-/// Positions where padding has none, (T, d), or (B, T, d) where there is some: row 0 of the table for padding, and for the others row
-/// 1 + the number of tokens before it that are none. Row 0 has no gradient, as PyTorch's `padding_idx`.
+/// Position embeddings that skip padding (RoBERTa's `create_position_ids_from_input_ids` in `transformers`), (T, d), or (B, T, d) if
+/// the batch has padding tokens. Row pₜ of the table, with mₜ = [uₜ ≠ padding]:
+///
+/// ```text
+/// pₜ = mₜ Σₛ₌₁ᵗ mₛ        so row 0 is padding's; it has no gradient, as PyTorch's `padding_idx`
+/// ```
 fn counted<'t, T: Real>(table: &Var<'t, T>, ids: &[u32], t: usize, padding: u32) -> Var<'t, T> {
     if !ids.contains(&padding) {
         return table.slice(0, 1..1 + t);

@@ -51,7 +51,7 @@ pub(super) fn fields(path: &Path, bytes: &[u8]) -> Result<(Fields, &'static dyn 
     Ok((fields, dialect))
 }
 
-/// The numbers that Python writes and JSON does not have, as strings: a field that is read says what it found.
+/// Replaces Python's `NaN`, `Infinity` and `-Infinity`, which JSON lacks, by strings, so that a field that reads one reports it.
 fn plain(bytes: &[u8]) -> Vec<u8> {
     let (mut plain, mut rest, mut quoted) = (Vec::with_capacity(bytes.len()), bytes, false);
     while let [first, more @ ..] = rest {
@@ -89,17 +89,17 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(ModelConfig, &'static d
     Ok((model(path, &fields, dialect, &Held::default())?, dialect))
 }
 
-/// Is the output's matrix the embedding, as far as the file says?
+/// The field `tie_word_embeddings`.
 pub(super) fn is_tied(path: &Path, fields: &Fields) -> Result<bool, CheckpointError> {
     field(fields, "tie_word_embeddings", true).map_err(|e| problem(path, e))
 }
 
-/// The class of `transformers` that a file names; `None`: none.
+/// The first class in `architectures`; `None` without one.
 pub(super) fn class(fields: &Fields) -> Option<&str> {
     given(fields, "architectures")?.as_array()?.first()?.as_str()
 }
 
-/// Is this among the classes that a file names?
+/// Whether `architectures` contains a class.
 pub(super) fn is_class(fields: &Fields, class: &str) -> bool {
     fields.get("architectures").and_then(Value::as_array).is_some_and(|all| all.contains(&class.into()))
 }
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Python writes what is no JSON.
+    /// Python's `json` writes `NaN` and `Infinity`.
     #[test]
     fn numbers_as_python_writes_them() {
         let text = r#"{"a": NaN, "b": [Infinity, -Infinity], "c\"NaN": "Infinity \\", "d": -1}"#;

@@ -126,7 +126,7 @@ pub fn read(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Resu
     stored::read(source, &config, dialect, &files, untied)
 }
 
-/// What a reader should know of a model that is not as `transformers` saves it, one sentence each; the weights themselves are not read.
+/// Notes on a checkpoint that deviates from what `transformers` saves, one sentence each. The weights are not read.
 ///
 /// # Errors
 /// The errors of [`read`] that `config.json` and the files' headers show.

@@ -17,10 +17,10 @@ use crate::model::{Model, ModelConfig};
 use crate::param::Param;
 use crate::tree::Tree;
 
-/// What training code puts before all names of a model that it wraps: PyTorch's DistributedDataParallel, `torch.compile`, Lightning.
+/// Name prefixes of module wrappers: PyTorch's DistributedDataParallel, `torch.compile`, Lightning.
 const WRAPPERS: [&str; 3] = ["module.", "_orig_mod.", "model."];
 
-/// What all of these names begin with that is no part of them.
+/// The wrapper prefix that all names share.
 fn wrapping<'n>(names: impl Iterator<Item = &'n str> + Clone) -> String {
     let mut found = String::new();
     while names.clone().next().is_some()
@@ -37,11 +37,11 @@ fn wrapping<'n>(names: impl Iterator<Item = &'n str> + Clone) -> String {
 struct Stored<'a> {
     path: PathBuf,
     dialect: &'static dyn Dialect,
-    /// What all names in the file begin with.
+    /// The wrapper prefix of all names in the file.
     wrapping: String,
     views: BTreeMap<String, (&'a Bytes, TensorView<'a>)>,
     problems: Vec<String>,
-    /// Is a tensor missing?
+    /// Whether a tensor is missing.
     lacks: bool,
 }
 
@@ -105,8 +105,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Takes out what is there twice: copies of tied tensors, which must be what they are tied to. Where only the copy is there, it is
-    /// the tensor. `untied`: the configuration says that the output has a matrix of its own.
+    /// Removes copies of tied tensors, which must equal their originals. A copy without original becomes the original. `untied`: the configuration says that the output has a matrix of its own.
     fn take_copies(&mut self, untied: bool) {
         let output = self.dialect.copies().first().map(|(copy, _)| *copy);
         for (copy, original) in self.dialect.copies() {
@@ -255,7 +254,7 @@ impl Files {
         Ok(Held(Some(stored.views.into_iter().map(|(name, (_, view))| (name, view.shape().to_vec())).collect())))
     }
 
-    /// What all names of their tensors begin with that is no part of them.
+    /// The wrapper prefix of all names.
     pub fn wrapping(&self, source: Source<'_>, dialect: &'static dyn Dialect) -> Result<String, CheckpointError> {
         Ok(self.stored(source, dialect)?.wrapping)
     }
@@ -289,7 +288,7 @@ pub(super) fn read(
     Ok(model)
 }
 
-/// Does a model have an output's matrix? A body that fills masks has none without the layer before it.
+/// Whether a model has an output matrix; a masked body without the transform has none.
 fn has_output(config: &ModelConfig) -> bool {
     let parts = config.backbone.parts();
     parts.asks == Asks::Next || parts.transform

@@ -74,18 +74,17 @@ impl Theirs {
     }
 }
 
-/// The tensors that a file holds, by their names without what wraps a model and without the body's prefix; nothing where it was not
-/// looked at.
+/// Names and shapes of a file's tensors, without wrapper and body prefixes; `None` before the file is opened.
 #[derive(Debug, Default)]
 pub(super) struct Held(pub Option<BTreeMap<String, Vec<usize>>>);
 
 impl Held {
-    /// Is there a tensor of this name? `None`: not known.
+    /// Whether the file has a tensor; `None` before it is opened.
     pub fn has(&self, name: &str) -> Option<bool> {
         self.0.as_ref().map(|tensors| tensors.contains_key(name))
     }
 
-    /// The rows of a tensor that is there.
+    /// The rows of a tensor.
     pub fn rows(&self, name: &str) -> Option<usize> {
         self.0.as_ref()?.get(name)?.first().copied()
     }
