@@ -119,17 +119,6 @@ pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer
     told.tokenizer(Vocabulary::WordPiece(pieces), None, document.added()?, document.pairs())
 }
 
-/// WordPiece as a class has it, from its tokens.
-pub(super) fn of_class(
-    told: &Told<'_>,
-    class: &'static Class,
-    path: &Path,
-    ids: Vec<(String, u32)>,
-    listed: Vec<SavedToken>,
-) -> Result<Tokenizer, TextError> {
-    of_tokens(told, class, path, in_order(path, ids)?, listed)
-}
-
 /// What BertJapaneseTokenizer does before words are cut: what BERT's basic tokenizer does in Python, in composed characters.
 fn japanese(lowercase: bool) -> Normalizer {
     let clean = Cleaning { clean: true, ideographs: false, accents: false, lowercase: false };
@@ -140,11 +129,12 @@ fn japanese(lowercase: bool) -> Normalizer {
     Normalizer::of(steps)
 }
 
-fn of_tokens(
+/// WordPiece as a class has it, from its tokens.
+pub(super) fn of_class(
     told: &Told<'_>,
     class: &'static Class,
     path: &Path,
-    tokens: Vec<String>,
+    ids: Vec<(String, u32)>,
     listed: Vec<SavedToken>,
 ) -> Result<Tokenizer, TextError> {
     let is_japanese = class.form == Form::Japanese;
@@ -169,7 +159,8 @@ fn of_tokens(
         });
     }
     let unknown = told.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN_WORD.into());
-    let pieces = WordPiece::of(tokens, normalizer, &unknown, LONGEST).map_err(|error| of_files([path, path], error))?;
+    let pieces =
+        WordPiece::of(in_order(path, ids)?, normalizer, &unknown, LONGEST).map_err(|error| of_files([path, path], error))?;
     told.tokenizer(Vocabulary::WordPiece(pieces.with_pieces(pieces_are)), Some(class), listed, None)
 }
 
@@ -182,13 +173,8 @@ pub(super) fn load_lines(source: Source<'_>, name: &str) -> Result<Tokenizer, Te
     if !matches!(class.form, Form::WordPiece | Form::Japanese) {
         return Err(told.refused(&format!("{}, which reads no {name},", class.names[0])));
     }
-    let mut tokens: Vec<String> = Vec::new();
-    let mut last = HashMap::new();
-    for (id, line) in text.lines().map(str::trim_end).enumerate() {
-        if let Some(earlier) = last.insert(line, id) {
-            tokens[earlier].clear();
-        }
-        tokens.push(line.to_owned());
-    }
-    of_tokens(&told, class, path, tokens, Vec::new())
+    let last: HashMap<&str, u32> = text.lines().map(str::trim_end).zip(0..).collect();
+    let mut ids: Vec<(String, u32)> = last.into_iter().map(|(token, id)| (token.to_owned(), id)).collect();
+    ids.sort_unstable_by_key(|(_, id)| *id);
+    of_class(&told, class, path, ids, Vec::new())
 }
