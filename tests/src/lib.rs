@@ -1,5 +1,5 @@
-//! What the integration tests share: the golden fixtures, batches and parameters; every parser as it is fuzzed; the commands in
-//! documents.
+//! Code shared by the integration tests: the golden fixtures, batches and parameters; the parsers with their fuzz inputs; the
+//! commands in documents.
 
 pub mod allocations;
 pub mod lines;

@@ -1,32 +1,32 @@
-//! The lines of shell in documents: what a reader types.
+//! The shell commands in documents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A line that begins with `gradus` or `cargo`.
+/// A command that begins with `gradus` or `cargo`.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The file that it stands in, from the root of the repository.
+    /// The file that contains it, relative to the root of the repository.
     pub file: String,
-    /// It, without what the shell would do with it: comments, pipes, redirections.
+    /// The command, without comments, pipes and redirections.
     pub text: String,
-    /// Does it stand by itself, to be typed as it is? In prose a command may be mentioned without all that it needs.
+    /// Whether it is in a code block, to be typed as it is. A command mentioned in prose may lack required arguments.
     pub alone: bool,
 }
 
 impl Line {
-    /// Its words, as a shell parts them.
+    /// Its words, split as by a shell.
     pub fn words(&self) -> Vec<String> {
         words(&self.text)
     }
 }
 
-/// The repository's root.
+/// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root").to_owned()
 }
 
-/// Every line in the documents and in the headers of examples that begins with this program's name.
+/// All commands of a program in the documents and in the headers of examples.
 pub fn beginning_with(program: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     for path in files(&root()) {
@@ -37,7 +37,7 @@ pub fn beginning_with(program: &str) -> Vec<Line> {
     lines
 }
 
-/// The command lines of one document.
+/// The commands of a program in one document.
 pub fn of(file: &str, text: &str, program: &str) -> Vec<Line> {
     let line = |text: &str, alone| Line { file: file.to_owned(), text: shell(text), alone };
     let (mut lines, mut paragraphs) = (Vec::new(), String::new());
@@ -62,7 +62,7 @@ pub fn of(file: &str, text: &str, program: &str) -> Vec<Line> {
     lines
 }
 
-/// What a person reads of a file: a document, or the header of an example.
+/// The text of a document, or of the header comment of an example.
 fn prose(name: &str, text: &str) -> String {
     let header = |mark: &str| -> String {
         let lines = text.lines().map_while(|line| line.strip_prefix(mark));
@@ -75,7 +75,7 @@ fn prose(name: &str, text: &str) -> String {
     }
 }
 
-/// Documents, and what lies in folders of examples.
+/// The documents, and the files in folders of examples.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -93,7 +93,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The part of a line that is one program's.
+/// The part of a line before a comment, a pipe, a redirection or a second command.
 fn shell(line: &str) -> String {
     let (mut kept, mut quoted) = (String::new(), false);
     let ends = |at: usize| [" #", " | ", " > ", " 2>", " && ", "; ", " …"].iter().any(|sign| line[at..].starts_with(sign));
@@ -107,7 +107,7 @@ fn shell(line: &str) -> String {
     kept.trim().to_owned()
 }
 
-/// The words of a line: what stands in quotes is one word.
+/// The words of a line. A quoted text is one word.
 pub fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
     for c in line.chars() {

@@ -111,14 +111,14 @@ fn figures_of_the_excerpt_are_those_of_the_pages() {
 
 // ── Lines of cargo ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// A manifest of the workspace, and its folder.
+/// A package of the workspace: its folder and its manifest.
 struct Package {
     folder: PathBuf,
     manifest: toml::Table,
 }
 
 impl Package {
-    /// Is there an example, a test, a program of this name: a file in the folder of its kind, or an entry of the manifest?
+    /// Returns whether there is a target of this kind and name, as an entry of the manifest or as a file in the folder of its kind.
     fn has(&self, kind: &str, folder: &str, name: &str) -> bool {
         let entries = self.manifest.get(kind).and_then(toml::Value::as_array);
         let listed =
@@ -131,7 +131,7 @@ impl Package {
     }
 }
 
-/// Every package of the workspace by its name, and the name of the one that `cargo` takes by default.
+/// The packages of the workspace by name, and the name of the default member.
 fn packages() -> (BTreeMap<String, Package>, String) {
     let workspace: toml::Table = read("Cargo.toml").parse().expect("a manifest");
     let folders = |list: &str| -> Vec<String> {
@@ -146,7 +146,7 @@ fn packages() -> (BTreeMap<String, Package>, String) {
     (folders("members").iter().map(package).collect(), package(default).0)
 }
 
-/// What a line of cargo names that is not there.
+/// The package, target or feature that a `cargo` command names and that does not exist.
 fn fault(line: &Line, packages: &BTreeMap<String, Package>, default: &str) -> Option<String> {
     let words = line.words();
     let command = words.get(1).map(String::as_str).unwrap_or_default();
@@ -180,7 +180,7 @@ fn fault(line: &Line, packages: &BTreeMap<String, Package>, default: &str) -> Op
     features.find(|feature| !has(feature)).map(|feature| format!("no feature {feature} in the package"))
 }
 
-/// Every package, example, test and feature named by a `cargo` line of a document exists.
+/// Every package, target and feature named by a `cargo` command of a document exists.
 #[test]
 fn lines_of_cargo_name_what_exists() {
     let (packages, default) = packages();

@@ -1,5 +1,6 @@
-//! Checkpoints as others save them: other names for the same tensors, configurations that say little or contradict the weights, and
-//! RoBERTa's padding. The fixtures come from `tests/golden`; `published_checkpoints.py` there makes those that are this file's own.
+//! Checkpoints saved by other programs: other names for the same tensors, configurations that are incomplete or contradict the
+//! weights, and RoBERTa's padding. The fixtures are in `tests/golden`; `published_checkpoints.py` there makes those that only this
+//! file uses.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -11,7 +12,7 @@ use gradus_model::{Batch, Form, Head, Model, Side, Tree};
 use gradus_tests::{Arrays, golden, worst};
 use serde_json::{Value, json};
 
-/// The files of a model, to be changed.
+/// The configuration and tensors of a checkpoint, for modification.
 #[derive(Clone)]
 struct Files {
     config: Value,
@@ -36,7 +37,7 @@ impl Files {
         self
     }
 
-    /// Each tensor under another name; without one, it is gone.
+    /// Renames each tensor; `None` removes it.
     fn renamed(mut self, name: impl Fn(&str) -> Option<String>) -> Self {
         self.tensors = self.tensors.into_iter().filter_map(|(old, tensor)| Some((name(&old)?, tensor))).collect();
         self
@@ -82,7 +83,7 @@ impl Files {
     }
 }
 
-/// A fixture's texts and logits.
+/// The number of sequences of a fixture, their token ids and their logits, concatenated.
 fn expected(fixture: &str) -> (usize, Vec<u32>, Tensor<f64>) {
     let text = std::fs::read(golden().join(fixture).join("expected.json")).unwrap();
     let fixture: Value = serde_json::from_slice(&text).unwrap();
@@ -122,11 +123,11 @@ fn padding_has_no_position_in_roberta() {
         (10, Some(3), 2, Names::ByParts)
     );
 
-    // Counted from another row, the logits are others.
+    // Positions that start at another row give other logits.
     let shifted = files.clone().set("pad_token_id", json!(1)).set("max_position_embeddings", json!(14)).read().unwrap();
     assert!(worst(&logits(&shifted, sequences, &ids), &theirs) > 1e-3);
 
-    // What is exported is read, here and there, as the same.
+    // Saving keeps the fields of the configuration, and loading the saved model gives the same model.
     let copy = tempfile::tempdir().unwrap();
     checkpoint::save(copy.path(), &model).unwrap();
     let saved: Value = serde_json::from_slice(&std::fs::read(copy.path().join("config.json")).unwrap()).unwrap();
@@ -135,7 +136,7 @@ fn padding_has_no_position_in_roberta() {
     }
     assert_eq!(checkpoint::load(copy.path()).unwrap(), model);
 
-    // The row of padding has no gradient, as in PyTorch; those of the positions that are read have one.
+    // The row of padding has no gradient, as in PyTorch; the rows of the positions in use have one.
     let tape = Tape::new();
     let leaves = model.cast::<_, f64>().leaves(&tape);
     let n = ids.len();
@@ -164,7 +165,7 @@ fn padding_that_is_no_token_is_refused() {
     assert!(far.contains("padding = 24: expected a token of the 24"), "{far}");
 }
 
-/// `safetensors.torch.save_model` keeps one of two names of a tensor, and not always the embedding's.
+/// `safetensors.torch.save_model` keeps one of the two names of a tied tensor, not always the embedding's.
 #[test]
 fn tied_tensors_have_either_name() {
     let gpt2 = "transformer.wte.weight";
@@ -184,7 +185,7 @@ fn tied_tensors_have_either_name() {
         assert_eq!(only_copy.read().unwrap(), model, "{copy} alone");
         assert_eq!(files.clone().copied(original, copy).read().unwrap(), model, "both");
 
-        // An index that names both, of which a shard holds one.
+        // An index that lists both names, and a shard that holds one.
         for held in [&files, &only_copy] {
             let names = held.tensors.keys().map(String::as_str).chain([original, copy]);
             let index = json!({"weight_map": names.map(|name| (name, "model-1.safetensors")).collect::<BTreeMap<_, _>>()});
@@ -236,7 +237,7 @@ fn what_wraps_a_model_is_left_out_with_a_note() {
             );
         }
     }
-    // Not before every name; and names of another model, some of which the message has.
+    // A prefix of only some names, then names of another model. The message quotes some of the names found.
     let files = Files::of("relative-gpt2");
     let some = files.clone().renamed(|name| Some(if name.contains("h.0") { format!("module.{name}") } else { name.into() }));
     assert!(some.refused().contains("is missing") && some.refused().contains("the file has instead module.transformer.h.0."));
@@ -245,7 +246,7 @@ fn what_wraps_a_model_is_left_out_with_a_note() {
     assert!(other.contains("more; config.json and this file"), "{other}");
 }
 
-/// Where `architectures` does not tell what a file has, its tensors do.
+/// Without a class with heads in `architectures`, the tensors determine the heads.
 #[test]
 fn the_tensors_tell_which_heads_there_are() {
     for fixture in [
@@ -271,7 +272,7 @@ fn the_tensors_tell_which_heads_there_are() {
             assert_eq!(found, model, "{fixture}, {}", silent.config["architectures"]);
         }
     }
-    // Both speak, and contradict each other.
+    // `architectures` contradicts the tensors.
     let lm = Files::of("relative-roberta");
     let body = lm.clone().renamed(|name| (!name.starts_with("lm_head")).then(|| name.to_owned()));
     let told = body.refused();

@@ -76,7 +76,7 @@ fn f64_agrees_to_1e_10() {
     }
 }
 
-/// The rows of slots that are no padding, which nothing reads.
+/// The rows of all slots except padding, which no other slot reads.
 fn before_padding(side: &Side, rows: &Tensor<f64>) -> Tensor<f64> {
     let (t, width) = (side.length(), rows.shape()[2]);
     let there = |&slot: &u32| match &side.sight {
@@ -99,7 +99,7 @@ fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<f64>)> {
     arrays.names().into_iter().map(named).collect()
 }
 
-/// But for the row of positions before RoBERTa's padding, which no token reads.
+/// Saving writes the tensors that were loaded, except the position row before RoBERTa's padding row, which no token reads.
 #[test]
 fn what_is_saved_is_what_was_loaded() {
     for (name, dir) in fixtures() {

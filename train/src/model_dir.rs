@@ -116,19 +116,20 @@ impl ModelDir {
         load(&self.path)
     }
 
-    /// What a reader should know of a model that is not as `transformers` saves it. What is wrong with it is said where it is read.
+    /// Notes on how the model's files deviate from what `transformers` saves; none if they cannot be read, which [`Self::read`]
+    /// reports.
     pub fn notes(&self) -> Vec<String> {
         let open = |name: &str| disk::map(&self.path.join(name), Bytes::open);
         checkpoint::notes(&self.path, &open).unwrap_or_default()
     }
 
-    /// Are there sums to tell whether its files are what was written, or were there? A model that others saved has none.
+    /// Returns whether the model's files have checksums, or had some that are lost. Models saved by other programs have none.
     pub fn has_checksums(&self) -> bool {
         !matches!(Checksums::of(&self.path), Ok(None))
     }
 
-    /// The tokenizer beside the model, or beside its `best`; `None` where there is none. It may have more ids than the model has rows, as
-    /// where tokens were added and the embedding was not resized: a text that has such an id is refused.
+    /// The tokenizer beside the model, or beside its `best`; `None` if there is none. It may have more ids than the model has rows,
+    /// if tokens were added without resizing the embedding. It rejects texts that contain such an id.
     pub fn tokenizer<V>(&self, model: &Model<V>) -> Result<Option<Tokenizer>, ModelDirError> {
         let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| tokenizer_file(dir).is_some()) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;

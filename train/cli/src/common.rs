@@ -166,7 +166,7 @@ pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     Ok(dir)
 }
 
-/// Says so where nothing tells whether a model's files are what was written, and where they are not as `transformers` saves them.
+/// Prints a note if a model's files have no checksums, and notes on how they deviate from what `transformers` saves.
 pub fn say_about(dir: &ModelDir) {
     if !dir.has_checksums() {
         output::say(&format!("note: {} has no checksums.json; its files are taken as they are", dir.path().display()));
@@ -174,14 +174,14 @@ pub fn say_about(dir: &ModelDir) {
     output::notes(&dir.notes());
 }
 
-/// The same of a model that a task asks, but for its sums.
+/// Prints notes on how a model's files deviate from what `transformers` saves.
 pub fn say_notes(model: &Path) {
     if let Ok(dir) = ModelDir::open(model) {
         output::notes(&dir.notes());
     }
 }
 
-/// Says so where answers about tokens may mean nothing: a body that fills masks, without the layer before the output's matrix.
+/// Prints a note if the predicted tokens may be meaningless: a model that fills masks, without the layer before the output matrix.
 pub fn say_if_headless<V>(model: &Model<V>) {
     if fills_masks(model) && !model.backbone.config().parts().transform {
         output::say(

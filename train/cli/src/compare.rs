@@ -11,7 +11,7 @@ use crate::{output, page};
 
 /// Compare pre-training runs: losses, curves, and where their settings differ
 ///
-/// Runs that have not ended are compared as far as they are.
+/// Runs in progress are compared up to their last record.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -109,7 +109,7 @@ pub enum CliError {
     /// Too little text to predict anything.
     #[error("{path}: {} in all, and the first of a text is not predicted; give a text of at least two tokens", many(*tokens, "token"))]
     TooShort { path: PathBuf, tokens: usize },
-    /// A text on a line of its own, counted from 1.
+    /// An error of the text on one line of a file; lines are counted from 1.
     #[error("{path}, line {line}: {error}")]
     OfLine { path: PathBuf, line: usize, error: Box<CliError> },
     #[error("{path}: expected texts with [MASK] where a token is missing, a line each; found none")]

@@ -39,7 +39,7 @@ pub struct Args {
     /// The text, with [MASK] where a token is missing.
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     text: Option<String>,
-    /// File of texts, each a line; `-` is standard input, which is read, too, where neither --text nor --file is given.
+    /// File with a text on each line; `-` is standard input, which is also read if neither --text nor --file is given.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Number of answers in each gap.
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
 }
 
-/// What is to be known of the answers, where it holds.
+/// The notes on the answers, each with whether it applies.
 fn notes(filled: &Filled) -> [(&'static str, bool); 2] {
     [
         (
@@ -116,18 +116,18 @@ fn notes(filled: &Filled) -> [(&'static str, bool); 2] {
     ]
 }
 
-/// A text with gaps, and the line that it is on, counted from 1.
+/// A text with gaps, and the number of its line in the file, counted from 1.
 struct Text {
     line: Option<usize>,
     text: String,
 }
 
-/// The name of the file that the texts come from.
+/// The name of the file of the texts, for messages.
 fn source(args: &Args) -> &Path {
     args.file.as_deref().filter(|file| *file != Path::new("-")).unwrap_or(Path::new("standard input"))
 }
 
-/// The texts that the flags ask for: one, or the lines of a file or of standard input.
+/// The texts to fill: that of `--text`, or the non-empty lines of a file or of standard input.
 fn texts(args: &Args) -> Result<Vec<Text>, CliError> {
     if let Some(text) = &args.text {
         return Ok(vec![Text { line: None, text: text.clone() }]);
@@ -150,7 +150,7 @@ fn texts(args: &Args) -> Result<Vec<Text>, CliError> {
     if texts.is_empty() { Err(CliError::NoTexts { path: path.to_owned() }) } else { Ok(texts) }
 }
 
-/// The text with the most probable answers in it, and all answers below.
+/// Prints the text with the most probable answers filled in, followed by all answers.
 fn print(text: &str, gaps: &[Vec<Answer>], tokenizer: &Tokenizer) -> Result<(), CliError> {
     let mut best = gaps.iter().map(|answers| answers[0].inner());
     let pieces = text.split(GAP).map(|piece| format!("{piece}{}", best.next().unwrap_or_default()));

@@ -131,7 +131,7 @@ fn refused(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// The command line.
+/// The definition of the command line.
 fn command() -> clap::Command {
     with_negative_numbers(Cli::command().mut_subcommand("pretrain", pretrain::in_order))
 }
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(found, [aux, shards, sizes, format!("step --sequences: {}", audit::step::SEQUENCES)]);
     }
 
-    /// What is wrong with a line that begins with `gradus`. What prose mentions may lack what it needs.
+    /// The usage error of a `gradus` command, if any. A command mentioned in prose may lack required arguments.
     fn fault(words: &[String], alone: bool) -> Option<clap::Error> {
         use clap::error::ErrorKind as Kind;
         let parse = || command().try_get_matches_from(words);
@@ -319,7 +319,7 @@ mod tests {
         (!allowed.contains(&error.kind())).then_some(error)
     }
 
-    /// Every example in the help is a line that the program takes, of the command whose help it is; what its prose mentions exists.
+    /// Every example in a help text parses and is of the command whose help it is. Commands and flags mentioned in its prose exist.
     #[test]
     fn examples_in_help_are_right_usage() {
         fn check(command: &clap::Command, path: &[&str]) {
@@ -327,7 +327,7 @@ mod tests {
             let examples: Vec<&str> = help.lines().map(str::trim).filter(|line| line.starts_with("gradus ")).collect();
             assert!(command.has_subcommands() || !examples.is_empty(), "{path:?} has an example");
             for example in examples {
-                // What a line of help says of its example stands two columns away.
+                // Two spaces separate an example from its explanation.
                 let usage = lines::of("", &format!("    {}", example.split("  ").next().unwrap_or(example)), "gradus");
                 let words = usage[0].words();
                 assert!(words[1..].iter().zip(path).all(|(word, name)| word == name), "{example} in the help of {path:?}");
@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    /// So are the lines of documents and of the headers of examples, also what `cargo run` hands to the program.
+    /// The commands in documents and in the headers of examples parse, including the arguments after `cargo run … --`.
     #[test]
     fn lines_of_documents_are_right_usage() {
         let mut typed = lines::beginning_with("gradus");

@@ -13,11 +13,11 @@ pub fn say(words: &str) {
     let _ = io::stderr().write_all(format!("{}\n", plain(&with_powers(words))).as_bytes());
 }
 
-/// Words in which a number of more digits than anyone counts is a power of ten: `1e300`.
+/// Replaces numbers of more than 24 characters by their scientific notation, such as `1e300`.
 fn with_powers(words: &str) -> Cow<'_, str> {
     const MOST: usize = 24;
     let is_long = |word: &str| word.len() > MOST && word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    // What is part of a name, a digest or a path is no number.
+    // Digits within a name, a digest or a path are left alone.
     let parts = words.split_inclusive([' ', '\n', ':', ',', ';', '(', ')', '-', '=']);
     let shown = |part: &str| {
         let word = part.trim_end_matches(|c: char| !c.is_ascii_digit());

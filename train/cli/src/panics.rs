@@ -42,7 +42,7 @@ fn or_fault(work: impl FnOnce() -> Result<(), CliError>, fault: fn() -> Option<D
 fn bug(panicked: &(dyn Any + Send)) -> CliError {
     let said = panicked.downcast_ref::<String>().map(String::as_str).or(panicked.downcast_ref::<&str>().copied());
     let said: Vec<&str> = said.unwrap_or("a panic").split_whitespace().collect();
-    // The standard library panics where the system starts no more threads.
+    // The standard library panics if the system refuses to start a thread.
     if said.starts_with(&["failed", "to", "spawn", "thread"]) || said.starts_with(&["failed", "to", "spawn", "thread:"]) {
         return CliError::NoThread;
     }

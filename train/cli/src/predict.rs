@@ -136,7 +136,7 @@ fn fine_tuned(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
     let z = Display::choose(args.talk.quiet).during(job, |reach| Ok(logits(&task_model.model, &data.rows, reach)))?;
     let answers = answers(task, &data.rows, &z).map_err(FinetuneError::from)?;
     let scored = data.check_labels().is_ok().then(|| score(task, &data.rows, &z)).transpose().map_err(FinetuneError::from)?;
-    // One output alone is a score, not the logit of a class.
+    // A single output is a score, not the logit of a class.
     let numbers: Vec<_> = z.iter().map(|z| if z.len() == 1 { z.clone() } else { tasks::probabilities(z) }).collect();
     let details = data.rows.iter().zip(&z).zip(&numbers).map(|((row, z), p)| {
         let ids: Vec<_> = row.encoded.rows.iter().map(Sequence::to_vec).collect();
@@ -174,7 +174,7 @@ fn zero_shot(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
     })
 }
 
-/// What stands in each column of the lines.
+/// The header line: the names of the columns.
 fn header(task: &Task, numbers: &[Vec<f64>]) -> String {
     let columns = numbers.iter().map(Vec::len).max().unwrap_or(0);
     let names: Vec<String> = match task.answer {

@@ -33,8 +33,8 @@ Examples:
 A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in \
 Hugging Face's format (with best/, the one with the lowest held-out loss), with metrics.jsonl and report.html.")]
 pub struct Args {
-    /// Text file, or folder of text files; without it, the run trains on stories of the micro-world (`--system bert` then by
-    /// train/examples/cloze.toml and for 3,600 steps, but for what other flags say)
+    /// Text file, or folder of text files; without it, the run trains on stories of the micro-world (`--system bert` then uses the
+    /// settings of train/examples/cloze.toml and 3,600 steps, unless other flags override them)
     #[arg(long, conflicts_with = "resume")]
     corpus: Option<PathBuf>,
     /// Directory to create, for the model, its tokenizer, metrics and report [default: of a --system, runs/ and its name]
@@ -55,7 +55,7 @@ pub struct Args {
     /// Check every op's value and every summand of a gradient, and stop at the first NaN or infinity
     #[arg(long)]
     anomaly: bool,
-    /// Write losses, rates and scores for TensorBoard to this folder too, as the run goes: one event file a session
+    /// Also write losses, rates and scores to TensorBoard event files in this folder, one file per session
     #[arg(long, value_name = "DIR")]
     tensorboard: Option<PathBuf>,
     /// Print texts that the model writes as it learns
@@ -71,10 +71,10 @@ pub struct Args {
     options: PretrainOptions,
 }
 
-/// What most runs say, first in the help.
+/// The most used flags, listed first in the help.
 const FIRST: [&str; 10] = ["corpus", "out", "resume", "system", "preset", "tokenizer", "context", "steps", "batch", "lr"];
 
-/// The same command, whose help begins with the flags that matter most.
+/// Orders the flags in the help: those of `FIRST`, then the others.
 pub fn in_order(command: clap::Command) -> clap::Command {
     let mut others = FIRST.len();
     command.mut_args(|arg| match FIRST.iter().position(|first| arg.get_id() == *first) {
@@ -186,7 +186,7 @@ fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<Pretrain
     Ok(options.settle().map_err(PretrainError::from)?)
 }
 
-/// With what a system learns the micro-world, but for what the command line says.
+/// The default options of the flags' system for the micro-world, before other flags override them.
 fn of_stories(flags: &PretrainOptions) -> Result<PretrainOptions, SettingsError> {
     let card = flags.system.as_deref().and_then(systems::named);
     let Some(Stories { config, steps }) = card.and_then(|card| card.stories) else { return Ok(PretrainOptions::default()) };
@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// A system may have settings of its own for the micro-world; flags come first, and a corpus has them not.
+    /// A system may have default settings for the micro-world. Flags override them, and runs on a corpus do not use them.
     #[test]
     fn stories_have_settings_of_their_own() {
         let settings = |line: &[&str]| {

@@ -168,27 +168,27 @@ impl Drop for Shown {
     }
 }
 
-/// The recent rate: work over time, both fading alike.
+/// The recent rate: work divided by time, both decayed exponentially.
 #[derive(Debug, Default)]
 struct Rate {
     at: Duration,
     work: f64,
     time: f64,
     observations: u64,
-    /// Was the last observation left out?
+    /// Whether the last observation was excluded as a pause.
     has_paused: bool,
 }
 
 impl Rate {
     /// Seconds after which an observation counts 1/e.
     const MEMORY: f64 = 15.0;
-    /// Or so many further observations, where those take longer.
+    /// The number of later observations after which it counts 1/e, if they take longer than that.
     const OBSERVATIONS: f64 = 20.0;
-    /// An observation of at least so many seconds that takes so many times its share is a pause.
+    /// The least duration of a pause: in seconds, and as a multiple of the time expected for the work.
     const PAUSE: (f64, f64) = (5.0, 10.0);
 
-    /// `work` more was done by the time `at` since the beginning. A pause, of a laptop that was closed, say, is left out, unless it
-    /// is the second in a row: then the work has become slow.
+    /// Records that `work` more was done by the time `at` since the beginning. A pause, such as that of a closed laptop, is
+    /// excluded. A second pause in a row is not: the work has become slow.
     fn observe(&mut self, at: Duration, work: u64) {
         let seconds = at.saturating_sub(self.at).as_secs_f64();
         self.at = at;
@@ -270,13 +270,13 @@ mod tests {
         let at = Duration::from_secs_f64;
         let mut rate = Rate::default();
         let told = |rate: &Rate| rate.per_second().unwrap();
-        // Steps of 20 s: one of 30 s does not stand for all.
+        // After steps of 20 s, one of 30 s changes the rate little.
         for step in 1..=20 {
             rate.observe(at(20.0 * f64::from(step)), 1);
         }
         rate.observe(at(430.0), 1);
         assert!((18.0..=22.0).contains(&told(&rate).recip()), "{rate:?}");
-        // The machine slept for an hour: nothing changes. It has become slow: that is noticed.
+        // An hour of sleep does not change the rate; lasting slowness does.
         let before = told(&rate);
         rate.observe(at(4030.0), 1);
         assert_eq!(told(&rate), before);
@@ -284,7 +284,7 @@ mod tests {
             rate.observe(at(4030.0 + 600.0 * f64::from(step)), 1);
         }
         assert!((550.0..=601.0).contains(&told(&rate).recip()), "{rate:?}");
-        // Between steps of 1 s, evaluations of 9 s.
+        // Evaluations of 9 s between steps of 1 s are excluded.
         let job = Job::new("x", 100, "steps");
         let mut progress = Shown::new(job, Display::Quiet, Box::new(io::sink()));
         for step in 1..=20 {

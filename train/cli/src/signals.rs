@@ -6,9 +6,9 @@ use gradus_io::interrupt;
 
 use crate::output;
 
-/// Lets Ctrl-C end the work with a checkpoint; again, at once. So do a request to end (SIGTERM) and a terminal that is closed
-/// (SIGHUP), which may come more than once and never end it without one. What `nohup` shields from the terminal goes on, and so does
-/// what a shell began in the background, for which it ignores Ctrl-C.
+/// Lets Ctrl-C (SIGINT) end the work with a checkpoint, and a second Ctrl-C end it at once. A termination request (SIGTERM) and a
+/// closed terminal (SIGHUP) also end it with a checkpoint, even if repeated. SIGHUP and SIGINT stay ignored if the process began
+/// with them ignored, as `nohup` and shells in the background do.
 pub fn stop_on_ctrl_c() {
     LISTENS.call_once(|| listen(true));
 }

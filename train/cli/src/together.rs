@@ -390,7 +390,7 @@ mod several {
                 if interrupt::requested() {
                     member.stop();
                 }
-                // It cannot end by itself, and the run has ended.
+                // The run has ended, and a stopped process cannot end by itself.
                 if ending.is_some() && member.end.is_none() && signals::is_stopped(member.child.id()) {
                     let _ = member.child.kill();
                 }
@@ -416,7 +416,7 @@ mod several {
 
     /// A name or number of a host, and a port.
     fn is_address(text: &str) -> bool {
-        // A host with a colon is a number of IPv6, in brackets or not; anything else is two addresses on one line.
+        // A host with a colon must be an IPv6 address, with or without brackets; otherwise the line has two addresses.
         let is_host = |host: &str| {
             let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
             let is_name =

@@ -10,8 +10,8 @@
 //! step     t = own + k + e + update
 //! ```
 //!
-//! For `gpt1` at 64 × 512 tokens a step, 350 tokens per second each, on 1 Gbit/s it predicts 3.4 times one machine on 4 (85 % of what is
-//! possible), 8.2 times on 16 and 11.3 times on 64: there the link is the limit.
+//! For `gpt1`, 64 × 512 tokens a step, 350 tokens per second on each machine and links of 1 Gbit/s, the predicted speed-up is 3.4
+//! on 4 machines (an efficiency of 85 %), 8.2 on 16 and 11.3 on 64, where the link is the bottleneck (NOTEBOOK.md).
 
 /// A link between machines.
 #[derive(Clone, Copy, Debug, PartialEq)]

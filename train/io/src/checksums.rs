@@ -1,4 +1,5 @@
-//! What was written, so that what is read can be trusted: a SHA-256 of each file that is read again, in `checksums.json` beside them.
+//! SHA-256 checksums of the files that Gradus reads again, in a `checksums.json` beside them. They reveal files that were changed
+//! or lost.
 //!
 //! ```text
 //! files that belong together    write each .NAME.tmp │ fsync
@@ -7,23 +8,24 @@
 //!                               checksums.json: the new sums alone
 //! ```
 //!
-//! Whenever a crash comes, each file is old or new and its sum is listed. A file that was not there before has `null` among its
-//! sums of `before`. The log, `metrics.jsonl`, grows after its sum was taken: the sum is of its beginning, as long as it was then, and
-//! what is behind that is not compared. No other file may grow.
+//! After a crash at any point, each file is old or new, and its checksum is listed. For a new file, `before` contains `null`.
 //!
-//! Folders below that have sums of their own are listed too, and must be there:
+//! The log, `metrics.jsonl`, grows after its checksum is computed. The checksum covers the bytes that the log had then; later bytes
+//! are not compared. No other file may grow.
+//!
+//! Subfolders that have a `checksums.json` are listed too, and must exist:
 //!
 //! ```text
-//! "seed-2": []                a folder that is being worked in: it has sums, whichever
-//! "seed-1": ["9f86…"]         a finished one: its checksums.json has this SHA-256
-//! "best": ["9f86…", "60b7…"]  one that is being replaced: the new one or the old; `null` for the old one: there was none
+//! "seed-2": []                in progress: its checksums.json may have any content
+//! "seed-1": ["9f86…"]         finished: its checksums.json has this SHA-256
+//! "best": ["9f86…", "60b7…"]  being replaced: the SHA-256 of the new one, then of the old one, or `null` if there was none
 //! ```
 //!
-//! A link is not what was written, whatever it leads to; `links` names those that were accepted.
+//! A symbolic link in place of a listed file or folder is an error. `gradus verify --accept` accepts it and records it in `links`.
 //!
-//! Sums that are lost are missed: the settings of a run or a study, `run.json` and `plan.json`, say that sums are kept
-//! (`"checksums": true`), and a folder above lists the folder. Any other folder without `checksums.json` was made by somebody else, and
-//! is taken as it is; so are files that are not listed.
+//! A lost `checksums.json` is detected if a settings file in its folder, `run.json` or `plan.json`, contains `"checksums": true`,
+//! or if a folder above lists the folder. Any other folder without `checksums.json` is taken to come from another program. Its
+//! files are not checked, and neither are unlisted files.
 
 mod audit;
 mod folders;
@@ -43,9 +45,9 @@ use crate::hex;
 pub use audit::{Verdict, accept, replace_directory, verify};
 pub use folders::{Kept, Lost, accept_above, check_folder, list, relist, replace_within, unlist};
 
-/// The file of the sums.
+/// The name of the file that holds the checksums.
 pub const CHECKSUMS_FILE: &str = SUMS;
-/// The log: the only file that may grow after its sum was taken.
+/// The name of the log, the only file that may grow after its checksum is computed.
 pub const LOG_FILE: &str = "metrics.jsonl";
 
 /// Length and digest of a file, or of the beginning of a log.
@@ -98,7 +100,7 @@ impl Summing {
     }
 }
 
-/// What is wrong with a link.
+/// The error message for a link in place of a listed file or folder.
 const IS_LINK: &str = "expected what was written there, found a link";
 
 /// A file's sum, and while it is being replaced, those that it may still have; `None`: it may be missing.
@@ -110,17 +112,18 @@ struct Entry {
     before: Vec<Option<Sum>>,
 }
 
-/// The SHA-256 that the sums of a folder may have; none: any. `None` among them: the folder may be missing.
+/// The permitted SHA-256 digests of a subfolder's `checksums.json`; empty: any. With `None` among them, the subfolder may be
+/// missing.
 type Digests = Vec<Option<String>>;
 
-/// The sums of a folder's files, and the folders that it must have.
+/// The checksums of a folder's files, and its listed subfolders.
 #[derive(Debug)]
 pub struct Checksums {
     folder: PathBuf,
     listed: Listed,
 }
 
-/// What is listed.
+/// The listed files, subfolders and accepted links, by path relative to the folder.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Listed {
     files: BTreeMap<String, Entry>,
@@ -135,7 +138,7 @@ struct Listed {
 struct Stored {
     #[serde(flatten)]
     listed: Listed,
-    /// That of what is listed: of each part that is not empty, `files` always, as compact JSON.
+    /// The SHA-256 of the compact JSON of `files`, then of `folders` and `links` if not empty.
     sha256: String,
 }
 
@@ -154,10 +157,10 @@ impl Stored {
 }
 
 impl Checksums {
-    /// Reads those of a folder; `None` where it has none, and nothing says that it had.
+    /// Reads the checksums of a folder; `None` if it has none and is not known to have had any.
     ///
     /// # Errors
-    /// Where they cannot be read, are lost, or are damaged themselves.
+    /// Returns an error if [`CHECKSUMS_FILE`] cannot be read, is lost, is damaged, or is a link.
     pub fn of(folder: &Path) -> Result<Option<Self>, FileError> {
         let path = folder.join(CHECKSUMS_FILE);
         if path.is_symlink() {
@@ -175,7 +178,7 @@ impl Checksums {
         }
     }
 
-    /// Those that there are.
+    /// Reads the checksums of a folder; `None` if there is no [`CHECKSUMS_FILE`].
     fn read(folder: &Path) -> Result<Option<Self>, FileError> {
         let path = folder.join(CHECKSUMS_FILE);
         let bytes = match disk::read(&path) {
@@ -187,10 +190,10 @@ impl Checksums {
         Self::parse(folder, &bytes).map(Some).map_err(damaged)
     }
 
-    /// Those of a folder whose file has these bytes, which must be as they are written, white space too.
+    /// Parses the bytes of a folder's [`CHECKSUMS_FILE`]. They must equal the bytes that Gradus would write, white space included.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// Returns a description of the damage.
     pub fn parse(folder: &Path, bytes: &[u8]) -> Result<Self, String> {
         let stored: Stored = serde_json::from_slice(bytes).map_err(|e| format!("it is damaged at line {}", e.line()))?;
         let (found, right) = (stored.sha256, Stored::of(stored.listed));
@@ -211,7 +214,7 @@ impl Checksums {
         Checksums { folder: folder.to_owned(), listed: Listed::default() }
     }
 
-    /// Refuses a name where it, or a folder on the way to it, is a link that nobody accepted.
+    /// Returns an error if `name`, or a folder on its path, is a link that was not accepted.
     fn check_links(&self, name: &str) -> Result<(), FileError> {
         let parts = Path::new(name).ancestors().filter(|part| !part.as_os_str().is_empty());
         let is_accepted = |part: &Path| part.to_str().is_some_and(|part| self.listed.links.contains(part));
@@ -251,7 +254,7 @@ impl Checksums {
         }
     }
 
-    /// After a crash: finds which of its sums each file and folder has that was being replaced.
+    /// Resolves replacements that a crash interrupted: finds which of its listed checksums each file and subfolder has.
     fn settle(&mut self) -> Result<(), FileError> {
         self.settle_folders();
         let open: Vec<_> =
@@ -403,7 +406,7 @@ impl Group {
         self.kept = Some((name, previous));
     }
 
-    /// The log has come this far, and is on the disk.
+    /// Sets the checksum of the log, which is already synced to the disk.
     pub fn log(&mut self, sum: Sum) {
         self.log = Some(sum);
     }

@@ -184,10 +184,10 @@ impl Output {
         watched(Call::Sync(&self.path), || self.file.sync_all())
     }
 
-    /// Lets only its owner read it, whoever may enter its folder.
+    /// Restricts the file to its owner (mode 600). Does nothing on systems without file modes.
     ///
     /// # Errors
-    /// Those of the system. Where a file has no such bits nothing changes.
+    /// Returns an error if the system refuses.
     pub fn make_private(&self) -> io::Result<()> {
         #[cfg(unix)]
         self.file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
@@ -313,7 +313,7 @@ pub fn make_private_folders(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Who besides its owner may read a file, as `chmod` writes its mode: `644`; `None`: nobody, as far as the system tells.
+/// The octal mode of a file, such as `644`, if its group or others may read it; `None` if they may not or the mode is unknown.
 pub fn readable_by_others(path: &Path) -> Option<String> {
     #[cfg(unix)]
     {

@@ -211,7 +211,7 @@ pub fn occupant(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The file of a folder's sums.
+/// The name of the file that holds a folder's checksums.
 pub(crate) const SUMS: &str = "checksums.json";
 /// The file that locks a folder for one process.
 pub(crate) const LOCK: &str = ".gradus.lock";

@@ -68,7 +68,7 @@ pub trait Monitor: fmt::Debug + Sync {
 pub trait Progress: Send {
     /// `position` steps are done.
     fn reach(&mut self, position: u64);
-    /// The time since the last [`Progress::reach`] went into something else: it does not count for the rate.
+    /// Excludes the time since the last [`Progress::reach`] from the rate.
     fn skip(&mut self) {}
     /// Sets the words beside the numbers: `loss 2.31`, say. They are shown from the next [`Progress::reach`] on.
     fn note(&mut self, note: String);
@@ -76,7 +76,7 @@ pub trait Progress: Send {
     fn say(&mut self, words: &str);
     /// Says a line to the reader even when quiet.
     fn warn(&mut self, words: &str);
-    /// There is no more to do than what is done, though more was expected.
+    /// Reduces the total to the steps already done: the work needs fewer steps than expected.
     fn complete(&mut self) {}
     /// The work is done. If dropped without this, the work has failed.
     fn finish(self: Box<Self>);

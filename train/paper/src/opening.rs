@@ -1,4 +1,4 @@
-//! What a reader of the report sees first: a story, a question about one, and how the models learnt to tell them.
+//! The opening of the report: a story, a question about another one, and the learning curves of the models.
 
 use std::path::PathBuf;
 
@@ -15,22 +15,22 @@ use crate::results::Body;
 use crate::stage::Paths;
 use crate::tasks;
 
-/// Samples that are shown, from the first to the last.
+/// The number of samples shown, spread from the first to the last.
 const SAMPLES: usize = 4;
 
-/// What the runs of pre-training recorded, seed by seed.
+/// The metrics and pages of the first seed's pre-training runs.
 #[derive(Clone, Debug, Default)]
 pub struct Opening {
-    /// Of the first seed.
     gpt: Vec<Record>,
     lstm: Vec<Record>,
-    /// The directory of the reproduction, and pages of the runs in it.
+    /// The directory of the reproduction.
     root: PathBuf,
+    /// The runs' pages in it.
     pages: Vec<Link>,
 }
 
 impl Opening {
-    /// Reads them; what is no longer there is left out.
+    /// Reads the metrics and finds the pages; missing ones are left out.
     pub fn read(paths: &Paths, sizes: &Sizes) -> Self {
         let first = sizes.first_seed;
         let records = |body| metrics::read(&paths.body(first, body).join(METRICS_FILE)).unwrap_or_default();
@@ -47,7 +47,7 @@ impl Opening {
         self.pages.first().map(|link| self.root.join(&link.to))
     }
 
-    /// Losses beside the exact limit, the pages of the runs, and what the Transformer wrote.
+    /// The loss curves with the exact limit, links to the runs' pages, and samples of the Transformer.
     pub fn learning(&self, sizes: &Sizes) -> Vec<Block> {
         let mut blocks = Vec::new();
         let mut plot = PretrainReport { records: self.gpt.clone(), ..PretrainReport::default() }.loss_plot();
@@ -77,7 +77,7 @@ impl Opening {
     }
 }
 
-/// A story of the world, and a row of a task with its answer. They depend on the seed alone.
+/// A story of the world, and a row of a task with its answer. Both are functions of the first seed and the world.
 pub fn story(sizes: &Sizes) -> Vec<Block> {
     let world = World::named(sizes.retold);
     let told = world.story(&mut Philox::with_stream(sizes.first_seed, 2));

@@ -32,7 +32,8 @@ const ABLATIONS: [(&str, Variant); 4] = [
 /// The bodies of figure 2, right.
 const BODIES: [(Body, &str, Ink); 2] = [(Body::Gpt, "Transformer", Ink::Validation), (Body::Lstm, "LSTM", Ink::Baseline)];
 
-/// The whole report, from the records alone: what a reader sees first, the paper's tables, and its claims at the end.
+/// The report: an opening with a story and learning curves, the paper's tables, and the claims. It is computed from the records
+/// alone.
 pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Opening) -> Document {
     let over = match results.seeds().len() {
         1 => "one seed, so without deviations".into(),
@@ -85,7 +86,8 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Open
     report
 }
 
-/// What came out, in a few lines: losses, zero-shot scores, table 5, and which way the claims point where seeds are too few to decide.
+/// The main results in a few lines: losses, zero-shot scores, table 5, and, with too few seeds for verdicts, the signs of the
+/// differences.
 pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Opening) -> Vec<String> {
     let mut lines = Vec::new();
     let over = |body: Body| {
@@ -207,7 +209,7 @@ fn title(column: &str) -> String {
     format!("{}{genres}, {}", task.title, task.metric)
 }
 
-/// The claims by the rule; of too few seeds for it, which way each points.
+/// The claims with their verdicts, or, with too few seeds for verdicts, with the signs of their differences.
 fn judged(claims: &[Claim], sizes: &Sizes) -> Vec<Block> {
     match claims::too_few(sizes.seeds) {
         None => vec![Block::Text(ruler::RULE.into()), claims_table(claims, &sizes.ruler)],
@@ -218,7 +220,7 @@ fn judged(claims: &[Claim], sizes: &Sizes) -> Vec<Block> {
     }
 }
 
-/// Which way each claim points.
+/// A table of the claims with the signs of their differences.
 fn directions(claims: &[Claim]) -> Block {
     let row = |(at, c): (usize, &Claim)| {
         let points = c.points().map_or("–", |ours| if ours { "the paper's way" } else { "the other way" });
@@ -231,7 +233,7 @@ fn directions(claims: &[Claim]) -> Block {
     Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect())
 }
 
-/// The sentence that a claim is about, unless it is that of the one before.
+/// The paper's sentence of a claim, or `the same` if the preceding claim has it.
 fn sentence(claims: &[Claim], at: usize) -> String {
     let again = at > 0 && claims[at - 1].sentence == claims[at].sentence;
     if again { "the same".into() } else { format!("“{}”", claims[at].sentence) }
@@ -296,7 +298,7 @@ fn figure_2(results: &Results, sizes: &Sizes) -> Vec<Block> {
     ]
 }
 
-/// Figure 2, right: the mean of the heuristics as the models learn.
+/// Figure 2, right: the mean zero-shot score over pre-training.
 fn zero_shot(results: &Results) -> Vec<Block> {
     let best = Level { name: "best possible".into(), y: 100.0, ink: Ink::Limit };
     let plot = plot(
@@ -312,7 +314,7 @@ fn zero_shot(results: &Results) -> Vec<Block> {
     if plot.is_empty() { Vec::new() } else { vec![Block::Plots(vec![plot], caption.into())] }
 }
 
-/// Normalised zero-shot scores of both bodies.
+/// The normalised zero-shot scores of both bodies over pre-training.
 fn curves(results: &Results, tasks: &[&str], dots: bool) -> Vec<Curve> {
     BODIES.map(|(body, name, ink)| Curve { name: name.into(), points: mean_curve(results, body, tasks), ink, dots }).into()
 }

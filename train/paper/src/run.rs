@@ -33,7 +33,7 @@ pub struct Reproduction {
     /// The report as Markdown.
     #[serde(skip)]
     pub markdown: String,
-    /// What came out, in a few lines.
+    /// The main results, in a few lines.
     #[serde(skip)]
     pub summary: Vec<String>,
     /// Number of seeds.

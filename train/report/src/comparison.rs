@@ -1,4 +1,4 @@
-//! Several pre-training runs beside one another.
+//! The comparison of pre-training runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use crate::metrics::{self, EvaluationRecord, Record, Summary, VALIDATION};
 use crate::scale::{Axis, Scale};
 use crate::svg::{self, Curve, Ink, Plot};
 
-/// Colours of the runs, in their order.
+/// The colours of the runs, in order; further runs repeat them.
 const INKS: [Ink; 5] = [Ink::Validation, Ink::Train, Ink::Baseline, Ink::Limit, Ink::Text];
 
-/// A run that is compared.
+/// A run in a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Compared {
     /// Its directory.
     pub name: String,
-    /// What distinguishes the text that it reads, and how that is cut into tokens.
+    /// An identifier of its text and tokenization.
     pub data: String,
-    /// Are tokens asked most of which are hidden?
+    /// Whether it predicts masked tokens instead of the next token.
     pub masked: bool,
     /// Steps of the whole run.
     pub total_steps: u64,
@@ -29,15 +29,15 @@ pub struct Compared {
     pub parameters: u64,
     /// Every setting and its value.
     pub settings: Vec<(String, String)>,
-    /// What it measured.
+    /// Its metrics.
     pub records: Vec<Record>,
 }
 
-/// Runs, in the order to be shown.
+/// Runs to compare, in display order.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison(pub Vec<Compared>);
 
-/// A run in numbers. Losses are in nats per token.
+/// The figures of a run. Losses are in nats per token.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Numbers {
@@ -48,16 +48,16 @@ pub struct Numbers {
     pub tokens: u64,
     pub seconds: f64,
     pub tokens_per_second: Option<f64>,
-    /// The mean of the last train losses, dropout on.
+    /// The mean of the last training losses, with dropout.
     pub train_loss: Option<f64>,
     /// The lowest held-out loss.
     pub held_out_loss: Option<f64>,
-    /// Where it was reached.
+    /// The step of the lowest held-out loss.
     pub at_step: Option<u64>,
     pub bits_per_byte: Option<f64>,
-    /// Over the exact limit, where that is known: 0.1 for 10 %.
+    /// The excess of the held-out loss over the exact limit, if the limit is known: 0.1 for 10 %.
     pub excess: Option<f64>,
-    /// Held-out losses: step, tokens, loss.
+    /// The held-out losses as (step, tokens, loss).
     pub curve: Vec<(u64, u64, f64)>,
 }
 
@@ -87,12 +87,12 @@ impl Compared {
 }
 
 impl Comparison {
-    /// Each run in numbers.
+    /// The figures of each run.
     pub fn numbers(&self) -> Vec<Numbers> {
         self.0.iter().map(Compared::numbers).collect()
     }
 
-    /// The settings that are not the same in all runs: each with its value in every run, `–` where a run has no such setting.
+    /// The settings that differ between runs, each with its value in every run; `–` if a run lacks the setting.
     pub fn differing(&self) -> Vec<(String, Vec<String>)> {
         let all: Vec<BTreeMap<&str, &str>> =
             self.0.iter().map(|run| run.settings.iter().map(|(name, value)| (&**name, &**value)).collect()).collect();
@@ -103,7 +103,7 @@ impl Comparison {
         pairs.filter(|(_, values)| values.iter().any(|value| *value != values[0])).collect()
     }
 
-    /// What forbids to compare the losses, in words.
+    /// The reason why the losses are not comparable; `None` if they are.
     pub fn doubt(&self) -> Option<&'static str> {
         let pairs = || self.0.windows(2).map(|pair| (&pair[0], &pair[1]));
         if pairs().any(|(a, b)| a.masked != b.masked) {
@@ -117,7 +117,7 @@ impl Comparison {
         }
     }
 
-    /// Held-out losses over tokens, and smoothed train losses.
+    /// Plots of the held-out loss and of the smoothed training loss over tokens.
     pub fn plots(&self) -> [Plot; 2] {
         let short: Vec<&str> = self.0.iter().map(|run| run.name.rsplit('/').next().unwrap_or(&run.name)).collect();
         let are_short = short.iter().collect::<BTreeSet<_>>().len() == short.len();
@@ -148,7 +148,7 @@ impl Comparison {
         [plot("Held-out loss", true, &held_out), plot("Train loss, moving mean", false, &train)]
     }
 
-    /// The page.
+    /// The comparison as a document.
     pub fn document(&self) -> Document {
         let mut document = Document {
             kicker: "Gradus · pre-training".into(),
@@ -270,7 +270,7 @@ mod tests {
         two.0[1].masked = true;
         assert!(two.document().render().contains("different questions"));
         assert!(Comparison(vec![two.0[0].clone(); 2]).document().render().contains("All settings are the same."));
-        // Nothing measured yet, and two of one name.
+        // A run without metrics, and two runs with the same last path component.
         let empty = Compared { name: "a/slow".into(), ..Compared::default() };
         let html = Comparison(vec![two.0[0].clone(), empty]).document().render();
         assert!(html.contains("runs/slow: 3.000") && html.contains("a/slow"));

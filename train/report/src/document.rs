@@ -22,7 +22,7 @@ pub struct Document {
     pub sections: Vec<(String, Vec<Block>)>,
     /// How the numbers are defined, below everything.
     pub foot: String,
-    /// Seconds after which a browser loads the page again; `None`: never.
+    /// Seconds after which a browser reloads the page; `None`: never.
     pub reload: Option<u32>,
 }
 

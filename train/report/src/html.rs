@@ -41,7 +41,7 @@ impl Row {
     }
 }
 
-/// A text that links to a row of the page, or to another page.
+/// A link to a row of the page, or to another page.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The text.
@@ -78,7 +78,7 @@ pub enum Block {
     Anchored(Vec<String>, Vec<(String, Row)>),
     /// A word, and where to read on: texts with ids.
     Links(String, Vec<Link>),
-    /// Words, and other pages: texts with their paths from this one.
+    /// A text, followed by links to other pages by relative path.
     Files(String, Vec<Link>),
     /// Boxes one above the other, some of them in a frame with a title, beside others.
     Diagram {
@@ -153,7 +153,7 @@ impl Block {
     }
 }
 
-/// Links, whose addresses begin with `before`.
+/// Links whose addresses have the prefix `before`.
 fn anchors(before: &str, links: &[Link]) -> String {
     let link = |link: &Link| format!("<a href=\"{before}{}\">{}</a>", escape(&link.to), escape(&link.text));
     links.iter().map(link).collect::<Vec<_>>().join(" · ")

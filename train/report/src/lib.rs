@@ -5,7 +5,7 @@
 //! | [`metrics`] | what a run measured, as JSON lines |
 //! | [`html`] | the pieces that a report is made of |
 //! | [`svg`] | curves |
-//! | [`tensorboard`] | what a run measured, for TensorBoard |
+//! | [`tensorboard`] | event files for TensorBoard |
 //! | [`markup`] | text in HTML and XML |
 
 mod comparison;

@@ -1,6 +1,6 @@
 //! Text in HTML and XML.
 
-/// A text for HTML whose words between backticks are code.
+/// Escapes a text for HTML, with text between backticks as `<code>`.
 pub fn prose(text: &str) -> String {
     let escaped = escape(text);
     let mut parts = escaped.split('`');
@@ -9,7 +9,7 @@ pub fn prose(text: &str) -> String {
     while let Some(part) = parts.next() {
         match parts.next() {
             Some(after) => out.extend(["<code>", part, "</code>", after]),
-            None => out.extend(["`", part]), // a backtick that nothing closes
+            None => out.extend(["`", part]), // an unclosed backtick
         }
     }
     out

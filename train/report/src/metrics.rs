@@ -283,8 +283,8 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Record>, MetricsError> {
     parse_until(path, bytes, u64::MAX, u64::MAX).map(|(records, _)| records)
 }
 
-/// The records up to the first that was made after `step`, and the bytes that they take. From the byte `sure` on, where nobody knows
-/// what a crash left, a line that is not a record ends them too.
+/// The records before the first one of a later step than `step`, and their length in bytes. A malformed line is an error up to the
+/// byte `sure`. After it, where a crash may have left any bytes, a malformed line ends the records.
 fn parse_until(path: &Path, bytes: &[u8], step: u64, sure: u64) -> Result<(Vec<Record>, usize), MetricsError> {
     let (mut records, mut end) = (Vec::<Record>::new(), 0);
     for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
@@ -293,7 +293,7 @@ fn parse_until(path: &Path, bytes: &[u8], step: u64, sure: u64) -> Result<(Vec<R
             _ if content.is_empty() => {}
             Ok(record) if record.step() > step => break,
             Ok(record) => records.push(record),
-            Err(_) if !line.ends_with(b"\n") || end as u64 >= sure => break, // torn: only the last line can lack its end
+            Err(_) if !line.ends_with(b"\n") || end as u64 >= sure => break, // torn by a crash; only the last line can lack its end
             Err(cause) => {
                 let found = String::from_utf8_lossy(content).chars().take(60).flat_map(char::escape_debug).collect();
                 return Err(MetricsError::Malformed { path: path.into(), line: index + 1, found, cause });
@@ -304,12 +304,12 @@ fn parse_until(path: &Path, bytes: &[u8], step: u64, sure: u64) -> Result<(Vec<R
     Ok((records, end))
 }
 
-/// How much of a log a resumed run goes on from: what was recorded up to the step of its state.
+/// The part of a log that a resumed run keeps: the records up to the step of its saved state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// That step.
+    /// The step of the state.
     pub step: u64,
-    /// How many bytes the log had when the state was saved; `None` of a state that does not say so.
+    /// The length of the log in bytes when the state was saved; `None` if the state does not contain it.
     pub bytes: Option<u64>,
 }
 
@@ -322,11 +322,12 @@ pub struct MetricsLog {
 }
 
 impl MetricsLog {
-    /// Opens the log in a run's folder. It is cut at the first record that is beyond what is kept; `None`: nothing is. The records
-    /// before are returned, and how many bytes are missing of what is to be kept, from a log that was accepted as it is.
+    /// Opens the log in a run's folder and truncates it after the kept records; `None` keeps no records. Also returns the kept
+    /// records, and the number of bytes that the log lacks, which is not 0 if the user accepted a shortened log.
     ///
     /// # Errors
-    /// If the file cannot be read or written, is not what was written, or a line is not a record; it is then unchanged.
+    /// Returns an error if the file cannot be read or written, differs from its checksum, or has a malformed line. It is then
+    /// unchanged.
     pub fn resume(folder: &Path, kept: Option<Kept>) -> Result<(Self, Vec<Record>, u64), MetricsError> {
         let (path, mut lost) = (folder.join(LOG_FILE), 0);
         let there = if path.exists() { Some(disk::read(&path).map_err(|e| FileError::new("read", &path, e))?) } else { None };
@@ -339,7 +340,7 @@ impl MetricsLog {
             (records, end) = parse_until(&path, found, step, bytes.unwrap_or(u64::MAX))?;
             content.extend_from_slice(&found[..end]);
             if !content.is_empty() && !content.ends_with(b"\n") {
-                // The next record would be joined to it.
+                // The next record would be appended to the unfinished line.
                 content.truncate(content.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1));
                 records.pop();
             }
@@ -451,7 +452,7 @@ mod tests {
         MetricsLog::resume(folder, kept).map(|(log, records, _)| (log, records))
     }
 
-    /// Of a state after so many steps that does not say how long its log was.
+    /// The records kept by a state after `step` steps that does not contain the length of the log.
     fn until(step: u64) -> Option<Kept> {
         Some(Kept { step, bytes: None })
     }
@@ -507,7 +508,7 @@ mod tests {
         assert_eq!(read(&path).unwrap(), [&kept[..], &[step(4, 40.0)]].concat());
     }
 
-    /// What a resumed run goes on from is what the log was when the state was saved; damage to that part is found.
+    /// A resumed run keeps the log as it was when the state was saved. Damage to that part is detected.
     #[test]
     fn a_log_is_cut_where_the_state_was_saved() {
         let folder = tempfile::tempdir().unwrap();
@@ -519,7 +520,7 @@ mod tests {
         group.log(sum.clone());
         group.commit().unwrap();
         log.append(&step(3, 9.0)).unwrap();
-        log.file.write_all(b"\0\0\n\0").unwrap(); // what was not synced may come to anything
+        log.file.write_all(b"\0\0\n\0").unwrap(); // a crash may leave any bytes after the last sync
         let whole = fs::read(&path).unwrap();
         let kept = Some(Kept { step: 2, bytes: Some(sum.bytes) });
         for unsynced in [&whole[..], &[&whole[..sum.bytes as usize], b"\0\0\n\0"].concat()] {
@@ -549,7 +550,7 @@ mod tests {
         let (_, records, lost) = MetricsLog::resume(folder.path(), kept).unwrap();
         assert_eq!((records, lost), (vec![], sum.bytes));
 
-        // One that was made longer is cut at a record, as often as it is resumed.
+        // A log that was lengthened and accepted is cut between two records, each time it is resumed.
         let note = Record::Warning { step: 1, elapsed: 0.5, text: "a note of my own".into() };
         let longer: Vec<u8> =
             [step(1, 1.0), note.clone(), step(2, 1.0), step(3, 9.0)].iter().flat_map(|record| line(record).unwrap()).collect();
@@ -559,7 +560,7 @@ mod tests {
             let (_, records, lost) = MetricsLog::resume(folder.path(), kept).unwrap();
             assert_eq!((records, lost), (vec![step(1, 1.0), note.clone(), step(2, 1.0)], 0));
         }
-        // One without its last line's end loses that line alone.
+        // A log without its last newline loses only the last line.
         fs::write(&path, &whole[..sum.bytes as usize - 1]).unwrap();
         checksums::accept(folder.path()).unwrap();
         assert_eq!(resume(folder.path(), kept).unwrap().1, [step(1, 1.0)]);

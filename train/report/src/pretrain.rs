@@ -42,31 +42,31 @@ pub struct Baseline {
     pub nll: f64,
 }
 
-/// Where a run stands when its report is written.
+/// The status of a run when its report is written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Standing {
-    /// All steps are made.
+    /// All steps are done.
     #[default]
     Finished,
-    /// More are to come: the pages reload themselves.
+    /// In progress: the pages reload themselves.
     Lasts {
-        /// Steps made.
+        /// Steps done.
         step: u64,
-        /// Steps in all.
+        /// Total steps.
         of: u64,
     },
-    /// It ended before them.
+    /// Ended before the last step.
     Stopped {
-        /// Steps made.
+        /// Steps done.
         step: u64,
-        /// Steps in all.
+        /// Total steps.
         of: u64,
-        /// The command that goes on.
+        /// The command that continues the run.
         resume: String,
     },
 }
 
-/// Seconds until the page of a run that lasts is loaded again.
+/// Seconds between reloads of the pages of a run in progress.
 const RELOAD: u32 = 10;
 
 /// Everything that a report of a pre-training run contains.
@@ -76,7 +76,7 @@ pub struct PretrainReport {
     pub title: String,
     /// What was done, in a few sentences.
     pub lead: String,
-    /// Where the run stands.
+    /// The status of the run.
     pub standing: Standing,
     /// The run's records, from its metrics file. The limit is that of the evaluations on [`VALIDATION`].
     pub records: Vec<Record>,
@@ -84,7 +84,7 @@ pub struct PretrainReport {
     pub masked: bool,
     /// What others reach on the same held-out text.
     pub baselines: Vec<Baseline>,
-    /// An excess over the limit to compare with: 0.10 for 10 %.
+    /// A reference excess over the limit: 0.10 for 10 %.
     pub mark: Option<f64>,
     /// Number of parameters.
     pub parameters: u64,
@@ -177,10 +177,10 @@ impl PretrainReport {
         document
     }
 
-    /// Writes `report.html` and the loss curve, `loss.svg`, into a folder, each whole or not at all.
+    /// Writes `report.html` and the loss curve, `loss.svg`, to a folder, each atomically.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns an error if a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), FileError> {
         let (plot, path) = (self.loss_plot(), folder.join("loss.svg"));
         let svg = match self.standing {
@@ -556,7 +556,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(folder.path().join("report.html")).unwrap(), report.document().render());
     }
 
-    /// While a run lasts its pages reload themselves, and load nothing else; afterwards they do not.
+    /// The pages of a run in progress reload themselves and load no other resource. Those of an ended run do not reload.
     #[test]
     fn pages_reload_themselves_while_the_run_lasts() {
         let folder = tempfile::tempdir().unwrap();

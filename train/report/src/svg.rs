@@ -21,9 +21,9 @@ const FINE: i32 = 10;
 const LETTERS: i32 = 13;
 /// The least distance between two labels at the right edge, in pixels.
 const LABEL_GAP: i32 = 17;
-/// Sizes of plots on a page, whose letters are alike: as wide as the page, and half as wide.
+/// The size in pixels of a plot as wide as the page; its text is as large as that of a [`HALF`] one.
 pub const WIDE: (u32, u32) = (950, 400);
-/// Half as wide.
+/// The size in pixels of a plot half as wide as the page.
 pub const HALF: (u32, u32) = (467, 300);
 /// Room around a plot that is a file of its own, in pixels.
 const PADDING: i32 = 20;
@@ -136,7 +136,7 @@ impl Plot {
         self.file("")
     }
 
-    /// The same, which a browser loads again after so many seconds.
+    /// The plot as an SVG file that a browser reloads after this many seconds.
     pub fn reloading(&self, seconds: u32) -> String {
         self.file(&format!("<script>setTimeout(() =&gt; location.reload(), {seconds}000)</script>\n"))
     }
@@ -149,7 +149,7 @@ impl Plot {
         self.render(&format!("{head}<style>{STYLE}</style>\n{paper}\n"), PADDING)
     }
 
-    /// Writes [`Plot::standalone`] to a file, whole or not at all.
+    /// Writes [`Plot::standalone`] to a file atomically.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         write_atomically(path, |out| out.write_all(self.standalone().as_bytes()))
     }

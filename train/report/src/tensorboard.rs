@@ -1,4 +1,4 @@
-//! What a run measures as TensorBoard's event files: records in TFRecord's frame, each an `Event` of protocol buffers.
+//! TensorBoard event files: `Event` messages in the Protocol Buffers encoding, each framed as a TFRecord.
 //!
 //! ```text
 //! record     length (u64)   masked CRC-32C of it (u32)   event   masked CRC-32C of it (u32)      all little-endian
@@ -18,7 +18,7 @@ use gradus_io::files::FileError;
 
 use crate::metrics::{Record, VALIDATION};
 
-/// An event file of one session of a run.
+/// The event file of one session of a run.
 #[derive(Debug)]
 pub struct EventFile {
     path: PathBuf,
@@ -26,11 +26,11 @@ pub struct EventFile {
 }
 
 impl EventFile {
-    /// Begins a file in a folder, which is made if needed, for a session that goes on after `step` steps. Of other sessions' files in
-    /// the folder, TensorBoard leaves out what comes after that step.
+    /// Creates the file of a session that continues after `step` steps, and its folder if needed. TensorBoard then ignores later
+    /// steps in the files of earlier sessions in the folder.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns an error if the folder or the file cannot be written.
     pub fn create(folder: &Path, step: u64) -> Result<Self, FileError> {
         disk::make_folders(folder).map_err(|cause| FileError::new("make the directory", folder, cause))?;
         let seconds = now() as u64;
@@ -52,10 +52,10 @@ impl EventFile {
         unreachable!("a name that is free")
     }
 
-    /// Appends what a record has to plot, if it has anything.
+    /// Appends the scalars of a record; does nothing if it has none.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns an error if the file cannot be written.
     pub fn write(&mut self, record: &Record) -> Result<(), FileError> {
         let scalars = scalars(record);
         if scalars.is_empty() {
@@ -73,7 +73,7 @@ impl EventFile {
         }))
     }
 
-    /// Appends an event, at once.
+    /// Appends an event, without buffering.
     fn append(&mut self, event: &[u8]) -> Result<(), FileError> {
         let write: io::Result<()> = self.file.write_all(&framed(event));
         write.map_err(|cause| FileError::new("append to", &self.path, cause))
@@ -85,7 +85,7 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// What is plotted of a record, by tags.
+/// The scalars of a record, by tag.
 fn scalars(record: &Record) -> Vec<(String, f64)> {
     let named = |pairs: &[(&str, Option<f64>)]| -> Vec<(String, f64)> {
         pairs.iter().filter_map(|&(tag, value)| Some((tag.to_owned(), value?))).collect()
@@ -109,18 +109,18 @@ fn scalars(record: &Record) -> Vec<(String, f64)> {
     }
 }
 
-/// An event of a time and a step, with what else it holds.
+/// Encodes an event: its wall time, its step, and the fields that `rest` adds.
 fn event(time: f64, step: u64, rest: impl FnOnce(&mut Message)) -> Vec<u8> {
     let mut event = Message::default();
     event.double(1, time);
     if step > 0 {
-        event.whole(2, step); // what is 0 is left out
+        event.whole(2, step); // proto3 omits zeros
     }
     rest(&mut event);
     event.0
 }
 
-/// A message of protocol buffers, field by field: each is its number and wire type as a varint, and its value.
+/// A Protocol Buffers message. A field is a varint of its number and wire type, followed by its value.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -165,19 +165,19 @@ impl Message {
     }
 }
 
-/// An event in its frame.
+/// An event framed as a TFRecord.
 fn framed(event: &[u8]) -> Vec<u8> {
     let length = (event.len() as u64).to_le_bytes();
     let sums = [&length[..], event].map(|bytes| masked(crc32c(bytes)).to_le_bytes());
     [&length[..], &sums[0], event, &sums[1]].concat()
 }
 
-/// A CRC that may be stored beside what it is the CRC of.
+/// The masked CRC of TensorFlow's `crc32c.h`, for storage beside the data: CRCs are unreliable over data that contains CRCs.
 fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// Castagnoli's CRC (RFC 3720, appendix B.4), bit by bit: events are short.
+/// CRC-32C (Castagnoli; RFC 3720, appendix B.4), bit by bit, since events are short.
 fn crc32c(bytes: &[u8]) -> u32 {
     let bit = |crc: u32| crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
     let byte = |crc: u32, &byte: &u8| (0..8).fold(crc ^ u32::from(byte), |crc, _| bit(crc));
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::metrics::{EvaluationRecord, Moment, StepRecord};
 
-    /// The vectors of RFC 3720, B.4, and the mask of TensorFlow's `crc32c_test.cc`: it is not the CRC, and not itself masked twice.
+    /// The test vectors of RFC 3720, appendix B.4, and the mask by the opposite rotation.
     #[test]
     fn sums_are_those_of_the_rfc() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(masked(crc32c(b"foo")), crc32c(b"foo").rotate_left(17).wrapping_add(0xa282_ead8));
     }
 
-    /// What `tensorboard` 2.21 writes for the same events (`tests/golden/tensorboard_events.py`).
+    /// The bytes equal those that `tensorboard` 2.21 writes for the same events (`tests/golden/tensorboard_events.py`).
     #[test]
     fn events_are_those_of_tensorboard() {
         let expected = include_str!("tensorboard.hex");

@@ -117,7 +117,7 @@ pub fn task_head<V>(model: &Model<V>) -> Option<&HeadConfig> {
     model.heads.0.iter().map(Head::config).find(|head| head.labels != NEXT)
 }
 
-/// The model with its head's classes in a task's order, where they have the task's names in another order or case.
+/// Reorders the classes of a model's heads to a task's order, if they have the task's names in another order or case.
 fn in_the_tasks_order(mut model: Model<Tensor>, wanted: &HeadConfig) -> Model<Tensor> {
     for at in 0..model.heads.0.len() {
         let labels = &model.heads.0[at].config().labels;
@@ -162,8 +162,8 @@ impl TaskModel {
         };
         model.heads.0.retain(|head| head.config().pooler);
         let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
-        // Rows that a larger vocabulary already has for them were trained as tokens that never occur. Other ids without a row stay
-        // refused.
+        // A larger vocabulary may already have rows for them, trained as tokens that never occur; they are initialized anew. Texts
+        // with other ids that had no row are still rejected.
         let fresh = known..tokenizer.vocab_size();
         let model = model.with_tokens(fresh.clone(), config.initializer_range(), seed);
         Ok(TaskModel { fresh, model, tokenizer, frame })
@@ -209,7 +209,7 @@ impl TaskModel {
                 format!("expected a model with a head, made by `gradus finetune --task {}`; this one has none", task.name);
             return Err(error(problem));
         };
-        // A score may also be one number, as `run_glue.py` of `transformers` learns it.
+        // A head with one output predicts the score itself, as in `run_glue.py` of `transformers`.
         let is_number = matches!(task.answer, Answer::Score { .. }) && head.form == Form::Classify && head.classes == 1;
         if (head.form, head.classes) != (wanted.form, wanted.classes) && !is_number {
             return Err(error(format!(
@@ -395,7 +395,7 @@ mod tests {
         }
     }
 
-    /// A masked model with this head, and a tokenizer with BERT's marks, in a folder.
+    /// A folder with a masked model with this head, and a tokenizer with BERT's special tokens.
     fn tuned(head: HeadConfig) -> (tempfile::TempDir, Model<Tensor>) {
         let dir = tempfile::tempdir().unwrap();
         let mut tokenizer = Tokenizer::bytes();
@@ -412,7 +412,7 @@ mod tests {
         HeadConfig { bias: true, pooler: true, labels, ..HeadConfig::new(Form::Classify, classes) }
     }
 
-    /// A row of two texts without a label that counts.
+    /// The development rows of a data set whose file has this text.
     fn rows(model: &TaskModel, task: &'static Task, file: &str, text: &str) -> Data {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(file), text).unwrap();
@@ -443,7 +443,7 @@ mod tests {
         }
     }
 
-    /// As `run_glue.py` of `transformers` learns STS-B: the one output is the score.
+    /// A head with one output predicts the score itself, as `run_glue.py` of `transformers` trains it on STS-B.
     #[test]
     fn one_output_is_the_score() {
         let (dir, _) = tuned(head_of(1, &[]));

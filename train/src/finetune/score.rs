@@ -20,7 +20,7 @@ pub struct Scored {
     pub score: f64,
     /// All metrics of the task by name; those of a group (RACE's `middle`, `high`) are named `metric-group`.
     pub metrics: BTreeMap<String, f64>,
-    /// Mean cross-entropy L₂, in nats per example; of a model that answers by a number, the mean square of its error.
+    /// The mean cross-entropy L₂, in nats per example; for a head with one output, the mean squared error.
     pub loss: f64,
     /// Number of examples.
     pub examples: usize,

@@ -121,7 +121,7 @@ impl Corpus {
 }
 
 impl Corpus {
-    /// Whole windows spread evenly over the held-out part, so that a limited evaluation sees all of it.
+    /// The whole windows that an evaluation with a limit reads. They are spread evenly over the held-out part, to sample all of it.
     fn windows_within(&self, all: &Evaluation, limit: usize) -> Vec<usize> {
         let count = limit.div_ceil(self.windows.context()).clamp(1, all.windows());
         (0..count).map(|i| i * all.windows() / count).collect()

@@ -1,18 +1,18 @@
-//! How often a run is evaluated, and on how many tokens: what is not said follows from its length.
+//! The frequency and size of evaluations. Settings that are not given are derived from the length of the run.
 
 use super::PretrainSettings;
 
-/// The evaluations of a run read at most this share of the tokens that it trains on. A token takes about a third of the time of one
-/// that is trained on, so this is about a tenth of the run.
+/// The largest ratio of evaluated tokens to training tokens. Evaluating a token takes about a third of the time of training on it,
+/// so evaluations take at most about a tenth of the run.
 const SHARE: f64 = 0.3;
-/// Evaluations of a run.
+/// The number of evaluations, unless the budget allows fewer.
 const EVALUATIONS: u64 = 20;
-/// Most tokens of one before the last.
+/// The most tokens that an evaluation before the last reads by default.
 const MOST: usize = 100_000;
 
 impl PretrainSettings {
-    /// Settles what is not said of the evaluations of a run of so many steps, which trains on `trained` tokens. `read` says how many
-    /// held-out tokens an evaluation reads with a limit. One evaluation reads at least one sequence.
+    /// Fills in the evaluation settings that are not given, for a run of `steps` steps on `trained` tokens. `read` maps a limit to
+    /// the number of held-out tokens that an evaluation reads, which is at least one sequence.
     pub(super) fn settle_evaluations(&mut self, steps: u64, trained: u64, read: &dyn Fn(usize) -> u64) {
         if self.eval_every.is_some() && self.eval_tokens.is_some() {
             return;
@@ -25,7 +25,7 @@ impl PretrainSettings {
         }
         let left = budget.saturating_sub(last);
         let smallest = self.eval_tokens.map_or_else(|| read(1), read).max(1);
-        // An evaluation is also a checkpoint: they become smaller before they become fewer.
+        // Each evaluation also saves a checkpoint, so evaluations are made smaller before they are made fewer.
         let fewest = steps.div_ceil(left / smallest + 1);
         let every = self.eval_every.unwrap_or((steps / EVALUATIONS).max(fewest).max(1));
         let before = (steps.div_ceil(every) - 1).max(1);
@@ -33,25 +33,25 @@ impl PretrainSettings {
         self.eval_tokens = self.eval_tokens.or(Some(within(left / before, read).min(MOST)));
     }
 
-    /// Takes what is not said of evaluations from the settled settings of another process.
+    /// Copies the evaluation settings that are not given from the settled settings of another process.
     pub(super) fn take_evaluations(&mut self, settled: &PretrainSettings) {
         self.eval_every = self.eval_every.or(settled.eval_every);
         self.eval_tokens = self.eval_tokens.or(settled.eval_tokens);
         self.eval_last = settled.eval_last;
     }
 
-    /// Steps between evaluations in a run of so many. Runs from before this was settled have a twentieth.
+    /// Steps between evaluations in a run of `steps` steps. Older runs do not store the setting: theirs is a twentieth of the run.
     pub(super) fn evaluates_every(&self, steps: u64) -> u64 {
         self.eval_every.unwrap_or((steps / EVALUATIONS).max(1))
     }
 
-    /// Most held-out tokens that an evaluation reads.
+    /// The most held-out tokens that an evaluation reads.
     pub(super) fn evaluated_tokens(&self, is_last: bool) -> usize {
         if is_last { self.eval_last.unwrap_or(usize::MAX) } else { self.eval_tokens.unwrap_or(MOST) }
     }
 }
 
-/// The highest limit, but at least 1, with which an evaluation reads at most `most` tokens; it reads more with a higher one.
+/// The largest limit up to `most` with which an evaluation reads at most `most` tokens; at least 1. `read` must not decrease.
 fn within(most: u64, read: &dyn Fn(usize) -> u64) -> usize {
     let (mut low, mut high) = (1, usize::try_from(most).unwrap_or(usize::MAX).max(1));
     while low < high {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::pretrain::PretrainOptions;
 
-    /// The settings of a run on windows of `context` tokens, and how many tokens its evaluations read in all.
+    /// The settled settings of a run on windows of `context` tokens, and the total number of tokens that its evaluations read.
     fn settled(said: &str, [steps, batch, context, held_out]: [u64; 4]) -> (PretrainSettings, u64) {
         let mut settings = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap();
         let read = |limit: usize| ((limit as u64).div_ceil(context).max(1).saturating_mul(context)).min(held_out);
@@ -93,7 +93,7 @@ mod tests {
         let (settings, all) = settled("", [2000, 12, 64, 111_540]);
         assert_eq!((settings.eval_every, settings.eval_tokens, settings.eval_last), (Some(100), Some(18_368), None));
         assert_eq!(all, 19 * 18_368 + 111_540);
-        // A long run has what runs had before.
+        // A long run has a twentieth of its steps between evaluations, and the largest ones.
         let (settings, _) = settled("", [30_000, 64, 512, 90_000_000]);
         assert_eq!((settings.eval_every, settings.eval_tokens, settings.eval_last), (Some(1500), Some(MOST), None));
     }

@@ -243,7 +243,7 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
     settings.check()?;
     if let Some(own) = own {
         let model = own.model.clone().with_vocab(settings.model.vocab());
-        let mut own = PretrainSettings { model, recompute: settings.recompute, ..own.clone() }; // it changes no bit
+        let mut own = PretrainSettings { model, recompute: settings.recompute, ..own.clone() }; // `recompute` changes no result
         own.take_evaluations(settings);
         run::same_settings(&own, settings)?;
     }

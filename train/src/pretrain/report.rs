@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::{PretrainError, PretrainManifest, Stored};
 use crate::run::{METRICS_FILE, Manifest, RunError};
 
-/// The file's name in a run's directory.
+/// The name of the report in a run's directory.
 pub(super) const PAGE: &str = "report.html";
 
-/// Writes `report.html` and the loss curve, `loss.svg`, of a run that lasts or has ended. `parameters_sha256` is empty where they are
-/// not known or not the last.
+/// Writes `report.html` and the loss curve, `loss.svg`, of a run that is in progress (`lasts`) or has ended. `parameters_sha256` is
+/// empty if the parameters are unknown or not final.
 pub(super) fn write(run: &Stored, lasts: bool, parameters_sha256: &str) -> Result<(), PretrainError> {
     let manifest = &run.manifest;
     let (step, of) = (run.trainer.done(), manifest.steps);
@@ -71,10 +71,10 @@ pub(super) fn write(run: &Stored, lasts: bool, parameters_sha256: &str) -> Resul
     Ok(report.write(&run.dir)?)
 }
 
-/// The run in a directory, to be compared with others; it may be in progress.
+/// The run in a directory, for a comparison. It may be in progress.
 ///
 /// # Errors
-/// No pre-training run, or a damaged one.
+/// Returns an error if the directory has no pre-training run, or a damaged one.
 pub fn compared(dir: &Path) -> Result<Compared, PretrainError> {
     let manifest = PretrainManifest::read(dir)?;
     let mut settings = Vec::new();

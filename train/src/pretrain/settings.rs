@@ -162,9 +162,9 @@ hyperparameters! {
             retold: Option<bool>,
             /// Steps between evaluations, each with a checkpoint [default: a twentieth of the run]
             eval_every: Option<u64>,
-            /// Most held-out tokens an evaluation during training reads; the last one reads all [default: at most 100000; a run's
-            /// evaluations read at most 30 % of the tokens that it trains on, the last one at most half of that, unless this and
-            /// --eval-every say otherwise]
+            /// Most held-out tokens an evaluation during training reads; the last one reads all [default: at most 100000; the
+            /// evaluations of a run together read at most 30 % of its training tokens, the last one at most 15 %, unless this flag
+            /// and --eval-every are set]
             eval_tokens: Option<usize>,
         }
     }
@@ -218,7 +218,7 @@ pub struct PretrainSettings {
     pub retold: bool,
     pub eval_every: Option<u64>,
     pub eval_tokens: Option<usize>,
-    /// Most held-out tokens that the last evaluation reads; `None`: all.
+    /// The most held-out tokens that the last evaluation reads; `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")] // older runs are identified without it
     pub eval_last: Option<usize>,
 }
@@ -340,7 +340,7 @@ impl PretrainOptions {
         Ok(settings)
     }
 
-    /// Refuses what was said and changes nothing in such a run.
+    /// Returns an error if an option was given that has no effect with these settings.
     fn check_used(&self, settings: &PretrainSettings) -> Result<(), RangeError> {
         let of_transformers = [
             ("layers", self.layers.is_some()),
@@ -668,7 +668,7 @@ mod tests {
         assert!(causal.view.is_next() && causal.parts().asks == Asks::Next, "a BERT that reads from left to right");
     }
 
-    /// Of every system: what is said changes the run, or is refused by name.
+    /// For every system, each option changes the settings or is rejected by name.
     #[test]
     fn no_flag_is_taken_in_silence() {
         let values: serde_json::Map<String, serde_json::Value> = serde_json::from_str(
@@ -683,7 +683,7 @@ mod tests {
                 "eval_every": 5, "eval_tokens": 7}"#,
         )
         .unwrap();
-        // What one system has, and another lacks.
+        // Second values, for systems whose default is the first.
         let others: serde_json::Map<String, serde_json::Value> = serde_json::from_str(
             r#"{"system": "lstm", "backbone": "transformer", "norm": "after", "final_norm": false, "embedding_norm": false, "segments": 0,
                 "transform": false, "scaled_init": false, "view": "next", "mask_rate": 0.15, "masks": "dynamic", "pairs": false,

@@ -30,7 +30,7 @@ pub trait TextSource {
     fn batch(&self, t: u64, batch: usize) -> TokenBatch;
     /// The loss on at most `limit` held-out tokens; `None` where nothing is held out.
     fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation>;
-    /// How many held-out tokens [`TextSource::validate`] reads with this limit.
+    /// The number of held-out tokens that [`TextSource::validate`] reads with this limit.
     fn validated(&self, limit: usize) -> u64;
     /// Number of texts of a part, each of which a scheme views.
     fn texts(&self, part: Part) -> usize;

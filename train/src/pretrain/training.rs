@@ -25,7 +25,7 @@ const FREELY: Choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 1.
 const FIRST_SAMPLE: Duration = Duration::from_secs(8);
 /// How long until the next.
 const NEXT_SAMPLE: Duration = Duration::from_secs(45);
-/// Pages that take longer are not written with each evaluation.
+/// The time to write the pages above which they are not written at every evaluation.
 const SLOW_PAGE: Duration = Duration::from_millis(500);
 /// Or with an evaluation, if it comes later than this.
 const SAMPLE_BESIDE: Duration = Duration::from_secs(15);
@@ -41,7 +41,7 @@ pub(super) struct Pretraining<'c> {
     is_saved: bool,
     /// When a sample was last shown, and how long until the next.
     sampled: (Instant, Duration),
-    /// When the page was last written, and how long that took.
+    /// When the pages were last written, and how long that took.
     page: Option<(Instant, Duration)>,
 }
 
@@ -96,14 +96,14 @@ impl<'c> Pretraining<'c> {
         }
         let trained = self.train(&mut journal);
         let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);
-        // A device that is lost has no parameters.
+        // The parameters of a lost device cannot be read.
         let written = report::write(&self.run, false, parameters_sha256.as_deref().unwrap_or_default());
         trained?;
         written?;
         let parameters_sha256 = parameters_sha256?;
         let (steps, seconds) = (self.run.trainer.done(), journal.seconds());
         journal.progress.finish();
-        // A session without a step tells of those before.
+        // A session without steps reports the rates of earlier ones.
         let mut rates = if journal.rates.is_empty() { rates_before } else { journal.rates };
         rates.sort_by(f64::total_cmp);
         Ok(PretrainOutcome {
@@ -139,8 +139,8 @@ impl<'c> Pretraining<'c> {
         Ok(())
     }
 
-    /// Rewrites the pages of the run, which lasts. A run does not end because one cannot be written. Where that takes long, since the
-    /// log is long, it is done less often.
+    /// Rewrites the pages of the run in progress. If they cannot be written, it prints a warning. Slow pages, which have a long
+    /// log, are written less often, so that they take at most 2 % of the time.
     fn write_page(&mut self, journal: &mut Journal) {
         let begin = Instant::now();
         if self.page.is_some_and(|(last, took)| took > SLOW_PAGE && last.elapsed() < 50 * took) {

@@ -101,12 +101,12 @@ impl Viewer {
         (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes: None, limit: None, follows })
     }
 
-    /// How many held-out tokens [`Viewer::validate`] reads with this limit.
+    /// The number of held-out tokens that [`Viewer::validate`] reads with this limit.
     pub fn validated(source: &dyn TextSource, limit: usize) -> u64 {
         texts_within(source, limit).map(|number| source.text(Part::HeldOut, number).len() as u64).sum()
     }
 
-    /// Held-out texts, each with the mask that it always has.
+    /// The held-out texts within a limit, each with its fixed mask.
     fn held_out(&self, source: &dyn TextSource, limit: usize) -> Vec<View> {
         let view = |number: usize| {
             let text = self.text(source, Part::HeldOut, number, 0);
@@ -163,7 +163,7 @@ impl Viewer {
     }
 }
 
-/// Held-out texts of about `limit` tokens, evenly spread: one at least, where there are any.
+/// The numbers of held-out texts with about `limit` tokens together, evenly spread; at least one if there are any.
 fn texts_within(source: &dyn TextSource, limit: usize) -> impl Iterator<Item = usize> {
     let all = source.texts(Part::HeldOut);
     let n = if all == 0 { 0 } else { limit.div_ceil(source.text(Part::HeldOut, 0).len().max(1)).clamp(1, all) };

@@ -83,7 +83,7 @@ impl WorldSource {
         Ok(WorldSource { tokenizer, separator, seed: settings.seed, world, train, held_out, stories, baseline })
     }
 
-    /// How many stories an evaluation of at most about `limit` tokens reads.
+    /// The number of stories that an evaluation of about `limit` tokens reads.
     fn stories_within(&self, limit: usize) -> usize {
         let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
         limit.div_ceil(mean).clamp(1, self.held_out.len())

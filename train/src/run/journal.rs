@@ -21,7 +21,7 @@ pub const METRICS_FILE: &str = checksums::LOG_FILE;
 pub struct Journal {
     pub(super) dir: PathBuf,
     log: MetricsLog,
-    /// Where else records go; nothing depends on it.
+    /// A copy of the records for TensorBoard. The run continues if it cannot be written.
     events: Option<EventFile>,
     /// Who is told of progress.
     pub progress: Box<dyn Progress>,
@@ -54,7 +54,7 @@ impl Journal {
         self.before + self.began.elapsed().as_secs_f64()
     }
 
-    /// Writes what is recorded from now on, after so many steps, to an event file of TensorBoard in this folder too.
+    /// Also writes the records after step `step` to a TensorBoard event file in this folder.
     pub fn write_events(&mut self, folder: &Path, step: u64) -> Result<(), RunError> {
         self.events = Some(EventFile::create(folder, step)?);
         Ok(())
@@ -126,7 +126,7 @@ struct StateMeta<P> {
 pub struct Past {
     /// Seconds of training in earlier sessions.
     pub seconds: f64,
-    /// What is kept of its log; `None`: nothing.
+    /// The part of its log to keep; `None`: nothing.
     pub log: Option<Kept>,
 }
 

@@ -50,7 +50,7 @@ pub struct Control<'m> {
     pub together: Arc<dyn Collective<f32>>,
     /// Does each of them keep the moments of its own part of the parameters alone?
     pub shard_moments: bool,
-    /// Where a pre-training writes TensorBoard's event files.
+    /// The folder of a pre-training run's TensorBoard event files, if any.
     pub tensorboard: Option<PathBuf>,
 }
 
@@ -162,7 +162,7 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
             run.trainer().forget_moments();
             saved = Instant::now();
         }
-        journal.progress.skip(); // the rate is that of steps
+        journal.progress.skip(); // the rate counts the time of steps alone
     }
     if run.trainer().stops() {
         interrupt::request(); // if another process was asked, so was this one

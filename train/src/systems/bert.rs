@@ -67,7 +67,7 @@ pub const CARD: Card = Card {
     density: Density::Pseudo,
     relatives: &["roberta"],
     model_type: "bert",
-    // By its card it knows less after half an hour than counts of two neighbours on each side.
+    // With the card's settings it predicts worse after half an hour than counts of two neighbours on each side.
     stories: Some(Stories { config: include_str!("../../examples/cloze.toml"), steps: 3_600 }),
     claims: &[
         "Reading in both directions at once is worth more than left to right, or than the two side by side (§1, §5.1).",

@@ -148,7 +148,7 @@ pub struct Card {
     pub relatives: &'static [&'static str],
     /// The model type that its runs are saved as, in their config.json: one of `transformers`, or Gradus's own.
     pub model_type: &'static str,
-    /// How it learns the micro-world where no corpus is given and nothing else is said; `None`: by its card.
+    /// The default settings for training on the micro-world; `None`: those of the card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stories: Option<Stories>,
     /// What its paper claims of it.
@@ -157,12 +157,12 @@ pub struct Card {
     pub compared: &'static [Comparison],
 }
 
-/// Settings with which a system learns the micro-world in minutes, where those of its card do not.
+/// Settings with which a system learns the micro-world in minutes, if those of its card do not suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stories {
     /// The text of a config file.
     pub config: &'static str,
-    /// Steps, in the place of the file's.
+    /// The number of steps, instead of the file's.
     pub steps: u64,
 }
 

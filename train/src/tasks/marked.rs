@@ -8,9 +8,10 @@
 //!
 //! The head reads the first slot. A pair is read once: each of its texts sees the other, whatever their order. Decided here:
 //!
-//! - **Marks** are those that the tokenizer has, and framed as its files say. Where they do not: under RoBERTa's names two stand between
-//!   texts, `<s> a </s></s> b </s>`, and all is one segment, as fairseq and `transformers` have it, for its checkpoints were trained so,
-//!   whatever the number of segments in the model's table; under BERT's names one, in two segments.
+//! - **Marks**, the special tokens, and the format of a pair are read from the tokenizer's files. If these lack the format, it
+//!   depends on the names of the marks. RoBERTa: two marks between the texts, `<s> a </s></s> b </s>`, and one segment, whatever
+//!   the size of the segment table, as fairseq and `transformers` trained its checkpoints. BERT: one mark between the texts, and
+//!   two segments.
 //! - **Length.** Where two texts are too long together, the longer one loses its end, token by token, until they fit (BERT's code,
 //!   `_truncate_seq_pair`). A document loses its end before its question does, to the same length for every answer.
 //! - **STS-B's** scores are distributions over 0 … 5, as for GPT-1 ([`super`]); `run_glue.py` of `transformers` learns one number.

@@ -157,8 +157,8 @@ pub fn target(task: &Task, label: Label) -> Vec<f64> {
     target
 }
 
-/// The answer, given the logits of the classes or choices: the most probable (the first on a tie), or the expected score Σ i·pᵢ. One
-/// logit alone is the score.
+/// The answer, given the logits of the classes or choices: the most probable (the first on a tie), or the expected score Σ i·pᵢ. A
+/// single logit is the score itself.
 pub fn answer(task: &Task, logits: &[f64]) -> Label {
     match (task.answer, logits) {
         (Answer::Score { .. }, &[score]) => Label::Score(score),

@@ -72,15 +72,16 @@ impl Marks {
     /// The same in RoBERTa's.
     pub const ROBERTA: [&str; 3] = ["<s>", "</s>", "<mask>"];
 
-    /// Those of a tokenizer: by the roles that its files state, else under BERT's names or RoBERTa's; `None` where it has none of them.
+    /// The marks of a tokenizer: by the roles in its files, else by BERT's names, else by RoBERTa's; `None` if all of these are
+    /// incomplete.
     pub fn of(tokenizer: &Tokenizer) -> Option<Self> {
         let ids = |names: [&str; 3]| -> Option<[u32; 3]> {
+            // A token without a row in the model counts as missing.
             let id = |name: &&str| tokenizer.token_id(name).filter(|&id| tokenizer.has_row(id));
             let all: Option<Vec<u32>> = names.iter().map(id).collect();
             all?.try_into().ok()
         };
         let roles = ["cls_token", "sep_token", "mask_token"].map(|role| tokenizer.roles().get(role).unwrap_or_default());
-        // One for which the model has no row is not there.
         let [open, close, mask] = ids(roles).or_else(|| ids(Self::BERT)).or_else(|| ids(Self::ROBERTA))?;
         // What was added to a vocabulary stands at its end, and is no word.
         let size = tokenizer.vocab_size() as u32;

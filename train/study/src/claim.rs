@@ -86,7 +86,7 @@ impl Claim {
         if way.abs() <= DUST { "–".into() } else { format!("{agree} of {}", self.differences.len()) }
     }
 
-    /// Does the mean point the claim's way? `None` where nothing was measured, or nothing points.
+    /// Returns whether the mean difference has the claim's sign; `None` if nothing was measured, or the mean is about zero.
     pub fn points(&self) -> Option<bool> {
         self.judgement.mean.filter(|mean| mean.abs() > DUST).map(|mean| mean > 0.0)
     }
@@ -104,7 +104,7 @@ impl Claim {
     }
 }
 
-/// In how many of the claims that were measured the mean points the claim's way, in words.
+/// The number of measured claims whose mean difference has the claim's sign, in words.
 pub fn pointing(claims: &[Claim]) -> String {
     let measured = claims.iter().filter(|claim| claim.judgement.mean.is_some()).count();
     let points = claims.iter().filter(|claim| claim.points() == Some(true)).count();

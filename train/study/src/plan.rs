@@ -66,17 +66,17 @@ pub fn resume<P: Plan>(out: &Path) -> Result<(P, Lock), StudyError> {
     Ok((plan, lock))
 }
 
-/// The commands that lay down plans, with a field that theirs has and none behind them.
+/// The commands that write plans, each with a field of its plans that those of later entries lack.
 const KINDS: [(&str, &str); 2] = [("survey", "systems"), ("reproduce", "recipe")];
 
-/// The other command whose plan this is; `None` of what no command laid down, or the one that was asked for.
+/// The command that wrote this plan, if it is another than `P`'s; `None` also if no command wrote it.
 fn other_command<P: Plan>(bytes: &[u8]) -> Option<&'static str> {
     let plan: serde_json::Map<String, Value> = serde_json::from_slice(bytes).ok()?;
     let of = KINDS.into_iter().find(|(_, field)| plan.contains_key(*field)).map(|(command, _)| command);
     of.filter(|command| *command != P::COMMAND)
 }
 
-/// A plan without the word of [`Kept`], which is none of it.
+/// A plan without the field that [`Kept`] adds.
 fn without_word(bytes: &[u8]) -> Vec<u8> {
     let plan = serde_json::from_slice::<serde_json::Map<String, Value>>(bytes);
     plan.ok().and_then(|mut plan| plan.remove("checksums").map(|_| json_text(&plan))).unwrap_or_else(|| bytes.to_vec())

@@ -36,11 +36,11 @@ pub fn write(path: &Path, result: &impl Serialize) -> Result<(), StudyError> {
     Ok(checksums::write(folder, &[(name, json_text(result))])?)
 }
 
-/// Lists the folders of a study, which must be there from now on, and says which are lost. Those of a seed with results that are `open`
-/// are still being worked in.
+/// Lists the subfolders of a study, which must exist from now on, and warns of missing ones. Subfolders of a seed are in progress
+/// while a result of that seed is in `open`.
 ///
 /// # Errors
-/// A folder that is a link, or another than the one that was written.
+/// Returns an error if a listed subfolder is a link or has another digest.
 pub fn list_folders(out: &Path, open: &[PathBuf], monitor: &dyn Monitor) -> Result<(), StudyError> {
     let part = |path: &Path| path.iter().next().map(OsStr::to_owned);
     let of = |path: &PathBuf| path.strip_prefix(out).ok().and_then(part);

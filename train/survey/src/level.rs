@@ -17,7 +17,7 @@ pub fn settings(card: &Card, seed: u64, lr: f64) -> Result<PretrainSettings, Pre
     let gpt = PretrainOptions::micro_world().settle()?;
     let mut settings = options.settle()?;
     settings.model = levelled(&settings, parameters(&gpt));
-    settings.eval_tokens = Some(8000); // on the way they show that it learns; the last evaluation reads all
+    settings.eval_tokens = Some(8000); // these only show progress; the last evaluation reads all
     Ok(settings)
 }
 

@@ -202,7 +202,7 @@ pub fn plane(results: &Results, survey: &Survey) -> Plot {
         let end: Vec<(f64, f64)> = path.last().copied().into_iter().collect();
         path.sort_by(|a, b| a.0.total_cmp(&b.0));
         curves.push(line("", path, false));
-        curves.push(line(card.name, end, true)); // the dot is after all the work
+        curves.push(line(card.name, end, true)); // the dot marks the largest budget
     }
     // Square roots: the origin, where a perfect model is, has a place, and the best are told apart.
     let [x, y] = ["a hidden word", "the next word"]

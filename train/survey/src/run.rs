@@ -24,9 +24,9 @@ use crate::stage::{self, Paths};
 use crate::subject::REACH;
 use crate::{claims, report};
 
-/// The page's name in the directory.
+/// The name of the report in the survey's directory.
 const REPORT: &str = "report.html";
-/// Seconds until the page of a survey that lasts is loaded again.
+/// Seconds between reloads of the page of a survey in progress.
 const RELOAD: u32 = 30;
 
 /// The outcome of a survey.
@@ -117,7 +117,7 @@ fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, S
     })
 }
 
-/// Runs the stages that are open.
+/// Runs the stages without a result.
 fn work(paths: &Paths, survey: &Survey, all: &[Stage], monitor: &dyn Monitor) -> Result<(), SurveyError> {
     for (number, stage) in (1..).zip(all).filter(|(_, stage)| !paths.result(stage).exists()) {
         if interrupt::requested() {
@@ -132,8 +132,9 @@ fn work(paths: &Paths, survey: &Survey, all: &[Stage], monitor: &dyn Monitor) ->
     Ok(())
 }
 
-/// Writes the page of what there is, which lasts or has stopped. Claims are judged when all is there: whoever looks before could stop
-/// where he likes the verdict. No survey ends because this page cannot be written; what is wrong with a result is said at the end.
+/// Writes the page with the results so far, of a survey that is in progress (`lasts`) or stopped. It has no verdicts, since
+/// stopping at a favourable one would bias them. If the page cannot be written, it prints a warning; damaged results are reported
+/// at the end.
 fn show(paths: &Paths, survey: &Survey, all: &[Stage], lasts: bool, monitor: &dyn Monitor) {
     let done: Vec<Stage> = all.iter().filter(|stage| paths.result(stage).exists()).copied().collect();
     let Ok(results) = collect(paths, survey, &done) else { return };

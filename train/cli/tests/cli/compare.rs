@@ -1,4 +1,4 @@
-//! Runs as they can be watched and compared: their pages, TensorBoard's files, `gradus compare`.
+//! Monitoring and comparison of runs: their pages, TensorBoard event files, `gradus compare`.
 
 use super::*;
 
@@ -27,14 +27,14 @@ fn runs_are_compared_in_a_table_as_a_page_and_as_json() {
     assert_eq!((steps(0), steps(1)), (vec![2, 4, 6], vec![2, 4]));
     assert_eq!(json["note"], Value::Null);
 
-    // Other tokens, and no run.
+    // Another tokenizer; then a file instead of a run.
     desk.gradus(&format!("{LINE} --tokenizer byte --out c --quiet").replace("--tokenizer char ", "")).printed();
     assert_holds(&desk.gradus("compare a c").stderr, &["note: They read different texts or tokens"]);
     desk.gradus("compare a corpus.txt")
         .fails_with(&["corpus.txt/run.json", "expected the --out directory of a `gradus pretrain`"]);
 }
 
-/// The page is named when the run begins. At the end it says whether more is to come, and no longer reloads itself.
+/// The path of the page is printed when the run begins. The page of an ended run shows whether it is complete, and does not reload.
 #[test]
 fn a_page_says_where_the_run_stands() {
     let desk = desk();
@@ -49,7 +49,7 @@ fn a_page_says_where_the_run_stands() {
     desk.gradus("verify run").printed();
 }
 
-/// `tests/golden/tensorboard_events.py` reads such a folder as TensorBoard does.
+/// Each session writes one event file. `tests/golden/tensorboard_events.py` reads such a folder with TensorBoard.
 #[test]
 fn tensorboard_has_a_file_of_each_session() {
     let desk = desk();

@@ -1,14 +1,14 @@
-//! `gradus verify` names every damage to what has a sum, in the directories of all commands that keep sums.
+//! `gradus verify` reports every damage to files with checksums and their folders, for all commands that write checksums.
 //!
-//! `cargo test` draws a few damages anew; `GRADUS_DAMAGES=1000` says how many, `GRADUS_SEED` draws the same. Excepted is what is
-//! behind the length that `metrics.jsonl` had when its sum was taken: there it may grow.
+//! `cargo test` draws a few random damages; `GRADUS_DAMAGES=1000` sets their number, and `GRADUS_SEED` repeats a draw. Excluded are
+//! the bytes that `metrics.jsonl` gained after its checksum was computed.
 
 use std::os::unix::fs::symlink;
 
 use super::kills::Moments;
 use super::*;
 
-/// Directories of all commands that keep sums: finished, stopped, failed.
+/// Makes directories with all commands that write checksums: finished, stopped and failed.
 fn made(desk: &Desk) -> Vec<&'static str> {
     for of_others in [&reproduce::Miniature::get().desk, &survey::Made::get().desk] {
         desk.copy(&of_others.folder);
@@ -39,7 +39,7 @@ fn made(desk: &Desk) -> Vec<&'static str> {
     vec!["mini", "s", "run", "stopped", "failed", "tuned", "seeds", "halted", "bpe", "imported", "tasks"]
 }
 
-/// A directory, and what in it has a sum.
+/// A directory, with its files that have checksums or hold them, and the subfolders of these.
 struct Kept {
     top: &'static str,
     files: Vec<String>,
@@ -66,7 +66,7 @@ fn text(path: &Path) -> String {
     path.to_str().expect("Unicode").to_owned()
 }
 
-/// Puts something else in the place of a file or folder that is set aside.
+/// Moves a file or folder to `away`, and replaces it by a kind of damage. Returns a description of it.
 fn replace(desk: &Desk, name: &str, kind: u64) -> &'static str {
     let (path, away) = (desk.path(name), desk.path("away"));
     fs::rename(&path, &away).unwrap();
@@ -101,13 +101,13 @@ fn put_back(desk: &Desk, name: &str) {
     fs::rename(desk.path("away"), path).unwrap();
 }
 
-/// How much of a log is compared; `None` of any other file: all.
+/// The number of bytes of a log that its checksum covers; `None` for other files, which are compared completely.
 fn summed(desk: &Desk, name: &str) -> Option<u64> {
     let folder = name.strip_suffix("metrics.jsonl")?;
     desk.json(&format!("{folder}checksums.json"))["files"]["metrics.jsonl"]["bytes"].as_u64()
 }
 
-/// Changes bytes that are compared.
+/// Flips, cuts or appends bytes that are compared. Returns which.
 fn change(desk: &Desk, name: &str, draw: &mut Moments) -> &'static str {
     let (mut bytes, log) = (desk.read(name), summed(desk, name));
     let compared = log.unwrap_or(bytes.len() as u64);

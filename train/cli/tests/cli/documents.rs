@@ -1,10 +1,10 @@
-//! The lines of documents as a reader types them, shortened to seconds.
+//! Execution of the commands in documents, with flags that shorten them to seconds.
 
 use gradus_tests::lines;
 
 use super::*;
 
-/// How lines begin that are run here, in this order, and what shortens them: flags that replace theirs or are added.
+/// The beginnings of the commands that are run here, in this order, each with flags that replace its own or are added.
 const RUN: &[(&str, &str)] = &[
     ("gradus world --stories 25", ""),
     ("gradus world --tasks tasks", ""),
@@ -35,7 +35,7 @@ const RUN: &[(&str, &str)] = &[
     ("gradus devices", ""),
 ];
 
-/// How others begin, and why they are not.
+/// The beginnings of the commands that are not run, each with the reason.
 const NOT_RUN: &[(&str, &str)] = &[
     ("gradus reproduce", "a quarter of an hour to days; `reproduce.rs` runs it on a few rows"),
     ("gradus survey", "minutes to days; `survey.rs` runs a small one"),
@@ -51,7 +51,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("gradus finetune --model runs/novels --task rte --data glue/RTE --rows", "the fine-tuning above, of more rows"),
 ];
 
-/// Each line of a document is run, or has its reason; no entry above is without its line.
+/// Each command in a document is run or has a reason not to be. Each entry above matches a command.
 #[test]
 fn lines_of_documents_run() {
     let desk = Desk::new();
@@ -70,7 +70,7 @@ fn lines_of_documents_run() {
         let mut texts: Vec<&str> = typed.iter().map(|line| &*line.text).filter(|text| entry(text) == Some(start)).collect();
         texts.sort_unstable();
         texts.dedup();
-        // The two of the same model write to the same place.
+        // Both commands write to the same directory.
         if start.contains("shakespeare") {
             texts.truncate(1);
         }
@@ -90,7 +90,7 @@ fn lines_of_documents_run() {
     }
 }
 
-/// The words of a line with other values for some of its flags; ROOT is the repository's.
+/// The words of a command, with other values for some of its flags. ROOT stands for the root of the repository.
 fn shortened(words: &[String], changes: &str) -> Vec<String> {
     let mut words = words.to_vec();
     let changes: Vec<&str> = changes.split_whitespace().collect();

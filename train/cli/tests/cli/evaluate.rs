@@ -214,7 +214,7 @@ fn bad_models() {
     }
     desk.write("model/config.json", json);
 
-    // A tokenizer with a token for which the model has no row, and one of another model.
+    // A tokenizer with a token without a row in the model; then the tokenizer of another model.
     let mut larger = Tokenizer::bytes();
     larger.add_special("<start>").unwrap();
     desk.tokenizer("model", &larger);

@@ -115,8 +115,8 @@ struct Desk {
     _temporary: Option<tempfile::TempDir>,
 }
 
-/// Lets what these tests start take Ctrl-C and a closed terminal, also where they run in the background, for which a shell ignores
-/// them: a signal that this process handles is at its default in a new program.
+/// Restores the default action of SIGINT and SIGHUP in the programs that these tests start, since a shell ignores the signals for
+/// tests in the background. A signal that a process handles has its default action in a program that it executes.
 #[cfg(unix)]
 fn take_signals() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -205,8 +205,8 @@ impl Desk {
         fs::remove_file(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
 
-    /// Removes the sums of a folder, what says that it has some, and its last state but one: then a damaged file is met by whoever
-    /// reads it.
+    /// Removes the checksums of a folder, every statement that it has some, and its last state but one. Then only the code that
+    /// reads a damaged file can detect the damage.
     fn forget(&self, name: &str) {
         let path = self.path(name);
         for above in path.ancestors().skip(1).take_while(|above| above.starts_with(&self.folder)) {

@@ -18,7 +18,7 @@ fn desk() -> Desk {
     desk
 }
 
-/// The sizes of a tiny one.
+/// The flags of a tiny model's sizes.
 fn sizes(system: &str) -> &'static str {
     if system == "lstm" { "--width 16 --units 24" } else { "--layers 1 --width 16 --heads 2" }
 }
@@ -73,7 +73,7 @@ fn what_a_masked_view_cannot_do_is_said() {
     let fill = |text: &str| Run::from(desk.prepare(command("fill --model bert --text")).arg(text).output().unwrap());
     fill("Mia saw a cat.").misused(&["expected a text with a gap, [MASK]"]);
     fill(&"[MASK]".repeat(40)).fails_with(&["the text has 40 tokens, which do not fit the 38 places between the model's marks"]);
-    // A text on each line of a file or of standard input.
+    // Texts on the lines of a file or of standard input.
     desk.write("gaps.txt", "Mia s[MASK]w a cat.\n\nTom saw [MASK] cat.\n");
     let lines = desk.gradus("fill --model bert --file gaps.txt --top 1");
     assert_eq!(lines.printed().lines().filter(|line| line.contains(" %  ")).count(), 2, "{}", lines.stdout);

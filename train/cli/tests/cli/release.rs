@@ -49,7 +49,7 @@ fn import_and_export_are_each_other_s_reverse() {
     assert_eq!(relative("back"), relative("imported"));
 }
 
-/// What others publish in Hugging Face's format opens as it is.
+/// A directory in Hugging Face's format needs no import, and the error message states this.
 #[test]
 fn a_model_that_needs_no_import_is_named() {
     let desk = Desk::new();

@@ -29,7 +29,7 @@ fn a_bad_plan_is_refused_and_left_as_it_is() {
     }
     assert_eq!(desk.text("mini/plan.json"), torn);
 
-    // The plans of one another.
+    // Plans of another command.
     for (own, other, plan) in
         [("reproduce", "survey", r#"{"recipe": 3, "systems": ["gpt"]}"#), ("survey", "reproduce", r#"{"recipe": 5}"#)]
     {

@@ -110,8 +110,8 @@ fn running(desk: &Desk, out: &str, options: &str) -> Child {
     child
 }
 
-/// Are these tests run under `nohup`, or in the background of a shell? Then so are the runs that they begin, which rightly ignore a
-/// closed terminal, or Ctrl-C.
+/// Returns whether these tests ignore a signal: a closed terminal under `nohup`, or Ctrl-C in the background of a shell. The runs
+/// that they start then ignore it too, as they should.
 fn is_ignored(signal: &str) -> bool {
     let number = match signal {
         "-HUP" => 1,
@@ -173,7 +173,7 @@ fn a_closed_terminal_never_costs_the_checkpoint() {
     }
 }
 
-/// What `nohup` shields from the terminal goes on, and so does what a shell began in the background, which ignores Ctrl-C.
+/// A run under `nohup` ignores a closed terminal, and a run in the background of a shell ignores Ctrl-C.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_that_is_told_to_ignore_a_signal_goes_on() {

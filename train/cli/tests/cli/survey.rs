@@ -114,7 +114,7 @@ fn a_damaged_run_is_not_asked_and_is_trained_again_to_the_same_result() {
     let advice = "delete s/seed-201/gpt-3 and s/seed-201/results/gpt-3.trained.json, and continue";
     let refused = || desk.gradus("survey --resume s --quiet");
     refused().fails_with(&["s/seed-201/gpt-3: expected the model after step 3, found the one after step 2", advice]);
-    // The page has what is there, without verdicts, and no longer waits for more.
+    // The page shows the results so far, without verdicts, and does not reload.
     let page = desk.text("s/report.html");
     assert_holds(&page, &["Stopped after 4 of 5 stages; <code>gradus survey --resume s</code> continues.", "BERT, 3 steps"]);
     assert!(!page.contains("http-equiv=\"refresh\"") && !page.contains("What the papers claim"));

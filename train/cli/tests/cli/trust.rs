@@ -138,7 +138,7 @@ fn a_change_of_ones_own_is_accepted() {
     assert_holds(&nothing.stderr, &["run: expected files with sums, found no checksums.json", "`gradus verify run --accept`"]);
 }
 
-/// Without its sums nothing of a run is believed, whoever reads it; the remedy that is named works.
+/// No command reads a run whose checksums are lost, and the remedy in the error message works.
 #[test]
 fn lost_sums_are_missed() {
     let desk = desk_with_run("--stop-at 10");
@@ -175,7 +175,7 @@ fn lost_sums_are_missed() {
     desk.gradus("verify run").printed();
 }
 
-/// A run goes on without its best model, and says that it is lost.
+/// A run continues without its best model, with a warning that it is lost.
 #[test]
 fn a_lost_best_model_is_missed() {
     let desk = desk_with_run("--stop-at 10");
@@ -186,7 +186,7 @@ fn a_lost_best_model_is_missed() {
     assert_holds(&run.stderr, &["run/best is missing, though it was written"]);
     let _ = fs::remove_dir_all(desk.path("run/best"));
     fs::rename(desk.path("best"), desk.path("run/best")).unwrap();
-    // A link in its place leads to what may be changed there.
+    // The target of a link in its place may change.
     fs::rename(desk.path("run/best"), desk.path("best")).unwrap();
     #[cfg(unix)]
     {
@@ -196,7 +196,7 @@ fn a_lost_best_model_is_missed() {
     }
 }
 
-/// A finished run that is resumed tells what its log tells.
+/// Resuming a finished run reports the last loss and the rates in its log.
 #[test]
 fn a_finished_run_tells_its_loss_again() {
     let desk = desk_with_run("");
@@ -207,7 +207,7 @@ fn a_finished_run_tells_its_loss_again() {
     assert!(again["tokens_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{again}");
 }
 
-/// A log that was made longer and accepted is cut at a record, not within one, as often as the run is resumed.
+/// A log that was lengthened and accepted is cut between two records, not within one, each time the run is resumed.
 #[test]
 fn a_longer_log_is_cut_at_a_record() {
     let desk = desk_with_run("--stop-at 10");
@@ -225,7 +225,7 @@ fn a_longer_log_is_cut_at_a_record() {
     assert_eq!(steps, 20);
 }
 
-/// Rows appended to a task's test set change what is measured; only the log may grow.
+/// Rows appended to a task's test set would change its scores, so they are reported: only the log may grow.
 #[test]
 fn no_data_may_grow() {
     let desk = Desk::new();

@@ -1,4 +1,4 @@
-//! All files of a folder, compared with their sums, or taken as they are.
+//! Verification and acceptance of all files of a folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use super::{CHECKSUMS_FILE, Checksums, Digests, Entry, Sum, folders};
 use crate::disk;
 use crate::files::{self, FileError, LOCK, is_unfinished};
 
-/// [`files::replace_directory`], with the sums of all that `fill` wrote.
+/// Replaces a directory as [`files::replace_directory`] does, with the checksums of all files that `fill` wrote.
 ///
 /// # Errors
-/// As there.
+/// See [`files::replace_directory`].
 pub fn replace_directory<E: From<FileError>>(path: &Path, fill: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
     files::replace_directory(path, |fresh| {
         fill(fresh)?;
@@ -19,11 +19,12 @@ pub fn replace_directory<E: From<FileError>>(path: &Path, fill: impl FnOnce(&Pat
     })
 }
 
-/// Takes a folder's files as they are now: those that are listed, and where there is no list that can be read, all, with those of its
-/// subfolders that have no sums of their own. Listed folders are taken as they are too, links in the place of either as links.
+/// Accepts the current files of a folder by computing their checksums anew. These are the listed files; without a readable list,
+/// all files, including those of subfolders without checksums. Listed subfolders are accepted too, and so are links in place of
+/// either.
 ///
 /// # Errors
-/// Where the system refuses.
+/// Returns an error if a file cannot be read or written.
 pub fn accept(folder: &Path) -> Result<(), FileError> {
     let (mut names, mut folders) = (BTreeSet::new(), BTreeMap::new());
     match Checksums::of(folder).ok().flatten() {
@@ -32,7 +33,7 @@ pub fn accept(folder: &Path) -> Result<(), FileError> {
             for (name, mut digests) in listed.folders {
                 let path = folder.join(&name);
                 if path.is_dir() && !path.join(CHECKSUMS_FILE).exists() {
-                    accept(&path)?; // they were lost
+                    accept(&path)?; // its checksums were lost
                 }
                 if path.is_dir() {
                     if !digests.is_empty() {
@@ -51,7 +52,7 @@ pub fn accept(folder: &Path) -> Result<(), FileError> {
     take(folder, names, folders)
 }
 
-/// Writes the sums of these files, and lists these folders.
+/// Writes the checksums of these files, and lists these subfolders.
 fn take(folder: &Path, names: impl IntoIterator<Item = String>, folders: BTreeMap<String, Digests>) -> Result<(), FileError> {
     let mut sums = Checksums::none(folder);
     for name in names {
@@ -74,7 +75,7 @@ fn names_within(folder: &Path) -> Result<BTreeSet<String>, FileError> {
     Ok(within(folder)?.iter().filter_map(|path| name_in(folder, path)).collect())
 }
 
-/// The files of a folder, and of its subfolders that have no sums of their own.
+/// The files of a folder and of its subfolders that have no checksums.
 fn within(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let mut files = Vec::new();
     for path in disk::list(folder).map_err(|cause| FileError::new("list", folder, cause))? {
@@ -92,19 +93,19 @@ fn within(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(files)
 }
 
-/// What became of a file.
+/// The result of verifying a file or folder.
 #[derive(Debug)]
 pub struct Verdict {
-    /// The file; or a folder that is missing, or not what was written.
+    /// The file, or a folder that is missing or differs from the listed one.
     pub path: PathBuf,
-    /// `Ok(true)`: as it was written; `Ok(false)`: it has no sum; else what is wrong.
+    /// `Ok(true)`: unchanged; `Ok(false)`: without a checksum; otherwise the fault.
     pub found: Result<bool, FileError>,
 }
 
-/// Compares every file of a folder and its subfolders with its sum, and the subfolders with those that are listed.
+/// Compares all files of a folder and its subfolders with their checksums, and the subfolders with the list.
 ///
 /// # Errors
-/// Where the folder cannot be listed.
+/// Returns an error if the entries of a folder cannot be read.
 pub fn verify(folder: &Path) -> Result<Vec<Verdict>, FileError> {
     let mut verdicts = Vec::new();
     match Checksums::of(folder) {
@@ -131,7 +132,7 @@ pub fn verify(folder: &Path) -> Result<Vec<Verdict>, FileError> {
     Ok(verdicts)
 }
 
-/// The nearest subfolders that have sums of their own.
+/// The nearest subfolders that have checksums.
 pub(super) fn with_own_sums(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let mut found = Vec::new();
     for path in disk::list(folder).map_err(|cause| FileError::new("list", folder, cause))? {

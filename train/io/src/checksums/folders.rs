@@ -1,4 +1,4 @@
-//! The folders that a folder must have.
+//! The list of subfolders that a folder must have.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::disk;
 use crate::files::{self, FileError, resolve_directory};
 use crate::hex;
 
-/// The settings of runs and of studies: they say whether sums are kept.
+/// The settings files of runs and studies, which state whether their folder has checksums.
 const SETTINGS: [&str; 2] = ["run.json", "plan.json"];
 
-/// Settings, with the word that the sums of their folder are kept.
+/// Settings with the field `checksums: true`, which states that their folder has checksums.
 #[derive(Debug, Serialize)]
 pub struct Kept<T> {
     #[serde(flatten)]
@@ -24,13 +24,13 @@ pub struct Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// That word beside these settings.
+    /// Adds the field to these settings.
     pub fn with(settings: T) -> Self {
         Kept { settings, checksums: true }
     }
 }
 
-/// What says that a folder without sums had some: its own settings, or the sums of a folder above.
+/// The file which states that a folder without checksums had some: its settings, or the checksums of a folder above.
 pub(super) fn who_expects(folder: &Path) -> Option<PathBuf> {
     #[derive(Deserialize)]
     struct Word {
@@ -46,7 +46,7 @@ pub(super) fn who_expects(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The sums above a folder that list it, the nearest first.
+/// The checksums of the folders above that list this folder, nearest first.
 fn listed_by(folder: &Path) -> Vec<Checksums> {
     let Ok(folder) = std::path::absolute(folder) else { return Vec::new() };
     let lists = |above: &Path| {
@@ -57,7 +57,7 @@ fn listed_by(folder: &Path) -> Vec<Checksums> {
     folder.ancestors().skip(1).filter_map(lists).collect()
 }
 
-/// The SHA-256 of a folder's sums; `None`: it has none.
+/// The SHA-256 of a folder's [`CHECKSUMS_FILE`]; `None` if there is none.
 pub(super) fn digest(folder: &Path) -> Result<Option<String>, FileError> {
     let path = folder.join(CHECKSUMS_FILE);
     match disk::read(&path) {
@@ -67,22 +67,22 @@ pub(super) fn digest(folder: &Path) -> Result<Option<String>, FileError> {
     }
 }
 
-/// A listed folder that is not there.
+/// A listed subfolder that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost(
-    /// Where it was.
+    /// Its path.
     pub PathBuf,
 );
 
 impl Checksums {
-    /// Compares the sums of a folder with what is listed of it. True if it is listed.
+    /// Compares a subfolder with its listed digests. Returns whether it is listed.
     ///
     /// # Errors
-    /// One that is missing, a link, or another.
+    /// Returns an error if a listed subfolder is missing, is a link, or has another digest.
     pub(super) fn check_folder(&self, name: &str) -> Result<bool, FileError> {
         let Some(digests) = self.listed.folders.get(name) else { return Ok(false) };
         self.check_links(name)?;
-        let path = resolve_directory(&self.folder.join(name))?; // or what a crash left of it
+        let path = resolve_directory(&self.folder.join(name))?; // or the copy that an interrupted replacement left
         if self.is_lost(name)? {
             return match digests.contains(&None) {
                 true => Ok(true),
@@ -104,7 +104,7 @@ impl Checksums {
         }
     }
 
-    /// Lists a folder. Files of it may be listed from before it had sums of its own.
+    /// Lists a subfolder, and removes its files from the list: they may have been listed before it had checksums.
     fn has_own_sums(&mut self, name: &str, digests: Digests) {
         self.listed.files.retain(|file, _| !Path::new(file).starts_with(name));
         self.listed.folders.insert(name.to_owned(), digests);
@@ -114,24 +114,24 @@ impl Checksums {
         Ok(resolve_directory(&self.folder.join(name))?.symlink_metadata().is_err())
     }
 
-    /// After a crash: finds which of its sums each folder has that was being replaced.
+    /// Resolves replacements that a crash interrupted: finds which of its listed digests each subfolder has.
     pub(super) fn settle_folders(&mut self) {
         let folder = &self.folder;
         for (name, digests) in self.listed.folders.iter_mut().filter(|(_, digests)| digests.len() > 1) {
             let found = resolve_directory(&folder.join(name)).and_then(|path| digest(&path));
             match found {
                 Ok(found) if found.is_some() && digests.contains(&found) => *digests = vec![found],
-                _ => {} // none yet; or damaged: whoever reads it will be told
+                _ => {} // missing, or damaged, which the next read reports
             }
         }
         self.listed.folders.retain(|name, digests| {
             let is_there = || folder.join(name).symlink_metadata().is_ok();
-            digests.len() < 2 || digests.last() != Some(&None) || is_there() // it never was
+            digests.len() < 2 || digests.last() != Some(&None) || is_there() // otherwise it was never put in place
         });
     }
 }
 
-/// Changes what a folder lists; a folder without sums lists nothing.
+/// Changes the list of subfolders; a folder without checksums stays without a list.
 fn change(folder: &Path, how: impl FnOnce(&mut Checksums) -> Result<(), FileError>) -> Result<(), FileError> {
     let _alone = alone();
     let Some(mut sums) = Checksums::of(folder)? else { return Ok(()) };
@@ -140,11 +140,11 @@ fn change(folder: &Path, how: impl FnOnce(&mut Checksums) -> Result<(), FileErro
     if sums.listed.folders == before { Ok(()) } else { sums.store() }
 }
 
-/// Lists a folder within another, which must be there from now on: a finished one with the digest of its sums, one that is being
-/// worked in without. Where `folder` has no sums, nothing is listed.
+/// Lists a subfolder, which must exist from now on: a finished one with its digest, one in progress without. Does nothing if
+/// `folder` has no checksums.
 ///
 /// # Errors
-/// Where the sums cannot be read or written.
+/// Returns an error if the checksums cannot be read or written.
 pub fn list(folder: &Path, name: &str, is_finished: bool) -> Result<(), FileError> {
     change(folder, |sums| {
         let digests = if is_finished { digest(&folder.join(name))?.map(Some).into_iter().collect() } else { Digests::new() };
@@ -153,10 +153,10 @@ pub fn list(folder: &Path, name: &str, is_finished: bool) -> Result<(), FileErro
     })
 }
 
-/// A folder within another need not be there any more.
+/// Removes a subfolder from the list, so that it may be missing.
 ///
 /// # Errors
-/// As [`list`].
+/// Returns an error if the checksums cannot be read or written.
 pub fn unlist(folder: &Path, name: &str) -> Result<(), FileError> {
     change(folder, |sums| {
         sums.listed.folders.remove(name);
@@ -164,10 +164,10 @@ pub fn unlist(folder: &Path, name: &str) -> Result<(), FileError> {
     })
 }
 
-/// Compares the sums of a folder within another with what is listed of it there.
+/// Compares a subfolder with its listed digests. A listed subfolder that is missing is returned, not an error.
 ///
 /// # Errors
-/// One that is a link or another. One that is missing is no error, and told.
+/// Returns an error if a listed subfolder is a link or has another digest.
 pub fn check_folder(folder: &Path, name: &str) -> Result<Option<Lost>, FileError> {
     let Some(sums) = Checksums::of(folder)? else { return Ok(None) };
     if !sums.listed.folders.contains_key(name) {
@@ -179,11 +179,11 @@ pub fn check_folder(folder: &Path, name: &str) -> Result<Option<Lost>, FileError
     sums.check_folder(name).map(|_| None)
 }
 
-/// Replaces a folder within another by one with these files and their sums, and lists it. Whenever a crash comes, it is the old one or
-/// the new one, and listed as either.
+/// Replaces a subfolder by one with these files and their checksums, and lists it. After a crash at any point, it is the old or the
+/// new one, and the list permits both.
 ///
 /// # Errors
-/// As [`files::replace_directory`].
+/// See [`files::replace_directory`].
 pub fn replace_within(folder: &Path, name: &str, files: &[(&str, Vec<u8>)]) -> Result<(), FileError> {
     let path = folder.join(name);
     files::replace_directory(&path, |fresh| {
@@ -201,18 +201,18 @@ pub fn replace_within(folder: &Path, name: &str, files: &[(&str, Vec<u8>)]) -> R
     list(folder, name, true)
 }
 
-/// Lists all folders within another that have sums of their own, as [`list`]; returns those that were listed and are lost, and lists
-/// them no longer.
+/// Lists all subfolders that have checksums, as [`list`] does. Returns the listed subfolders that are missing, and removes them
+/// from the list.
 ///
 /// # Errors
-/// A listed folder that is a link, or another than the one that was written.
+/// Returns an error if a listed subfolder is a link or has another digest.
 pub fn relist(folder: &Path, is_finished: impl Fn(&str) -> bool) -> Result<Vec<Lost>, FileError> {
     let mut lost = Vec::new();
     change(folder, |sums| {
         let mut names: Vec<String> = with_own_sums(folder)?
             .iter()
             .filter_map(|path| path.strip_prefix(folder).ok()?.to_str().map(str::to_owned))
-            .filter(|name| !name.split('/').any(|part| part.starts_with('.'))) // what a crash left
+            .filter(|name| !name.split('/').any(|part| part.starts_with('.'))) // leftovers of a crash
             .collect();
         for name in sums.listed.folders.keys() {
             if sums.is_lost(name)? {
@@ -232,10 +232,10 @@ pub fn relist(folder: &Path, is_finished: impl Fn(&str) -> bool) -> Result<Vec<L
     Ok(lost)
 }
 
-/// Takes the sums of a folder as they are now, wherever they are listed above it.
+/// Accepts the current checksums of a folder in the lists of the folders above.
 ///
 /// # Errors
-/// As [`list`], and where another process works above.
+/// Returns an error if the checksums above cannot be read or written, or if another process works in a folder above.
 pub fn accept_above(folder: &Path) -> Result<(), FileError> {
     let absolute = std::path::absolute(folder).map_err(|cause| FileError::new("find", folder, cause))?;
     for above in listed_by(folder) {

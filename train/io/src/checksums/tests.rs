@@ -55,7 +55,7 @@ fn what_is_not_what_was_written_is_named() {
     assert!(told("a").starts_with("cannot read "), "{}", told("a"));
     fs::remove_dir(at.join("a")).unwrap();
     assert!(read(at, "a").is_err());
-    // The log may grow, and no more; nothing else may.
+    // Only the log may grow, and its first bytes may not change.
     fs::write(at.join("metrics.jsonl"), "{}\n{}\n").unwrap();
     assert!(check(at, &["metrics.jsonl"]).unwrap());
     fs::write(at.join("metrics.jsonl"), "{ \n{}\n").unwrap();
@@ -276,7 +276,7 @@ fn a_listed_folder_must_be_there() {
     let (folder, other) = (folder(), folder());
     let [at, beside] = [folder.path(), other.path()];
     write(at, &[("a", b"one".to_vec())]).unwrap();
-    write(&at.join("best"), &[]).unwrap_err(); // only what makes it lists it
+    write(&at.join("best"), &[]).unwrap_err(); // the folder does not exist
     replace(at, b"1");
     write(beside, &[("a", b"one".to_vec())]).unwrap();
     replace(beside, b"2");
@@ -292,13 +292,13 @@ fn a_listed_folder_must_be_there() {
     fs::write(at.join("best"), "").unwrap();
     told("best: expected a directory, found a file");
     fs::remove_file(at.join("best")).unwrap();
-    // Whole, and of another run.
+    // An undamaged subfolder of another run.
     fs::rename(beside.join("best"), at.join("best")).unwrap();
     told("it is of another directory: SHA-256 ");
     assert!(check_folder(at, "best").is_err());
     accept(at).unwrap();
     assert_eq!(faults(at), [""; 0]);
-    // Its sums are lost.
+    // A subfolder whose checksums are lost.
     fs::remove_file(at.join("best/checksums.json")).unwrap();
     told("best/checksums.json: it is missing, though it was written");
     let told = read(&at.join("best"), "model").unwrap_err();
@@ -310,7 +310,7 @@ fn a_listed_folder_must_be_there() {
     assert!(faults(at).is_empty() && check_folder(at, "best").unwrap().is_none(), "no longer expected");
 }
 
-/// What is taken below is taken above, so that the remedy that is named suffices.
+/// The command that an error message names, `gradus verify FOLDER --accept`, suffices: it updates the checksums above, too.
 #[test]
 fn what_is_accepted_is_listed_above() {
     let folder = folder();
@@ -345,7 +345,7 @@ fn a_study_lists_what_is_there() {
     relist(at, |name| name == "seed-1/gpt").unwrap();
     assert_eq!(listed().keys().collect::<Vec<_>>(), ["seed-1/gpt", "seed-1/results"]);
     assert_eq!((listed()["seed-1/gpt"].len(), listed()["seed-1/results"].len()), (1, 0));
-    // One that is being worked in changes; a finished one does not.
+    // A subfolder in progress may change; a finished one may not.
     write(&at.join("seed-1/results"), &[("y", vec![])]).unwrap();
     assert_eq!(faults(at), [""; 0]);
     write(&at.join("seed-1/gpt"), &[("y", vec![])]).unwrap();
@@ -359,7 +359,7 @@ fn a_study_lists_what_is_there() {
     assert!(listed().is_empty());
 }
 
-/// At every moment of its replacement a folder is the old or the new one, and listed as either.
+/// At every point of its replacement a subfolder is the old or the new one, and the list permits both.
 #[test]
 fn a_folder_is_replaced_together_with_what_lists_it() {
     let [old, new] = [folder(), folder()];
@@ -385,7 +385,7 @@ fn a_folder_is_replaced_together_with_what_lists_it() {
             let mut both = sums(at);
             both.listed.folders.insert("best".into(), vec![digest_of(&new), was.clone()]);
             both.store().unwrap();
-            // Not yet; set aside; put in place; the leftover removed.
+            // Nothing renamed; the old one set aside; the new one in place; the old one removed.
             match (renames, was.is_some()) {
                 (0, true) => copy(before.path(), "best"),
                 (1, true) => copy(before.path(), ".best.old"),
@@ -428,7 +428,7 @@ fn lost_sums_are_missed_where_something_says_that_they_are_kept() {
         accept(at).unwrap();
         assert_eq!(read(at, name).unwrap(), settings);
         fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
-        fs::write(at.join(name), b"{\"steps\": 3}").unwrap(); // from before that was said, or somebody else's
+        fs::write(at.join(name), b"{\"steps\": 3}").unwrap(); // settings without the field, of older runs or other programs
         assert!(!check(at, &[name]).unwrap());
     }
 }
@@ -453,7 +453,7 @@ fn a_link_is_not_what_was_written_until_it_is_accepted() {
         accept(&accepted).unwrap();
         accept_above(&accepted).unwrap();
         assert_eq!(faults(at), [""; 0], "{name}");
-        // It is compared as before.
+        // The target of an accepted link is compared.
         if name == "a" {
             fs::write(away.join("moved"), "two").unwrap();
             assert!(faults(at)[0].contains("SHA-256"));

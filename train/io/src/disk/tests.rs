@@ -192,7 +192,7 @@ fn a_private_folder_is_its_owners_alone() {
     fs::set_permissions(&theirs, PermissionsExt::from_mode(0o750)).unwrap();
     make_private_folders(&theirs).unwrap();
     assert_eq!(mode(&theirs), 0o750);
-    // Nor need a file there be for all to read.
+    // A single file can be made private too.
     let file = theirs.join("a");
     let output = Output::create(&file).unwrap();
     fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();

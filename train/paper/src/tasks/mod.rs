@@ -140,7 +140,8 @@ pub fn training_rows(task: &str, most: usize) -> Option<usize> {
     Some(maker(task)?.training_rows(most))
 }
 
-/// The first training row of RACE in the files of a seed: article, question and four answers, and which of these is right.
+/// The first training row of RACE in the files of a seed: its article, question and four answers, and the index of the right
+/// answer.
 pub fn question(seed: u64) -> (Vec<String>, usize) {
     let race = maker("race").expect("a task of the world");
     let row = race.rows(&World::default(), seed, *ROWS.start()).expect("a few rows").swap_remove(0).1.swap_remove(0);
