@@ -34,7 +34,7 @@ A window is context + 1 tokens: context inputs, and the same shifted by one as t
 Hugging Face's format (with best/, the one with the lowest held-out loss), with metrics.jsonl and report.html.")]
 pub struct Args {
     /// Text file, or folder of text files; without it, the run trains on stories of the micro-world (`--system bert` then uses the
-    /// settings of train/examples/cloze.toml and 3,600 steps, unless other flags override them)
+    /// settings of train/examples/cloze.toml and fewer steps, unless other flags override them)
     #[arg(long, conflicts_with = "resume")]
     corpus: Option<PathBuf>,
     /// Directory to create, for the model, its tokenizer, metrics and report [default: of a --system, runs/ and its name]
@@ -189,8 +189,8 @@ fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<Pretrain
 /// The default options of the flags' system for the micro-world, before other flags override them.
 fn of_stories(flags: &PretrainOptions) -> Result<PretrainOptions, SettingsError> {
     let card = flags.system.as_deref().and_then(systems::named);
-    let Some(Stories { config, steps }) = card.and_then(|card| card.stories) else { return Ok(PretrainOptions::default()) };
-    Ok(PretrainOptions { steps: Some(steps), ..PretrainOptions::parse(Path::new("its card"), config)? })
+    let Some(Stories { file, config, steps }) = card.and_then(|card| card.stories) else { return Ok(PretrainOptions::default()) };
+    Ok(PretrainOptions { steps: Some(steps), ..PretrainOptions::parse(Path::new(file), config)? })
 }
 
 /// The options of a file, overridden by those of the command line.
@@ -220,7 +220,8 @@ mod tests {
         let length = |settings: &PretrainSettings| settings.length;
         let plain = settings(&["--system", "bert"]);
         let cloze = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/cloze.toml");
-        let of_file = settings(&["--config", cloze, "--steps", "3600", "--out", "x"]);
+        let steps = systems::named("bert").unwrap().stories.unwrap().steps.to_string();
+        let of_file = settings(&["--config", cloze, "--steps", &steps, "--out", "x"]);
         assert_eq!(plain, of_file);
         assert_eq!(length(&settings(&["--system", "bert", "--steps", "7"])), pretrain::Length::Steps(7));
         assert_eq!(settings(&["--system", "bert", "--lr", "1e-4"]).optimizer.lr, 1e-4);

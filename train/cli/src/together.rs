@@ -414,7 +414,7 @@ mod several {
         }
     }
 
-    /// A name or number of a host, and a port.
+    /// Returns whether the text is `host:port`, with the host's name or IP address.
     fn is_address(text: &str) -> bool {
         // A host with a colon must be an IPv6 address, with or without brackets; otherwise the line has two addresses.
         let is_host = |host: &str| {

@@ -92,7 +92,7 @@ fn accept(dir: &Path) -> Result<(), CliError> {
 fn accept_below(dir: &Path) -> Result<(), CliError> {
     for entry in disk::list(dir).map_err(|cause| FileError::new("list", dir, cause))? {
         if entry.is_dir() && !entry.is_symlink() {
-            if entry.join(CHECKSUMS_FILE).exists() { accept(&entry)? } else { accept_below(&entry)? }
+            if checksums::has_checksums(&entry) { accept(&entry)? } else { accept_below(&entry)? }
         }
     }
     Ok(())

@@ -43,7 +43,7 @@ use crate::files::{FileError, SUMS, Temporary, json_text, sync_folder, write_jso
 use crate::hex;
 
 pub use audit::{Verdict, accept, replace_directory, verify};
-pub use folders::{Kept, Lost, accept_above, check_folder, list, relist, replace_within, unlist};
+pub use folders::{Kept, Lost, accept_above, check_folder, has_checksums, list, relist, replace_within, unlist};
 
 /// The name of the file that holds the checksums.
 pub const CHECKSUMS_FILE: &str = SUMS;
@@ -60,7 +60,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// That of these bytes.
+    /// The length and digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let mut sum = Summing::default();
         sum.update(bytes);
@@ -167,9 +167,9 @@ impl Checksums {
             return Err(FileError::damaged(&path, IS_LINK.into()));
         }
         match Self::read(folder) {
-            Ok(None) => match folders::who_expects(folder) {
-                Some(who) => {
-                    let problem = format!("it is missing, though {} says that sums are kept", who.display());
+            Ok(None) => match folders::expected_by(folder) {
+                Some(by) => {
+                    let problem = format!("it is missing, though {} says that sums are kept", by.display());
                     Err(FileError::damaged(&path, problem))
                 }
                 None => Ok(None),
@@ -267,7 +267,7 @@ impl Checksums {
                 Some(sum) if sum == entry.now || entry.before.contains(&Some(sum.clone())) => {
                     self.listed.files.insert(name, Entry { now: sum, before: Vec::new() });
                 }
-                _ => {} // damaged: whoever reads it will be told
+                _ => {} // damaged, which the next read reports
             }
         }
         Ok(())
@@ -279,7 +279,7 @@ impl Checksums {
 }
 
 impl FileError {
-    /// Is it about the sums, and not about a file that has one?
+    /// Returns whether the error is about [`CHECKSUMS_FILE`] itself, rather than a file that it lists.
     pub fn is_of_sums(&self) -> bool {
         self.path.ends_with(CHECKSUMS_FILE)
     }
@@ -320,7 +320,7 @@ pub fn check(folder: &Path, names: &[&str]) -> Result<bool, FileError> {
     Ok(true)
 }
 
-/// Is this a file that whoever wrote it reads again: one with a sum, in its folder or in one above, or the file of the sums?
+/// Returns whether a file is listed with a checksum, in its folder or in one above, or is a [`CHECKSUMS_FILE`].
 ///
 /// # Errors
 /// Where the sums cannot be read.
@@ -376,7 +376,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// None yet.
+    /// A group without files.
     pub fn of(folder: &Path) -> Self {
         Group { folder: folder.to_owned(), files: Vec::new(), kept: None, log: None }
     }

@@ -23,10 +23,10 @@ const SAMPLES: usize = 4;
 pub struct Opening {
     gpt: Vec<Record>,
     lstm: Vec<Record>,
-    /// The directory of the reproduction.
-    root: PathBuf,
-    /// The runs' pages in it.
+    /// Links to the runs' pages.
     pages: Vec<Link>,
+    /// The page of the Transformer.
+    page: Option<PathBuf>,
 }
 
 impl Opening {
@@ -38,13 +38,18 @@ impl Opening {
             let to = format!("seed-{first}/{}/report.html", body.name());
             paths.0.join(&to).exists().then(|| Link { text: to.clone(), to })
         };
-        let pages = [Body::Gpt, Body::Lstm].into_iter().filter_map(page).collect();
-        Opening { gpt: records(Body::Gpt), lstm: records(Body::Lstm), root: paths.0.clone(), pages }
+        let transformer = page(Body::Gpt);
+        Opening {
+            gpt: records(Body::Gpt),
+            lstm: records(Body::Lstm),
+            page: transformer.as_ref().map(|link| paths.0.join(&link.to)),
+            pages: transformer.into_iter().chain(page(Body::Lstm)).collect(),
+        }
     }
 
     /// The page of the first seed's Transformer.
     pub fn page(&self) -> Option<PathBuf> {
-        self.pages.first().map(|link| self.root.join(&link.to))
+        self.page.clone()
     }
 
     /// The loss curves with the exact limit, links to the runs' pages, and samples of the Transformer.

@@ -73,10 +73,7 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
     let seeds = stages.iter().map(|planned| planned.seed).collect::<BTreeSet<_>>();
     seeds.into_iter().try_for_each(|seed| clear(&paths, seed))?;
     let (done, open): (Vec<&Planned>, Vec<&Planned>) = stages.iter().partition(|p| paths.result(p).exists());
-    let list_folders = || {
-        let open: Vec<PathBuf> = stages.iter().map(|p| paths.result(p)).filter(|result| !result.exists()).collect();
-        records::list_folders(out, &open, watch.monitor)
-    };
+    let list_folders = || records::list_folders(out, stages.iter().map(|p| paths.result(p)), watch.monitor);
     list_folders()?;
     if !open.is_empty() {
         let worked = work(&stages, &done, &open, sizes, &paths, watch);

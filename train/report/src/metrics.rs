@@ -341,8 +341,10 @@ impl MetricsLog {
             content.extend_from_slice(&found[..end]);
             if !content.is_empty() && !content.ends_with(b"\n") {
                 // The next record would be appended to the unfinished line.
-                content.truncate(content.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1));
-                records.pop();
+                let unfinished = content.split_off(content.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1));
+                if !unfinished.trim_ascii().is_empty() {
+                    records.pop();
+                }
             }
         }
         if there.as_ref() != Some(&content) {

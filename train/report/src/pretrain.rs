@@ -80,7 +80,7 @@ pub struct PretrainReport {
     pub standing: Standing,
     /// The run's records, from its metrics file. The limit is that of the evaluations on [`VALIDATION`].
     pub records: Vec<Record>,
-    /// Are tokens asked most of which are hidden? Then a loss is no probability of the text.
+    /// Whether the model predicts masked tokens. Its loss is then not the negative log-probability of the text.
     pub masked: bool,
     /// What others reach on the same held-out text.
     pub baselines: Vec<Baseline>,

@@ -155,17 +155,19 @@ impl TaskModel {
     /// A tokenizer without those, or that cannot have more.
     pub fn prepare(mut model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
         let config = model.backbone.config();
-        let known = tokenizer.vocab_size().min(config.vocab());
+        let before = tokenizer.vocab_size();
         let frame = match config.parts().asks {
             Asks::Next => Specials::append(&mut tokenizer)?.into(),
             Asks::Masked => Marked::of(&tokenizer, &config.parts()).ok_or(TaskError::NoMarks)?.into(),
         };
         model.heads.0.retain(|head| head.config().pooler);
         let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
-        // A larger vocabulary may already have rows for them, trained as tokens that never occur; they are initialized anew. Texts
-        // with other ids that had no row are still rejected.
-        let fresh = known..tokenizer.vocab_size();
+        // A larger vocabulary may already have rows for the appended tokens, trained as tokens that never occur; they are initialized
+        // anew. A smaller one grows up to them, which gives rows to other ids that had none. Without appended tokens it does not grow.
+        let known = before.min(config.vocab());
+        let fresh = if tokenizer.vocab_size() > before { known..tokenizer.vocab_size() } else { known..known };
         let model = model.with_tokens(fresh.clone(), config.initializer_range(), seed);
+        let tokenizer = tokenizer.with_rows(Some(model.backbone.config().vocab()));
         Ok(TaskModel { fresh, model, tokenizer, frame })
     }
 

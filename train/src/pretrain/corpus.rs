@@ -179,6 +179,8 @@ impl TextSource for Corpus {
 #[cfg(test)]
 mod tests {
     use gradus_io::progress::Silent;
+    use gradus_model::GptConfig;
+    use gradus_model::check::tiny_gpt;
 
     use super::*;
     use crate::pretrain::{PretrainOptions, ViewKind};
@@ -195,6 +197,20 @@ mod tests {
             let settings = settings.settle().unwrap();
             let source = Corpus::open(&settings, &text, Tokenizer::bytes(), dir.path(), &Silent).unwrap();
             assert_eq!((source.tokens(), source.tokens_per_step(3)), (180, tokens));
+        }
+    }
+
+    #[test]
+    fn evaluations_read_the_tokens_that_are_counted_for_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = dir.path().join("text.txt");
+        std::fs::write(&text, "abcdefghi\n".repeat(100)).unwrap();
+        let settings = PretrainOptions { context: Some(9), held_out: Some(0.1), ..PretrainOptions::default() };
+        let source = Corpus::open(&settings.settle().unwrap(), &text, Tokenizer::bytes(), dir.path(), &Silent).unwrap();
+        let config = GptConfig { vocab: 256, ..tiny_gpt() };
+        let model = Model::init(&config.into(), 1);
+        for limit in [1, 9, 10, 50, 90, 91, 99, 100, usize::MAX] {
+            assert_eq!(source.validate(&model, limit).unwrap().tokens, source.validated(limit), "{limit}");
         }
     }
 }

@@ -25,10 +25,10 @@ const FREELY: Choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 1.
 const FIRST_SAMPLE: Duration = Duration::from_secs(8);
 /// How long until the next.
 const NEXT_SAMPLE: Duration = Duration::from_secs(45);
-/// The time to write the pages above which they are not written at every evaluation.
-const SLOW_PAGE: Duration = Duration::from_millis(500);
 /// Or with an evaluation, if it comes later than this.
 const SAMPLE_BESIDE: Duration = Duration::from_secs(15);
+/// The time to write the pages above which they are not written at every evaluation.
+const SLOW_PAGE: Duration = Duration::from_millis(500);
 
 pub(super) struct Pretraining<'c> {
     run: Stored,

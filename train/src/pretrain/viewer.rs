@@ -101,7 +101,7 @@ impl Viewer {
         (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes: None, limit: None, follows })
     }
 
-    /// The number of held-out tokens that [`Viewer::validate`] reads with this limit.
+    /// The number of held-out tokens that [`Viewer::validate`] reads with this limit, special tokens and second texts not counted.
     pub fn validated(source: &dyn TextSource, limit: usize) -> u64 {
         texts_within(source, limit).map(|number| source.text(Part::HeldOut, number).len() as u64).sum()
     }

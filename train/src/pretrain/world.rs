@@ -186,6 +186,9 @@ impl TextSource for WorldSource {
 
 #[cfg(test)]
 mod tests {
+    use gradus_model::GptConfig;
+    use gradus_model::check::tiny_gpt;
+
     use super::*;
     use crate::pretrain::PretrainOptions;
 
@@ -197,6 +200,23 @@ mod tests {
         for retold in [false, true] {
             assert_eq!(context(retold), World::named(retold).properties().max_tokens + 1);
             assert!(PretrainOptions::world_context(retold) >= context(retold));
+        }
+    }
+
+    #[test]
+    fn evaluations_read_the_tokens_that_are_counted_for_them() {
+        let mut tokenizer = Tokenizer::bytes();
+        let separator = tokenizer.add_special(SEPARATOR).unwrap();
+        let config = GptConfig { vocab: tokenizer.vocab_size(), context: 2000, ..tiny_gpt() };
+        let world = World::named(false);
+        let stories = world.corpus(&mut Philox::with_stream(1, 2), 5);
+        let ids = stories.iter().map(|story| tokenizer.encode(&story.text).unwrap()).collect();
+        let rows = Rows::new(ids, separator, true, config.context, config.vocab).unwrap();
+        let (train, held_out, baseline) = (rows.clone(), rows, baseline(Vec::new(), Vec::new(), config.vocab));
+        let source = WorldSource { tokenizer, separator, seed: 1, world, train, held_out, stories, baseline };
+        let model = Model::init(&config.into(), 1);
+        for limit in [1, 300, 1000, usize::MAX] {
+            assert_eq!(source.validate(&model, limit).unwrap().tokens, source.validated(limit), "{limit}");
         }
     }
 

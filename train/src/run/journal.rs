@@ -23,7 +23,7 @@ pub struct Journal {
     log: MetricsLog,
     /// A copy of the records for TensorBoard. The run continues if it cannot be written.
     events: Option<EventFile>,
-    /// Who is told of progress.
+    /// The display of the progress.
     pub progress: Box<dyn Progress>,
     began: Instant,
     /// Seconds of training in earlier sessions.
@@ -37,7 +37,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens that of the run in `dir`, which has come so far; also the records up to there.
+    /// Opens the journal of the run in `dir`, resumed after `past`. Also returns the records that are kept.
     pub fn open(dir: &Path, job: Job, past: Past, monitor: &dyn Monitor) -> Result<(Self, Vec<Record>), RunError> {
         let Past { seconds: before, log } = past;
         let (log, records, lost) = MetricsLog::resume(dir, log)?;
@@ -131,7 +131,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// That of a run without a state.
+    /// The past of a run without a saved state.
     pub const NONE: Past = Past { seconds: 0.0, log: None };
 }
 

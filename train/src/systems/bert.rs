@@ -67,8 +67,8 @@ pub const CARD: Card = Card {
     density: Density::Pseudo,
     relatives: &["roberta"],
     model_type: "bert",
-    // With the card's settings it predicts worse after half an hour than counts of two neighbours on each side.
-    stories: Some(Stories { config: include_str!("../../examples/cloze.toml"), steps: 3_600 }),
+    // The card's own settings are those of the survey, where all systems have one recipe: they learn the micro-world more slowly.
+    stories: Some(Stories { file: "train/examples/cloze.toml", config: include_str!("../../examples/cloze.toml"), steps: 3_000 }),
     claims: &[
         "Reading in both directions at once is worth more than left to right, or than the two side by side (§1, §5.1).",
         "Asking whether a sentence follows helps tasks on pairs of sentences (§5.1).",

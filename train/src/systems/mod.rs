@@ -160,7 +160,10 @@ pub struct Card {
 /// Settings with which a system learns the micro-world in minutes, if those of its card do not suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stories {
-    /// The text of a config file.
+    /// A config file, as a path in the repository.
+    pub file: &'static str,
+    /// Its text.
+    #[serde(skip)]
     pub config: &'static str,
     /// The number of steps, instead of the file's.
     pub steps: u64,

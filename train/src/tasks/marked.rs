@@ -36,7 +36,7 @@ pub struct Marked {
 }
 
 impl Marked {
-    /// That of a tokenizer, for a body with these parts; `None` where it has neither BERT's marks nor RoBERTa's.
+    /// The frame of a tokenizer's texts, for a body with these parts; `None` if it has neither BERT's marks nor RoBERTa's.
     pub fn of(tokenizer: &Tokenizer, parts: &Parts) -> Option<Self> {
         let marks = Marks::of(tokenizer)?;
         let has_robertas = tokenizer.token_id(Marks::ROBERTA[1]) == Some(marks.close);

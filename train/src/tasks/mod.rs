@@ -52,13 +52,13 @@ impl Specials {
     /// Their names in a tokenizer, in the order in which they are appended.
     pub const NAMES: [&'static str; 3] = ["<start>", "<delimiter>", "<extract>"];
 
-    /// Those of a tokenizer; `None` where one is missing.
+    /// The special tokens of a tokenizer; `None` if one is missing or has no row in the model.
     pub fn of(tokenizer: &Tokenizer) -> Option<Self> {
         let [start, delimiter, extract] = Self::NAMES.map(|name| tokenizer.token_id(name).filter(|&id| tokenizer.has_row(id)));
         Some(Specials { start: start?, delimiter: delimiter?, extract: extract? })
     }
 
-    /// Those of a tokenizer, appended where they are missing.
+    /// The special tokens of a tokenizer. Missing ones are appended.
     pub fn append(tokenizer: &mut Tokenizer) -> Result<Self, TextError> {
         let mut add = |i: usize| tokenizer.add_special(Self::NAMES[i]);
         Ok(Specials { start: add(0)?, delimiter: add(1)?, extract: add(2)? })

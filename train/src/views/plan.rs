@@ -69,7 +69,7 @@ impl ViewPlan {
 impl Marks {
     /// Their names in BERT's vocabulary: what opens a row, closes a text, and hides a token.
     pub const BERT: [&str; 3] = ["[CLS]", "[SEP]", "[MASK]"];
-    /// The same in RoBERTa's.
+    /// Their names in RoBERTa's vocabulary.
     pub const ROBERTA: [&str; 3] = ["<s>", "</s>", "<mask>"];
 
     /// The marks of a tokenizer: by the roles in its files, else by BERT's names, else by RoBERTa's; `None` if all of these are

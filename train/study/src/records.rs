@@ -1,5 +1,6 @@
 //! What stages came to, in files with checksums.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -37,14 +38,15 @@ pub fn write(path: &Path, result: &impl Serialize) -> Result<(), StudyError> {
 }
 
 /// Lists the subfolders of a study, which must exist from now on, and warns of missing ones. Subfolders of a seed are in progress
-/// while a result of that seed is in `open`.
+/// while one of `results` in that seed is missing.
 ///
 /// # Errors
 /// Returns an error if a listed subfolder is a link or has another digest.
-pub fn list_folders(out: &Path, open: &[PathBuf], monitor: &dyn Monitor) -> Result<(), StudyError> {
-    let part = |path: &Path| path.iter().next().map(OsStr::to_owned);
-    let of = |path: &PathBuf| path.strip_prefix(out).ok().and_then(part);
-    let is_finished = |name: &str| !open.iter().any(|path| of(path) == part(Path::new(name)));
+pub fn list_folders(out: &Path, results: impl Iterator<Item = PathBuf>, monitor: &dyn Monitor) -> Result<(), StudyError> {
+    let first_part = |path: &Path| path.iter().next().map(OsStr::to_owned);
+    let missing = results.filter(|result| !result.exists());
+    let in_progress: BTreeSet<_> = missing.filter_map(|path| first_part(path.strip_prefix(out).ok()?)).collect();
+    let is_finished = |name: &str| first_part(Path::new(name)).is_none_or(|part| !in_progress.contains(&part));
     for Lost(folder) in checksums::relist(out, is_finished)? {
         monitor.warn(&format!("warning: {} is missing, though it was written", folder.display()));
     }

@@ -62,7 +62,7 @@ fn within(results: &Results) -> String {
     format!(" (within {:.1} %)", 100.0 * most)
 }
 
-/// What is measured, and how.
+/// The measures and their definitions.
 fn measured(survey: &Survey) -> Block {
     let terms = understanding(survey).into_iter().chain(the_rest(survey)).map(|(term, how)| Row::new(term, [how])).collect();
     Block::Words(vec![String::new(), "how it is measured".into()], terms)

@@ -84,10 +84,7 @@ fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, S
     let done = all.iter().filter(|stage| paths.result(stage).exists()).count();
     let ready = if done > 0 { format!(", {done} of them done") } else { String::new() };
     monitor.say(&format!("The survey: {survey}; {}{ready}. Ctrl-C stops, and --resume continues", many(all.len(), "stage")));
-    let list_folders = || {
-        let open: Vec<PathBuf> = all.iter().map(|stage| paths.result(stage)).filter(|result| !result.exists()).collect();
-        records::list_folders(out, &open, monitor)
-    };
+    let list_folders = || records::list_folders(out, all.iter().map(|stage| paths.result(stage)), monitor);
     list_folders()?;
     if done < all.len() {
         show(&paths, survey, &all, true, monitor);

@@ -83,7 +83,7 @@ fn within(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
             continue;
         }
         if path.is_dir() && !path.is_symlink() {
-            if !path.join(CHECKSUMS_FILE).exists() {
+            if !folders::has_checksums(&path) {
                 files.extend(within(&path)?);
             }
         } else if path.is_file() && !path.ends_with(CHECKSUMS_FILE) && !path.ends_with(LOCK) {
@@ -139,7 +139,7 @@ pub(super) fn with_own_sums(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
         if !path.is_dir() || path.is_symlink() || is_unfinished(&path, None) {
             continue;
         }
-        if path.join(CHECKSUMS_FILE).exists() {
+        if folders::has_checksums(&path) {
             found.push(path);
         } else {
             found.extend(with_own_sums(&path)?);

@@ -30,20 +30,30 @@ impl<T> Kept<T> {
     }
 }
 
-/// The file which states that a folder without checksums had some: its settings, or the checksums of a folder above.
-pub(super) fn who_expects(folder: &Path) -> Option<PathBuf> {
+/// The settings of a folder, if they state that it has checksums.
+fn settings_with_checksums(folder: &Path) -> Option<PathBuf> {
     #[derive(Deserialize)]
-    struct Word {
+    struct Settings {
         checksums: bool,
     }
-    let says = |path: &PathBuf| {
-        let word = disk::read(path).ok().and_then(|bytes| serde_json::from_slice::<Word>(&bytes).ok());
-        word.is_some_and(|word| word.checksums)
+    let has_checksums = |path: &PathBuf| {
+        let settings = disk::read(path).ok().and_then(|bytes| serde_json::from_slice::<Settings>(&bytes).ok());
+        settings.is_some_and(|settings| settings.checksums)
     };
-    SETTINGS.map(|name| folder.join(name)).into_iter().find(says).or_else(|| {
+    SETTINGS.map(|name| folder.join(name)).into_iter().find(has_checksums)
+}
+
+/// The file which states that a folder without checksums had some: its settings, or the checksums of a folder above.
+pub(super) fn expected_by(folder: &Path) -> Option<PathBuf> {
+    settings_with_checksums(folder).or_else(|| {
         let above = listed_by(folder).into_iter().next()?;
         Some(above.folder.join(CHECKSUMS_FILE))
     })
+}
+
+/// Returns whether a folder has checksums, or its settings state that it had some.
+pub fn has_checksums(folder: &Path) -> bool {
+    folder.join(CHECKSUMS_FILE).symlink_metadata().is_ok() || settings_with_checksums(folder).is_some()
 }
 
 /// The checksums of the folders above that list this folder, nearest first.
@@ -170,10 +180,8 @@ pub fn unlist(folder: &Path, name: &str) -> Result<(), FileError> {
 /// Returns an error if a listed subfolder is a link or has another digest.
 pub fn check_folder(folder: &Path, name: &str) -> Result<Option<Lost>, FileError> {
     let Some(sums) = Checksums::of(folder)? else { return Ok(None) };
-    if !sums.listed.folders.contains_key(name) {
-        return Ok(None);
-    }
-    if sums.is_lost(name)? {
+    let Some(digests) = sums.listed.folders.get(name) else { return Ok(None) };
+    if sums.is_lost(name)? && !digests.contains(&None) {
         return Ok(Some(Lost(folder.join(name))));
     }
     sums.check_folder(name).map(|_| None)

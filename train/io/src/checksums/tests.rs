@@ -333,6 +333,22 @@ fn what_is_accepted_is_listed_above() {
 }
 
 #[test]
+fn lost_checksums_are_found_below_a_folder_without_any() {
+    let folder = folder();
+    let at = folder.path().join("runs/a");
+    fs::create_dir_all(&at).unwrap();
+    write(&at, &[("run.json", b"{\"checksums\": true}".to_vec()), ("model", b"1".to_vec())]).unwrap();
+    assert_eq!(faults(folder.path()), [""; 0]);
+    fs::write(at.join("model"), "2").unwrap();
+    fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
+    let found = faults(folder.path());
+    assert!(found.len() == 1 && found[0].contains("runs/a/checksums.json: it is missing, though"), "{found:?}");
+    assert!(has_checksums(&at) && !has_checksums(folder.path()));
+    accept(&at).unwrap();
+    assert_eq!(faults(folder.path()), [""; 0]);
+}
+
+#[test]
 fn a_study_lists_what_is_there() {
     let folder = folder();
     let at = folder.path();
@@ -397,7 +413,7 @@ fn a_folder_is_replaced_together_with_what_lists_it() {
                 _ => copy(new.path(), "best"),
             }
             assert_eq!(faults(at), [""; 0], "{was:?}, {renames}");
-            assert!(check_folder(at, "best").is_ok());
+            assert_eq!(check_folder(at, "best").unwrap(), None);
             crate::files::recover_directory(&at.join("best")).unwrap();
             write(at, &[("b", vec![])]).unwrap(); // settles it
             let expected = if renames < 2 { was.clone() } else { digest_of(&new) };
