@@ -136,7 +136,7 @@ impl Checksums {
         }
         self.listed.folders.retain(|name, digests| {
             let is_there = || folder.join(name).symlink_metadata().is_ok();
-            digests.len() < 2 || digests.last() != Some(&None) || is_there() // otherwise it was never put in place
+            digests.last() != Some(&None) || is_there() // otherwise it was never put in place
         });
     }
 }

@@ -303,6 +303,10 @@ fn a_listed_folder_must_be_there() {
     told("best/checksums.json: it is missing, though it was written");
     let told = read(&at.join("best"), "model").unwrap_err();
     assert!(told.is_of_sums() && told.to_string().contains("says that sums are kept"), "{told}");
+    // Checksums that cannot be read are not missing.
+    fs::create_dir(at.join("best/checksums.json")).unwrap();
+    assert!(faults(at)[0].starts_with("cannot read"), "{:?}", faults(at));
+    fs::remove_dir(at.join("best/checksums.json")).unwrap();
     accept(at).unwrap();
     assert_eq!((faults(at), read(&at.join("best"), "model").unwrap()), (vec![], b"2".to_vec()));
     fs::remove_dir_all(at.join("best")).unwrap();
@@ -421,6 +425,49 @@ fn a_folder_is_replaced_together_with_what_lists_it() {
             assert_eq!(listed, expected.map(|digest| vec![Some(digest)]), "{was:?}, {renames}");
             assert_eq!(faults(at), [""; 0], "{was:?}, {renames}");
         }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_the_checksums_of_a_folder_is_refused() {
+    let folder = folder();
+    let at = folder.path();
+    write(at, &[("a", b"one".to_vec())]).unwrap();
+    replace(at, b"1");
+    fs::rename(at.join("best/checksums.json"), at.join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(at.join("elsewhere"), at.join("best/checksums.json")).unwrap();
+    assert!(check_folder(at, "best").unwrap_err().to_string().contains("found a link"));
+}
+
+#[test]
+fn each_part_of_the_list_is_under_its_checksum() {
+    let folder = folder();
+    let mut sums = Checksums::none(folder.path());
+    sums.listed.files.insert("file".into(), Entry { now: Sum::of(b"1"), before: Vec::new() });
+    sums.listed.folders.insert("folder".into(), Digests::new());
+    sums.listed.links.insert("link".into());
+    sums.store().unwrap();
+    let text = fs::read_to_string(folder.path().join(CHECKSUMS_FILE)).unwrap();
+    assert!(Checksums::parse(folder.path(), text.as_bytes()).is_ok());
+    for name in ["file", "folder", "link"] {
+        let other = text.replace(&format!("\"{name}\""), "\"other\"");
+        let told = Checksums::parse(folder.path(), other.as_bytes()).unwrap_err();
+        assert!(told.contains("its own SHA-256"), "{name}: {told}");
+    }
+}
+
+#[test]
+fn a_lost_folder_stays_listed() {
+    for digests in [vec![Some("1")], vec![Some("1"), Some("2")]] {
+        let folder = folder();
+        let at = folder.path();
+        write(at, &[("a", b"one".to_vec())]).unwrap();
+        let mut sums = sums(at);
+        sums.listed.folders.insert("best".into(), digests.iter().map(|digest| digest.map(str::to_owned)).collect());
+        sums.store().unwrap();
+        write(at, &[("b", vec![])]).unwrap(); // settles it
+        assert!(faults(at)[0].contains("best: this directory is missing"), "{:?}", faults(at));
     }
 }
 
