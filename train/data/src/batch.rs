@@ -1,28 +1,29 @@
-//! What a model reads at once.
+//! Batches of token ids.
 
-/// Sequences of ids with what they should predict, (rows, length), row-major.
+/// A batch of token sequences and their targets, (rows, length), row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenBatch {
-    /// Number of sequences.
+    /// The number of sequences.
     pub rows: usize,
-    /// Positions of each.
+    /// The number of positions per sequence, padding included.
     pub length: usize,
-    /// What the model reads; 0 where a row is padded, at its end.
+    /// The input ids; 0 on padding, which is at the end of a row.
     pub inputs: Vec<u32>,
-    /// What it should predict at each position; 0 where the weight is.
+    /// The target id at each position; 0 on padding.
     pub targets: Vec<u32>,
-    /// 1 where there is something to predict; 0 on padding.
+    /// The weight of each target in the loss: 1 for a target, 0 on padding.
     pub weights: Vec<f32>,
 }
 
 impl TokenBatch {
-    /// One row per window of T + 1 tokens: T inputs, and the same shifted by one as targets; as long as the longest.
+    /// Returns one row per window of T + 1 tokens: its first T tokens as inputs, its last T as targets. Rows are padded to the
+    /// length of the longest.
     pub fn of_windows<W: AsRef<[u32]>>(windows: &[W]) -> Self {
         let length = windows.iter().map(|window| window.as_ref().len() - 1).max().unwrap_or(0);
         TokenBatch::padded(windows, length)
     }
 
-    /// [`of_windows`](Self::of_windows), of a given length.
+    /// Returns the batch of [`of_windows`](Self::of_windows) with rows of a given length.
     pub(crate) fn padded<W: AsRef<[u32]>>(windows: &[W], length: usize) -> Self {
         let (rows, n) = (windows.len(), windows.len() * length);
         let mut batch = TokenBatch { rows, length, inputs: vec![0; n], targets: vec![0; n], weights: vec![0.0; n] };
@@ -35,7 +36,7 @@ impl TokenBatch {
         batch
     }
 
-    /// Predictions that count.
+    /// Returns the number of predictions, padding excluded.
     pub fn predicted(&self) -> usize {
         self.weights.iter().filter(|&&w| w != 0.0).count()
     }

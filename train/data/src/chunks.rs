@@ -1,4 +1,4 @@
-//! A corpus cut into texts of its own.
+//! A corpus cut into chunks that are processed as separate texts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use gradus_tensor::rng::Philox;
 use crate::error::{DataError, FEW};
 use crate::tokens::Tokens;
 
-/// Distinguishes the generator of chunks from others with the same seed ("chunks" in ASCII).
+/// Separates this generator from others with the same seed ("chunks" in ASCII).
 const DOMAIN: u64 = 0x6368_756E_6B73;
 
-/// A range of tokens, cut into chunks of one length, side by side; the last may be shorter.
+/// A range of tokens, cut into consecutive chunks of equal length; the last may be shorter.
 #[derive(Clone)]
 pub struct Chunks {
     tokens: Arc<dyn Tokens>,
@@ -21,13 +21,13 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Chunks of `length` tokens.
+    /// Creates chunks of `length` tokens.
     ///
     /// # Errors
-    /// [`DataError::TooShort`] for a range without tokens, [`DataError::NoContext`] for a length of 0.
+    /// Returns an error if the range has no tokens ([`DataError::TooShort`]) or if `length` is 0 ([`DataError::NoContext`]).
     ///
     /// # Panics
-    /// If the range is outside the tokens.
+    /// Panics if the range is outside the tokens.
     pub fn new(tokens: Arc<dyn Tokens>, range: Range<usize>, length: usize, seed: u64) -> Result<Self, DataError> {
         assert!(range.end <= tokens.len(), "chunks of tokens {range:?} of {}", tokens.len());
         if length == 0 {
@@ -40,12 +40,12 @@ impl Chunks {
         Ok(Chunks { tokens, range, length, seed })
     }
 
-    /// Their number.
+    /// Returns the number of chunks.
     pub fn count(&self) -> usize {
         self.range.len().div_ceil(self.length)
     }
 
-    /// The tokens of one.
+    /// Returns the tokens of one chunk.
     pub fn read(&self, number: usize) -> Vec<u32> {
         let start = self.range.start + number * self.length;
         let mut tokens = vec![0; self.length.min(self.range.end - start)];
@@ -53,10 +53,10 @@ impl Chunks {
         tokens
     }
 
-    /// The chunk of row `row` of step `t`, each equally likely: a function of the seed and these.
+    /// Returns the chunk drawn for row `row` of step `t`, uniformly over all chunks. It depends on the seed, `t` and `row` alone.
     pub fn drawn(&self, t: u64, row: usize) -> usize {
         let mut rng = Philox::with_stream(self.seed ^ DOMAIN, t);
-        rng.set_position(4 * row as u64); // a block per row
+        rng.set_position(4 * row as u64); // one Philox block per row
         rng.below(self.count() as u64) as usize
     }
 }
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(chunks.read(5), [60]);
     }
 
-    /// 400 each of 2,400, σ = 18.
+    /// Each chunk is expected 400 times in 2,400 draws, σ = 18.
     #[test]
     fn each_chunk_is_drawn_as_often() {
         let chunks = Chunks::new(count(100), 20..61, 8, 7).unwrap();

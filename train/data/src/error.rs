@@ -1,4 +1,4 @@
-//! What can go wrong with token corpora, each with the place and the remedy.
+//! Errors of token corpora.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,23 @@ use gradus_io::files::FileError;
 use gradus_text::TextError;
 use thiserror::Error;
 
-/// What to do where there is hardly a token.
+/// The remedy for a corpus with too few tokens.
 pub(crate) const FEW: &str =
     "Give more text, or hold out less of it (a word that the tokenizer does not know may be one token, however long)";
 
-/// An error of the data layer. Its message says what was expected, what was found, where, and what to do. Positions and rows
+/// An error of the data layer. Its message states what was expected, what was found, where, and the remedy. Positions and rows
 /// count from 0.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum DataError {
-    /// The text itself: missing, empty, binary, not UTF-8.
+    /// The text is missing, empty, binary or not UTF-8.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// The operating system refused a file operation on the cache.
+    /// A file operation on the cache failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The tokenizer refused a text; its own offset counts from the beginning of the piece.
+    /// The tokenizer rejected a text. The offset in `source` counts from the beginning of the piece.
     #[error("{path}, in the piece from byte {offset} of its text: {source}")]
     Encode { path: PathBuf, offset: u64, source: Box<TextError> },
     #[error("{path}: the file changed while it was being read. Start again when nothing writes to the corpus")]
@@ -35,7 +35,7 @@ pub enum DataError {
         vocab_size.saturating_sub(1)
     )]
     Id { id: u32, position: usize, vocab_size: usize },
-    /// Fewer tokens than one window takes.
+    /// There are fewer tokens than one window needs.
     #[error("the {part} of the corpus has {tokens} tokens, but a window needs {needed}. {remedy}")]
     TooShort { part: &'static str, tokens: usize, needed: usize, remedy: String },
     #[error(

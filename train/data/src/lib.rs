@@ -3,19 +3,19 @@
 //! ```text
 //! file or folder → TokenFile (cached, memory-mapped) → split → RandomWindows  for training
 //!                                                            → Evaluation     sequential, every token once
-//!                                                            → Chunks         side by side, for views of whole texts
-//! sequences of their own                                     → Rows           one per row
+//!                                                            → Chunks         consecutive, for views of whole texts
+//! separate sequences                                         → Rows           one per row
 //! ```
 //!
-//! Decided here, where the paper is silent:
+//! Choices that the paper leaves open:
 //!
-//! - **Documents.** The files of a corpus follow one another, in the order of their paths, and windows cross from one into
-//!   the next, so the model sees every token under full-length contexts.
-//! - **Windows.** A window is T + 1 tokens: T inputs, and the same shifted by one as T targets. It is equally likely to begin
-//!   at any token. No window crosses from the training part into the held-out part.
-//! - **An epoch** is as many predicted tokens drawn as the training part has tokens; since windows are random, it does not
-//!   show each token once.
-//! - **Held out** is the end of the corpus, not a random choice: random windows would overlap what was trained on.
+//! - **Documents.** The files of a corpus are concatenated in the order of their paths. Windows cross file boundaries, so that
+//!   the model sees every token with a full-length context.
+//! - **Windows.** A window is T + 1 tokens: the first T are the inputs, the last T are the targets. Its start is uniformly
+//!   distributed. No window crosses from the training part into the held-out part.
+//! - **An epoch** draws as many predicted tokens as the training part has tokens. Since windows are random, an epoch does not
+//!   show each token exactly once.
+//! - **The held-out part** is the end of the corpus, not a random sample: random windows would overlap the training windows.
 
 mod batch;
 mod chunks;

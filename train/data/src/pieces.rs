@@ -1,4 +1,4 @@
-//! A corpus in bounded memory: documents as blocks, blocks as pieces, each cut where a tokenizer does not mind.
+//! Reading of a corpus in bounded memory: files in blocks, blocks in pieces, each cut where the tokens do not change.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,18 +9,19 @@ use gradus_text::{Cut, read_text, strip_gutenberg, utf8};
 
 use crate::error::DataError;
 
-/// Files up to this size are read whole, without Project Gutenberg's licence; larger ones are read block by block, as they are.
+/// The largest file, in bytes, that is read whole and stripped of Project Gutenberg's licence. Larger files are read in blocks,
+/// unchanged.
 const WHOLE: u64 = 64 << 20;
-/// A block of a larger file, and the most it grows in search of a line's end.
+/// Bytes in a block of a larger file, and the limit to which it grows until a line ends.
 const BLOCK: usize = 8 << 20;
 const LONGEST_BLOCK: usize = 64 << 20;
 /// A piece ends with the first line that ends beyond this many bytes…
 const PIECE: usize = 1 << 10;
-/// …or, if lines are that long, with a word.
+/// …or, if lines are longer than this, after a word.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// Calls `block` with the text of a file, in order. A block ends with a line, unless lines are longer than a block; where only blanks
-/// may be cut, it ends before one.
+/// Calls `block` with each block of a file's text, in order. A block ends with a line, unless lines are longer than a block. If
+/// `cut` allows only blanks, a block ends before a blank.
 pub(crate) fn for_each_block(
     path: &Path,
     cut: Cut,
@@ -42,7 +43,7 @@ fn blocks(
     mut block: impl FnMut(&str) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
     let mut buffer = Vec::new();
-    let mut offset = 0; // of the buffer's first byte in the file
+    let mut offset = 0; // the offset in the file of the buffer's first byte
     loop {
         let before = buffer.len();
         let read = file.by_ref().take(size as u64).read_to_end(&mut buffer).map_err(|e| FileError::new("read", path, e))?;
@@ -64,13 +65,14 @@ fn blocks(
     }
 }
 
-/// The place after the last blank; without any, before the last character, which may not be whole.
+/// Returns the offset after the last blank; without a blank, before the last character, which may be incomplete.
 fn word_end(bytes: &[u8]) -> usize {
     let blank = bytes.iter().rposition(u8::is_ascii_whitespace).map(|i| i + 1);
     blank.or_else(|| bytes.iter().rposition(|&b| b & 0xC0 != 0x80).filter(|&i| i > 0)).unwrap_or(bytes.len())
 }
 
-/// Cuts a block into pieces of about a kilobyte where `cut` allows it; between words, after a line's end where there is one.
+/// Cuts a block at places that `cut` allows, into pieces of about a kilobyte. [`Cut::Words`] cuts after a line end if there is
+/// one.
 pub fn pieces(mut text: &str, cut: Cut) -> Vec<&str> {
     let mut pieces = Vec::with_capacity(text.len() / PIECE + 1);
     while !text.is_empty() {
@@ -119,7 +121,7 @@ mod tests {
 
     #[test]
     fn bad_bytes_are_placed_in_the_file() {
-        // Where, and what byte.
+        // The path, offset and byte of the error.
         let place = |text: &[u8]| match collect(text, 4, 4).unwrap_err() {
             DataError::Text(TextError::Binary { path, offset }) => (path, offset, 0),
             DataError::Text(TextError::NotUtf8 { path, offset, byte }) => (path, offset, byte),
@@ -183,7 +185,7 @@ mod tests {
             "Title\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\nthe text\n*** END OF THE PROJECT GUTENBERG EBOOK X ***\n";
         let licence = gutenberg.len() - "the text\n".len();
         assert!(sizes(gutenberg)[0] <= gutenberg.len() - licence, "a small one whole, without its licence");
-        // A line longer than a block, and others.
+        // One line longer than a block, then short lines.
         let mebibyte = 1 << 20;
         let large = "word ".repeat(2 * mebibyte) + "\n" + &"a line\n".repeat(8 * mebibyte);
         let blocks = sizes(&large);

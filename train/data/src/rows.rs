@@ -4,15 +4,15 @@ use crate::batch::TokenBatch;
 use crate::error::DataError;
 use crate::tokens::check_ids;
 
-/// Sequences that are each predicted on their own, opened by a separator:
+/// Sequences that are each predicted separately, with a separator before each:
 ///
 /// ```text
 /// inputs     s  x₁ x₂ … xₙ    padding          log p(x) = Σᵢ log p(xᵢ | s, x₁ … xᵢ₋₁)  [+ log p(s | s, x₁ … xₙ)]
 /// targets    x₁ x₂ … xₙ [s]   weight 0
 /// ```
 ///
-/// Closed by the separator too, a row holds the probability that the sequence ends where it does, as the probability of a
-/// whole story does. Causality keeps what is right of a prediction out of it, so padding needs no mask.
+/// With the separator at the end too (`closed`), the probability of a row includes that of the end of the sequence, as the
+/// probability of a whole story does. Padding needs no mask: it is on the right, and attention is causal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     sequences: Vec<Vec<u32>>,
@@ -21,11 +21,11 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Rows of at most `context` positions.
+    /// Creates rows of at most `context` positions.
     ///
     /// # Errors
-    /// [`DataError::RowTooLong`] or [`DataError::RowEmpty`] with the sequence's index; [`DataError::Id`] for an id
-    /// outside the vocabulary.
+    /// Returns an error if a sequence is too long ([`DataError::RowTooLong`]) or empty ([`DataError::RowEmpty`]), with its index,
+    /// or if an id is outside the vocabulary ([`DataError::Id`]).
     pub fn new(
         sequences: Vec<Vec<u32>>,
         separator: u32,
@@ -47,27 +47,27 @@ impl Rows {
         Ok(Rows { sequences, separator, closed })
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.sequences.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.sequences.is_empty()
     }
 
-    /// A row's tokens, without separators.
+    /// Returns a row's tokens, without separators.
     pub fn sequence(&self, row: usize) -> &[u32] {
         &self.sequences[row]
     }
 
-    /// Number of predictions.
+    /// Returns the number of predictions.
     pub fn predicted(&self) -> usize {
         self.sequences.iter().map(|s| s.len() + usize::from(self.closed)).sum()
     }
 
-    /// The rows of these numbers, as long as the longest of them.
+    /// Returns a batch of the given rows, padded to the length of the longest.
     pub fn batch(&self, rows: impl IntoIterator<Item = usize>) -> TokenBatch {
         let end = self.closed.then_some(self.separator);
         let window = |row: usize| [&[self.separator], &self.sequences[row][..], end.as_slice()].concat();

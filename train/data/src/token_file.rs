@@ -1,4 +1,4 @@
-//! A tokenised corpus on disk: made once, memory-mapped ever after.
+//! A tokenised corpus on disk: written once, then memory-mapped.
 //!
 //! ```text
 //! bytes     0  "GRADUSTK"     8  version (u32)    12  bytes of an id, 2 or 4 (u32)     16  tokens (u64)
@@ -9,7 +9,8 @@
 //! digest = SHA-256(bytes 0 … 79, SHA-256(bytes 112 …))
 //! ```
 //!
-//! The key names the file, so another tokenizer or an edited corpus finds another file; the digest finds every other change.
+//! The key gives the file its name, so another tokenizer or an edited corpus uses another file. The digest detects every other
+//! change.
 
 use std::fs;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -31,12 +32,12 @@ use crate::pieces::{for_each_block, pieces};
 use crate::tokens::Tokens;
 
 const MAGIC: &[u8; 8] = b"GRADUSTK";
-/// Increases when the format changes, or how text is read and cut.
+/// The format version; increases when the format changes, or how text is read or cut.
 const VERSION: u32 = 1;
 const KEY: usize = 48;
 const DIGEST: usize = 80;
 const HEADER: usize = 112;
-/// Pieces that are encoded before their ids are written, about 8 MiB of text.
+/// The number of pieces that are encoded before their ids are written, about 8 MiB of text.
 const AT_ONCE: usize = 8192;
 
 /// A tokenised corpus, memory-mapped.
@@ -75,15 +76,16 @@ struct Counts {
 }
 
 impl TokenFile {
-    /// The tokens of a corpus, a file or a folder, from the folder `cache` if they are there; else they are made and put there,
-    /// with progress to `monitor`. An unsound cache is made again.
+    /// Opens the tokens of a corpus, a file or a folder, from the folder `cache`. If they are missing or damaged, tokenises the
+    /// corpus and writes them there, with progress to `monitor`.
     ///
-    /// Memory is bounded whatever the size of the corpus, but for the index of pieces, 1.6 % of it. Ids do not depend on the
+    /// Memory is bounded for a corpus of any size, except for the index of pieces, 1.6 % of the corpus. Ids do not depend on the
     /// number of threads.
     ///
     /// # Errors
-    /// [`DataError::Text`] for a corpus that is missing, empty or not text, [`DataError::Encode`], [`DataError::Changed`], and
-    /// [`DataError::File`]. None of them touches what is in the cache.
+    /// Returns an error if the corpus is missing, empty or not text ([`DataError::Text`]), cannot be encoded
+    /// ([`DataError::Encode`]) or changes meanwhile ([`DataError::Changed`]), or if a file operation fails ([`DataError::File`]).
+    /// No error changes the cache.
     pub fn open_or_build(
         cache: &Path,
         corpus: &Path,
@@ -104,7 +106,7 @@ impl TokenFile {
         let total = files.iter().map(|file| file.length).sum();
         let mut progress = monitor.begin(Job::new(&format!("tokenising {}", corpus.display()), total, "bytes"));
         replace_file(&path, |file| {
-            // It holds the corpus, and a folder that was there before may be open to all.
+            // The file contains the text of the corpus, and an existing folder may be readable by all users.
             file.get_ref().make_private().map_err(|e| FileError::new("write", &path, e))?;
             let mut writer = Writer::new(&path, file, vocab_size)?;
             let mut before = 0;
@@ -123,10 +125,9 @@ impl TokenFile {
         TokenFile::open(&path, &key, vocab_size)
     }
 
-    /// Opens a cache and reads it once to check that it is what was written, for this key, and that its ids are below
-    /// `vocab_size`.
+    /// Opens a cache and reads it once, to check its digest, that its key is `key`, and that its ids are below `vocab_size`.
     fn open(path: &Path, key: &[u8; 32], vocab_size: usize) -> Result<TokenFile, DataError> {
-        // An empty file cannot be mapped everywhere, so lengths are checked first.
+        // Not every system maps an empty file, so the length is checked first.
         let length = fs::metadata(path).map_err(|e| FileError::new("read", path, e))?.len();
         if length < HEADER as u64 {
             return Self::read(path, Contents::InMemory(Vec::new()), key, vocab_size);
@@ -135,10 +136,10 @@ impl TokenFile {
         Self::read(path, Contents::Mapped(map), key, vocab_size)
     }
 
-    /// The tokens in the bytes of a file, whatever corpus and tokenizer it was made of; errors name `path`.
+    /// Parses the bytes of a token file of any corpus and tokenizer; errors name `path`.
     ///
     /// # Errors
-    /// [`DataError::Corrupt`].
+    /// Returns an error if the bytes are not a valid token file ([`DataError::Corrupt`]).
     pub fn parse(path: &Path, bytes: Vec<u8>, vocab_size: usize) -> Result<TokenFile, DataError> {
         let key = bytes.get(KEY..DIGEST).and_then(|key| key.try_into().ok()).unwrap_or([0; 32]);
         Self::read(path, Contents::InMemory(bytes), &key, vocab_size)
@@ -170,7 +171,7 @@ impl TokenFile {
             return corrupt("it belongs to another corpus or tokenizer".into());
         }
         let file = TokenFile { bytes: map, path: path.to_owned(), counts };
-        // A digest says that a file is what its maker wrote, not what we would have.
+        // The digest only shows that the file is as written; the writer may have been another program.
         let mut ends = file.index().iter().map(up_to);
         let is_in_order = ends.clone().zip(ends.clone().skip(1)).all(|(a, b)| a.0 <= b.0 && a.1 <= b.1);
         if !is_in_order || ends.next_back().unwrap_or_default() != (counts.tokens, counts.bytes) {
@@ -186,7 +187,7 @@ impl TokenFile {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -199,7 +200,7 @@ impl TokenFile {
         self.bytes[HEADER + self.ids().len()..].as_chunks::<8>().0.as_chunks::<2>().0
     }
 
-    /// Text bytes before a token: exact at the start of a piece, inside (about a kilobyte) in proportion.
+    /// Returns the text bytes before a token: exact at the start of a piece, and interpolated within it (about a kilobyte).
     fn bytes_before(&self, token: u64) -> u64 {
         if token == 0 {
             return 0;
@@ -217,7 +218,7 @@ impl TokenFile {
     }
 }
 
-/// Tokens and text bytes up to the end of a piece.
+/// Returns the numbers of tokens and of text bytes up to the end of a piece.
 fn up_to(piece: &[[u8; 8]; 2]) -> (u64, u64) {
     (u64::from_le_bytes(piece[0]), u64::from_le_bytes(piece[1]))
 }
@@ -241,7 +242,7 @@ impl Tokens for TokenFile {
     }
 }
 
-/// A file of the corpus as it was when first opened.
+/// A file of the corpus, with its length and modification time when first opened.
 struct CorpusFile {
     path: PathBuf,
     length: u64,
@@ -263,10 +264,10 @@ impl CorpusFile {
 
 fn key(files: &[CorpusFile], fingerprint: &str) -> Result<[u8; 32], FileError> {
     let mut hash = Sha256::new();
-    hash.update(format!("gradus tokens {VERSION}\n{fingerprint}\nNone\n")); // no separator between files
+    hash.update(format!("gradus tokens {VERSION}\n{fingerprint}\nNone\n")); // the files follow without separators
     let mut buffer = Vec::new();
     for file in files {
-        hash.update(file.length.to_le_bytes()); // a length before each file: no two corpora run together
+        hash.update(file.length.to_le_bytes()); // the length before each file separates it from the next
         let failed = |e| FileError::new("read", &file.path, e);
         let mut contents = disk::open_to_read(&file.path).map_err(failed)?;
         while (&mut contents).take(1 << 20).read_to_end(&mut buffer).map_err(failed)? > 0 {
@@ -281,11 +282,11 @@ fn digest(header: &[u8], payload: [u8; 32]) -> [u8; 32] {
     Sha256::new().chain_update(header).chain_update(payload).finalize().into()
 }
 
-/// Appends one file of the corpus: pieces are encoded in parallel and written in order. `done` gets the bytes of the file done so
-/// far.
+/// Appends one file of the corpus. Pieces are encoded in parallel and written in order. `done` receives the number of bytes
+/// encoded so far.
 fn encode(file: &CorpusFile, tokenizer: &Tokenizer, writer: &mut Writer<'_>, done: &mut dyn FnMut(u64)) -> Result<(), DataError> {
     writer.counts.documents += 1;
-    let mut offset = 0; // of the next piece in the text
+    let mut offset = 0; // the offset of the next piece in the text
     let mut joint = Joint::new(tokenizer);
     for_each_block(&file.path, tokenizer.cut(), |block| {
         for some in pieces(block, tokenizer.cut()).chunks(AT_ONCE) {
@@ -304,14 +305,14 @@ fn encode(file: &CorpusFile, tokenizer: &Tokenizer, writer: &mut Writer<'_>, don
     Ok(())
 }
 
-/// What lies between the pieces of a text, so that they give the ids of the whole.
+/// Joins the ids of the pieces of a text to the ids of the whole text.
 struct Joint<'t> {
     tokenizer: &'t Tokenizer,
-    /// [`Tokenizer::line_end`].
+    /// The ids of a line end: [`Tokenizer::line_end`].
     line_end: Option<Vec<u32>>,
-    /// [`Tokenizer::is_html`] of the pieces before.
+    /// Whether an earlier piece contains a `<`: [`Tokenizer::is_html`].
     html: bool,
-    /// The last id, if any, and whether a line has ended since.
+    /// The last id, and whether a line has ended since.
     last: Option<(u32, bool)>,
 }
 
@@ -320,14 +321,14 @@ impl<'t> Joint<'t> {
         Joint { tokenizer, line_end: tokenizer.line_end(), html: false, last: None }
     }
 
-    /// Does a piece go on after a `<`?
+    /// Returns whether an earlier piece contains a `<`, and records whether this one does.
     fn after(&mut self, piece: &str) -> bool {
         let html = self.html;
         self.html = html || self.line_end.is_some() && self.tokenizer.is_html(piece);
         html
     }
 
-    /// The ids of a piece, behind those of the line end before it.
+    /// Returns the ids of a piece, preceded by those of the line end before it.
     fn join(&mut self, piece: &str, mut ids: Vec<u32>) -> Vec<u32> {
         let Some(line_end) = &self.line_end else { return ids };
         let ends = piece.ends_with('\n');
@@ -344,7 +345,7 @@ impl<'t> Joint<'t> {
     }
 }
 
-/// Writes ids as they come; the index of pieces and the header follow at the end.
+/// Writes ids as they arrive; the index of pieces and the header follow at the end.
 struct Writer<'a> {
     path: &'a Path,
     out: &'a mut BufWriter<Output>,
@@ -416,7 +417,7 @@ mod tests {
         watched(dir, tokenizer, &Silent)
     }
 
-    /// Records what is reported: first the total, then how far it is. May spoil a file at the beginning.
+    /// Records the reported progress: first the total, then the amounts done. May damage a file at the beginning.
     #[derive(Clone, Default)]
     struct Watch {
         told: Arc<Mutex<Vec<u64>>>,
@@ -452,7 +453,7 @@ mod tests {
         TokenFile::open_or_build(&dir.path().join("cache"), &dir.path().join("text"), tokenizer, monitor)
     }
 
-    /// Whether the corpus had to be tokenised.
+    /// Returns whether the corpus had to be tokenised.
     fn builds(dir: &TempDir, tokenizer: &Tokenizer) -> (bool, TokenFile) {
         let watch = Watch::default();
         let file = watched(dir, tokenizer, &watch).unwrap();
@@ -482,7 +483,7 @@ mod tests {
         file.read(4, &mut middle);
         assert_eq!(middle.map(|b| b as u8), *b"two");
 
-        // More ids than two bytes hold; the first of them are ASCII.
+        // The vocabulary is larger than two bytes can encode; its first ids are ASCII.
         let alphabet: String = ('\0'..).take((1 << 16) + 1).collect();
         let wide = build(&dir, &Tokenizer::characters([&*alphabet])).unwrap();
         assert_eq!((wide.len(), wide.counts.width), (text.chars().count(), 4));
@@ -490,7 +491,7 @@ mod tests {
         assert_eq!(cached(&dir).len(), 2);
     }
 
-    /// A cache that was there before may be open to all; what is put there is not.
+    /// An existing cache folder may be readable by all users; a file written into it is not.
     #[cfg(unix)]
     #[test]
     fn tokens_are_their_owners_alone() {
@@ -523,7 +524,7 @@ mod tests {
         }
     }
 
-    /// Mode `spacy` has words for line ends, and keeps entities behind a `<`.
+    /// Mode `spacy` has tokens for line ends, and keeps entities after a `<`.
     #[test]
     fn pieces_of_mode_spacy_join_to_the_ids_of_the_text() {
         let lines = |n: usize| (0..n).map(|i| format!("Line {i}, <s> don&#39;t…\r\n\r\n")).collect::<String>();
@@ -541,7 +542,7 @@ mod tests {
         }
     }
 
-    /// GPT-2's words begin with their blank, and white space is cut by what follows it.
+    /// GPT-2's words begin with their blank, and the split of white space depends on what follows it.
     #[test]
     fn pieces_of_byte_level_bpe_join_to_the_ids_of_the_text() {
         let merges = [("Ġ", "w"), ("Ċ", "Ċ"), ("Ġ", "Ġ"), ("ĠĠ", "Ġ")].map(|(a, b)| (a.to_owned(), b.to_owned()));
@@ -586,7 +587,7 @@ mod tests {
         assert_eq!(cached(&dir).len(), 3);
     }
 
-    /// Whoever can write a digest can write any index; one that falls would make `bytes` overflow.
+    /// A forged file may have a valid digest and any index. In an index that decreases, `bytes` would overflow.
     #[test]
     fn an_index_that_does_not_rise_to_its_end_is_refused() {
         let dir = corpus(&[("a.txt", &"some text\n".repeat(300))]);
@@ -612,7 +613,7 @@ mod tests {
         drop(file);
         let sound = fs::read(&path).unwrap();
         let key: [u8; 32] = sound[KEY..DIGEST].try_into().unwrap();
-        // Every field of the header, an id, the index, and lengths from nothing to one byte too many.
+        // Damage to every field of the header, to an id and to the index, and lengths from 0 to one byte too many.
         let flip = |at: usize| {
             let mut bytes = sound.clone();
             bytes[at] ^= 1;
@@ -682,7 +683,7 @@ mod tests {
 
     #[test]
     fn a_file_that_changes_meanwhile_is_noticed() {
-        // In its length, in its time, or in both.
+        // A change of the length, of the time, or of both.
         type Change = fn(&Path, SystemTime);
         let changes: [Change; 3] = [
             |path, _| fs::write(path, "abcdef").unwrap(),
@@ -731,7 +732,7 @@ mod tests {
         ] {
             assert!(refused(bytes).contains(fault), "{fault}: {}", refused(bytes));
         }
-        // One of nothing at all is sound.
+        // A file without tokens is valid.
         let mut empty = sound[..HEADER].to_vec();
         empty[16..DIGEST].fill(0);
         let sum = digest(&empty[..DIGEST], Sha256::digest([]).into());
@@ -760,7 +761,7 @@ mod tests {
         assert_eq!(offset + within as u64, 4000);
     }
 
-    /// A line that is longer than a block may be cut, and its end begin a piece without words.
+    /// A line that is longer than a block may be cut so that a piece begins with its line end.
     #[test]
     fn a_line_end_alone_in_its_piece_ends_the_line_before() {
         let mut trainer = BpeTrainer { mode: Mode::Spacy, ..BpeTrainer::new(60) };

@@ -6,15 +6,15 @@ use crate::error::DataError;
 
 /// A long sequence of token ids.
 pub trait Tokens: Send + Sync {
-    /// Number of tokens.
+    /// Returns the number of tokens.
     fn len(&self) -> usize;
-    /// Whether there are none.
+    /// Returns whether there are no tokens.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Copies tokens `start..start + out.len()`, which must exist.
+    /// Copies tokens `start..start + out.len()`, which must exist, into `out`.
     fn read(&self, start: usize, out: &mut [u32]);
-    /// Bytes of text for a range of tokens, for bits per byte.
+    /// Returns the bytes of text in a range of tokens, for bits per byte.
     fn bytes(&self, range: Range<usize>) -> u64;
 }
 
@@ -26,10 +26,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The ids of a text of `bytes` bytes.
+    /// Creates a sequence from the ids of a text of `bytes` bytes.
     ///
     /// # Errors
-    /// [`DataError::Id`] for an id outside the vocabulary.
+    /// Returns an error if an id is outside the vocabulary ([`DataError::Id`]).
     pub fn new(ids: Vec<u32>, bytes: u64, vocab_size: usize) -> Result<Self, DataError> {
         check_ids(&ids, vocab_size)?;
         Ok(Memory { ids, bytes })
@@ -45,15 +45,17 @@ impl Tokens for Memory {
         out.copy_from_slice(&self.ids[start..start + out.len()]);
     }
 
-    /// In proportion to the tokens.
+    /// Returns bytes in proportion to the tokens.
     fn bytes(&self, range: Range<usize>) -> u64 {
         let before = |i: usize| (u128::from(self.bytes) * i as u128 / self.ids.len().max(1) as u128) as u64;
         before(range.end) - before(range.start)
     }
 }
 
+/// Checks that all ids are in the vocabulary.
+///
 /// # Errors
-/// [`DataError::Id`] for the first id outside the vocabulary.
+/// Returns an error for the first id that is outside the vocabulary ([`DataError::Id`]).
 pub(crate) fn check_ids(ids: &[u32], vocab_size: usize) -> Result<(), DataError> {
     match ids.iter().position(|&id| id as usize >= vocab_size) {
         Some(position) => Err(DataError::Id { id: ids[position], position, vocab_size }),
@@ -61,11 +63,11 @@ pub(crate) fn check_ids(ids: &[u32], vocab_size: usize) -> Result<(), DataError>
     }
 }
 
-/// Cuts `tokens` tokens into the training part and the held-out part, the last `held_out` of them (a share, 0 for none):
-/// the training part is the first ⌊(1 − `held_out`)·tokens⌋.
+/// Splits `tokens` tokens into the training part, the first ⌊(1 − `held_out`)·tokens⌋, and the held-out part, the rest.
+/// `held_out` is a fraction; 0 holds out nothing.
 ///
 /// # Errors
-/// [`DataError::HeldOut`] for a share that is not in 0 to below 1.
+/// Returns an error if the fraction is not from 0 to below 1 ([`DataError::HeldOut`]).
 pub fn split(tokens: usize, held_out: f64) -> Result<(Range<usize>, Range<usize>), DataError> {
     if !(0.0..1.0).contains(&held_out) {
         return Err(DataError::HeldOut { held_out });
@@ -80,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_split_is_the_end_of_the_corpus() {
-        assert_eq!(split(1_115_394, 0.1).unwrap(), (0..1_003_854, 1_003_854..1_115_394)); // nanoGPT's, on Tiny Shakespeare
+        assert_eq!(split(1_115_394, 0.1).unwrap(), (0..1_003_854, 1_003_854..1_115_394)); // nanoGPT's split of Tiny Shakespeare
         assert_eq!(split(7, 0.0).unwrap(), (0..7, 7..7));
         assert_eq!(split(0, 0.5).unwrap(), (0..0, 0..0));
         for wrong in [1.0, -0.1, f64::NAN] {

@@ -9,11 +9,11 @@ use crate::batch::TokenBatch;
 use crate::error::{DataError, FEW};
 use crate::tokens::Tokens;
 
-/// Distinguishes the generator of windows from others with the same seed ("windows" in ASCII).
+/// Separates this generator from others with the same seed ("windows" in ASCII).
 const DOMAIN: u64 = 0x0077_696E_646F_7773;
 
-/// Random contiguous windows of T + 1 tokens. The window of (seed, step, row) is a function of these three, so a resumed
-/// run needs only the step's number, and shards that share a batch agree on it.
+/// Random contiguous windows of T + 1 tokens. A window is a function of (seed, step, row). A resumed run therefore needs only the
+/// step number, and the shards of a batch agree on its windows.
 #[derive(Clone)]
 pub struct RandomWindows {
     tokens: Arc<dyn Tokens>,
@@ -23,13 +23,14 @@ pub struct RandomWindows {
 }
 
 impl RandomWindows {
-    /// Windows of `context` inputs over a range of the tokens.
+    /// Creates windows of `context` inputs over a range of the tokens.
     ///
     /// # Errors
-    /// [`DataError::TooShort`] if the range does not hold one window, [`DataError::NoContext`] for a context of 0.
+    /// Returns an error if the range is shorter than one window ([`DataError::TooShort`]) or if `context` is 0
+    /// ([`DataError::NoContext`]).
     ///
     /// # Panics
-    /// If the range is outside the tokens.
+    /// Panics if the range is outside the tokens.
     pub fn new(tokens: Arc<dyn Tokens>, range: Range<usize>, context: usize, seed: u64) -> Result<Self, DataError> {
         check(&*tokens, &range, context)?;
         let (found, needed) = (range.len(), context + 1);
@@ -43,30 +44,30 @@ impl RandomWindows {
         Ok(RandomWindows { tokens, range, context, seed })
     }
 
-    /// T.
+    /// Returns the context length T.
     pub fn context(&self) -> usize {
         self.context
     }
 
-    /// Tokens that windows are drawn from.
+    /// Returns the number of tokens in the range that windows are drawn from.
     pub fn tokens(&self) -> usize {
         self.range.len()
     }
 
-    /// Steps of `batch` windows in an epoch: ⌈tokens/(batch·T)⌉.
+    /// Returns the steps of `batch` windows in an epoch: ⌈tokens/(batch·T)⌉.
     pub fn steps_per_epoch(&self, batch: usize) -> u64 {
         self.range.len().div_ceil((batch * self.context).max(1)) as u64
     }
 
-    /// Index of the first token of the window of step `t` and row `row` of its batch.
+    /// Returns the index of the first token of the window of step `t` and batch row `row`.
     pub fn start(&self, t: u64, row: usize) -> usize {
         let mut rng = Philox::with_stream(self.seed ^ DOMAIN, t);
-        rng.set_position(4 * row as u64); // a block per row
+        rng.set_position(4 * row as u64); // one Philox block per row
         let starts = self.range.len() - self.context;
         self.range.start + rng.below(starts as u64) as usize
     }
 
-    /// Rows `rows` of the batch of step `t`: all of them, or a shard's.
+    /// Returns rows `rows` of the batch of step `t`: all rows, or those of a shard.
     pub fn batch(&self, t: u64, rows: Range<usize>) -> TokenBatch {
         let windows: Vec<_> = rows.map(|row| read(&*self.tokens, self.start(t, row), self.context + 1)).collect();
         TokenBatch::padded(&windows, self.context)
@@ -84,9 +85,8 @@ fn read(tokens: &dyn Tokens, start: usize, length: usize) -> Vec<u32> {
     window
 }
 
-/// Sequential windows, side by side, that predict every token of a range exactly once, but for the first, which nothing
-/// precedes: window k reads tokens kT … kT + T − 1 and predicts the one that follows each. The last window may be shorter; it
-/// is padded on the right.
+/// Sequential, adjacent windows that predict every token of a range exactly once, except the first, which has no context. Window
+/// k reads tokens kT … kT + T − 1 and predicts tokens kT + 1 … kT + T. The last window may be shorter; it is padded on the right.
 #[derive(Clone)]
 pub struct Evaluation {
     tokens: Arc<dyn Tokens>,
@@ -95,13 +95,14 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Windows of `context` inputs over a range of the tokens.
+    /// Creates windows of `context` inputs over a range of the tokens.
     ///
     /// # Errors
-    /// [`DataError::TooShort`] if nothing can be predicted, [`DataError::NoContext`] for a context of 0.
+    /// Returns an error if the range has fewer than two tokens ([`DataError::TooShort`]) or if `context` is 0
+    /// ([`DataError::NoContext`]).
     ///
     /// # Panics
-    /// If the range is outside the tokens.
+    /// Panics if the range is outside the tokens.
     pub fn new(tokens: Arc<dyn Tokens>, range: Range<usize>, context: usize) -> Result<Self, DataError> {
         check(&*tokens, &range, context)?;
         if range.len() < 2 {
@@ -111,22 +112,22 @@ impl Evaluation {
         Ok(Evaluation { tokens, range, context })
     }
 
-    /// Number of windows.
+    /// Returns the number of windows.
     pub fn windows(&self) -> usize {
         self.predicted().div_ceil(self.context)
     }
 
-    /// Number of predictions: the tokens less one.
+    /// Returns the number of predictions: the number of tokens less one.
     pub fn predicted(&self) -> usize {
         self.range.len() - 1
     }
 
-    /// Bytes of text of the predicted tokens.
+    /// Returns the bytes of text in the predicted tokens.
     pub fn bytes(&self) -> u64 {
         self.tokens.bytes(self.range.start + 1..self.range.end)
     }
 
-    /// The windows of these numbers, one per row, each (T,).
+    /// Returns a batch of the given windows, one per row, each (T,).
     pub fn batch(&self, windows: impl IntoIterator<Item = usize>) -> TokenBatch {
         let window = |k| {
             let start = k * self.context;
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
     use crate::tokens::Memory;
 
-    /// Token i is i.
+    /// Returns n tokens whose ids are their positions.
     fn count(n: usize) -> Arc<dyn Tokens> {
         Arc::new(Memory::new((0..n as u32).collect(), n as u64, n).unwrap())
     }
@@ -160,7 +161,7 @@ mod tests {
                 starts[inputs[0] as usize] += 1;
             }
         }
-        // 2,000 draws over the 32 starts 20 … 51: 62.5 each, σ = 7.8; five of them are allowed.
+        // 2,000 draws over the 32 starts 20 … 51: 62.5 each, σ = 7.8; deviations up to 5σ pass.
         assert!((20..52).all(|i| (24..=101).contains(&starts[i])), "{starts:?}");
         assert_eq!(starts[20..52].iter().sum::<i32>(), 2000);
     }
@@ -179,7 +180,7 @@ mod tests {
         assert_ne!(starts(&a, 9), starts(&b, 9));
     }
 
-    /// Four words of the generator of (seed, step) for each row, of which the first two are drawn from.
+    /// Each row takes four words of the generator of (seed, step), of which the first two give the start.
     #[test]
     fn a_window_is_drawn_as_it_is_defined() {
         let seed = 0x5eed;

@@ -1,10 +1,10 @@
-//! DPRD, definite pronoun resolution (Rahman, Ng 2012): which of two candidates does the pronoun mean? The Winograd schemas of
-//! the paper's zero-shot analysis (§5).
+//! DPRD, definite pronoun resolution (Rahman, Ng 2012): which of two candidates a pronoun refers to. It has the Winograd schemas
+//! of the paper's zero-shot analysis (§5).
 //!
-//! `train.c.txt` and `test.c.txt`: four lines per example (sentence, pronoun, the two candidates separated by a comma, the right
-//! one), then a blank line. Where the pronoun occurs more than once, the data set means the first occurrence. It has no dev set;
-//! here it is the last fifth of the training file, with twin sentences kept together. The paper does not say which part it
-//! scores.
+//! `train.c.txt` and `test.c.txt`: four lines per example (sentence, pronoun, the two candidates separated by a comma, the
+//! correct one), then a blank line. If the pronoun occurs more than once, its first occurrence is meant. The data set has no dev
+//! set: here it is the last fifth of the training file, with both sentences of a twin pair in the same split. The paper does not
+//! state which part it scores.
 
 use super::place::Place;
 use super::reference;
@@ -39,7 +39,7 @@ mod tests {
     const TWINS: &str = "The cup fell off the shelf because it shook, and it broke.\nit\nThe cup,the shelf\nthe shelf\n\n\
                          The cup fell off the shelf because it was round. \nit\nThe cup , the shelf\nthe cup\n\n";
 
-    /// Nor does the answer's case matter.
+    /// The case of the answer does not matter.
     #[test]
     fn the_first_occurrence_of_the_pronoun_is_meant() {
         let expected = [
@@ -55,7 +55,7 @@ mod tests {
         let (train, dev) = (load(&DPRD, &files, Split::Train), load(&DPRD, &files, Split::Dev));
         assert_eq!((train.len(), dev.len()), (16, 2));
         assert!(dev[0].starts_with("16: "));
-        // One pair of twins if there are few, and none if there is no other.
+        // One twin pair is held out if there are few, and none if there is only one.
         let sizes = |pairs: usize| {
             let files = [("train.c.txt", &*TWINS.repeat(pairs))];
             let rows =
@@ -70,7 +70,7 @@ mod tests {
         let block = "Ann met Smith, the baker, and she sang.\nshe\nAnn,Smith, the baker\nSmith, the baker\n";
         let expected = ["0: Ann met Smith, the baker, and _ sang.|Ann|Smith, the baker = 1"];
         assert_eq!(load(&DPRD, &[("test.c.txt", block)], Split::Test), expected);
-        let many = format!("x{}y", ",".repeat(31)); // and one between the two
+        let many = format!("x{}y", ",".repeat(31)); // with the comma between the candidates, the largest number allowed
         let block = format!("It fell as it shook.\nit\ncup,{many}\n{many}\n");
         assert_eq!(load(&DPRD, &[("test.c.txt", &block)], Split::Test), [format!("0: It fell as _ shook.|cup|{many} = 1")]);
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a data set, each with the place and the remedy.
+//! Errors in reading a data set.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::task::{Split, Task};
 
-/// An error in reading a data set. Its message says what was expected, what was found, where, and what to do.
+/// An error in reading a data set. Its message states what was expected, what was found, where, and the remedy.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -18,12 +18,12 @@ pub enum SetError {
     SplitName { name: String },
     #[error("{title} has no split `{split}`. Choose one of: {}", split_names(splits))]
     NoSplit { title: &'static str, split: Split, splits: &'static [Split] },
-    /// `what` is `file` or `folder`; `folder` says what the data set's folder must hold.
+    /// A missing file or folder (`what`). `folder` describes the files that the data set's folder must contain.
     #[error("{path}: there is no such {what}. The folder of {title} must hold {folder}")]
     Missing { path: PathBuf, what: &'static str, title: &'static str, folder: &'static str },
     #[error(transparent)]
     File(#[from] FileError),
-    /// Line and column count from 1; the column is the field of a table, else the character.
+    /// A malformed line. Line and column count from 1; the column is a field in a table, otherwise a character.
     #[error("{path}, line {line}, column {column}: expected {expected}, found {found}. {remedy}")]
     Malformed { path: PathBuf, line: usize, column: usize, expected: String, found: String, remedy: String },
     #[error(
@@ -32,13 +32,13 @@ pub enum SetError {
         list(files)
     )]
     Empty { title: &'static str, split: Split, files: Vec<PathBuf>, dropped: usize },
-    /// Predictions that do not make a submission to GLUE.
+    /// Predictions that do not form a valid submission to GLUE.
     #[error("{title}: expected {expected}, found {found}. {remedy}")]
     Submission { title: &'static str, expected: String, found: String, remedy: &'static str },
 }
 
 impl SetError {
-    /// Something wrong at a line and column of a file.
+    /// Returns the error for a line and column of a file.
     pub(super) fn malformed(
         path: &Path,
         (line, column): (usize, usize),
@@ -50,7 +50,7 @@ impl SetError {
         SetError::Malformed { path: path.into(), line, column, expected, found, remedy }
     }
 
-    /// A file operation that failed on one of a data set's files.
+    /// Returns the error for a file operation that failed on a file of a data set.
     pub(super) fn io(task: &Task, path: &Path, what: &'static str, cause: std::io::Error) -> Self {
         match cause.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
@@ -69,7 +69,7 @@ fn list(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// A text on one line: what cannot be seen is escaped, and nothing else.
+/// Returns a text as one line, with invisible characters escaped.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -81,7 +81,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// What was found, short enough for a message.
+/// Quotes a text in a message, shortened if it is long.
 pub(super) fn quote(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {

@@ -1,8 +1,8 @@
-//! A file of a data set: found under its name or packed, and read as text.
+//! The files of a data set, plain or compressed, decoded to text.
 //!
-//! What a file is, its first bytes say, not its name. gzip is unpacked, and a zip that holds one file, or one of the name asked
-//! for. UTF-16 and other ways to pack are named with the command that converts them. The text is UTF-8; it may open with a byte
-//! order mark.
+//! The first bytes of a file determine its format, not its name. gzip is decompressed, and so is a zip with one file, or with one
+//! file of the expected name. UTF-16 and other compression formats are rejected with the command that converts them. The text
+//! must be UTF-8 and may begin with a byte order mark.
 
 use std::borrow::Cow;
 use std::io::{self, Cursor, Read};
@@ -16,22 +16,22 @@ use super::task::Task;
 
 const GZIP: &[u8] = b"\x1F\x8B";
 const ZIP: &[u8] = b"PK\x03\x04";
-/// Deflate packs English text three to four times. What unpacks to more than this many times its size (and [`SMALL`]) was made to fill
-/// memory.
+/// The largest compression ratio allowed, unless the text has at most [`SMALL`] bytes. Deflate compresses English text three to
+/// four times; a higher ratio means that the file was made to fill memory.
 const RATIO: u64 = 100;
 const SMALL: u64 = 1 << 20;
 
-/// A data set's file.
+/// A file of a data set.
 #[derive(Debug)]
 pub(super) struct SetFile {
-    /// Where it was found.
+    /// The path it was read from.
     pub path: PathBuf,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
 impl SetFile {
-    /// Reads the file of this name, or the same packed.
+    /// Reads the file of this name, plain or compressed.
     pub(super) fn read(task: &Task, named: &Place<'_>) -> Result<Self, SetError> {
         let there = found(named).unwrap_or_else(|| named.clone());
         let io = |cause| SetError::io(task, &there.path, "file", cause);
@@ -60,18 +60,18 @@ impl SetFile {
         }
     }
 
-    /// Its lines, numbered from 1, without their ends. Blank lines at its end are passed over.
+    /// Returns the lines, numbered from 1, without line ends. Blank lines at the end of the file are skipped.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> + Clone {
         let lines = self.text.trim_end_matches(['\r', '\n']).split_terminator('\n');
         (1..).zip(lines.map(|line| line.strip_suffix('\r').unwrap_or(line)))
     }
 
-    /// Does its last line lack its end, as that of a file does which was cut off?
+    /// Returns whether the last line has no line end, as in a truncated file.
     pub(super) fn is_unfinished(&self) -> bool {
         !self.text.is_empty() && !self.text.ends_with('\n')
     }
 
-    /// Something wrong at this line and column. On a last line without its end it says so.
+    /// Returns the error for this line and column. On a last line without a line end, it mentions that the file may be truncated.
     pub(super) fn malformed(
         &self,
         at: (usize, usize),
@@ -87,7 +87,7 @@ impl SetFile {
     }
 }
 
-/// The place of a file: under its own name, else packed.
+/// Returns the existing file of this name: plain, or else compressed.
 fn found<'a>(place: &Place<'a>) -> Option<Place<'a>> {
     let packed = |kind: &str| {
         let mut name = place.path.as_os_str().to_owned();
@@ -97,15 +97,15 @@ fn found<'a>(place: &Place<'a>) -> Option<Place<'a>> {
     ["", ".gz", ".zip"].map(packed).into_iter().find(Place::exists)
 }
 
-/// The place in `files` of the one to read, where a data set has several names for its files: the first that is there. If none is, the
-/// first of those whose relatives are, so that an error names a file that belongs to the others.
+/// Returns the index in `files` of the file to read, for a data set whose files have several names: the first that exists. If
+/// none exists, the first with existing `relatives`, so that the error names the file missing from that group.
 pub(super) fn choose<const N: usize>(folder: &Place<'_>, files: [&str; N], relatives: [&[&str]; N]) -> usize {
     let is_there = |name: &str| found(&folder.join(name)).is_some();
     let own = files.iter().position(|name| is_there(name));
     own.or_else(|| relatives.iter().position(|names| names.iter().any(|name| is_there(name)))).unwrap_or(0)
 }
 
-/// What is packed in these bytes, if anything is, and whether that is all of it.
+/// Decompresses these bytes if they are compressed. Also returns whether the content is complete.
 fn unpacked<'b>(path: &Path, bytes: &'b [u8]) -> io::Result<(Cow<'b, [u8]>, bool)> {
     let most = (RATIO * bytes.len() as u64).max(SMALL);
     let damaged = |e: io::Error| io::Error::new(io::ErrorKind::InvalidData, format!("what is packed in it is damaged ({e})"));
@@ -126,9 +126,9 @@ fn unpacked<'b>(path: &Path, bytes: &'b [u8]) -> io::Result<(Cow<'b, [u8]>, bool
     Ok((Cow::Borrowed(bytes), true))
 }
 
-/// Which file of an archive is meant: the only one, or the one of this name.
+/// Returns the index of the file to read from an archive: the only one, or the one of this name.
 fn member<R: Read + io::Seek>(path: &Path, archive: &zip::ZipArchive<R>) -> io::Result<usize> {
-    // macOS adds a folder of its own.
+    // macOS adds the folder `__MACOSX` to archives.
     let is_file = |name: &str| !name.ends_with('/') && !name.starts_with("__MACOSX/");
     let names: Vec<_> = archive.file_names().collect::<Result<_, _>>()?;
     let files: Vec<(usize, &str)> = (0..).zip(names.iter().map(|name| &**name)).filter(|(_, name)| is_file(name)).collect();
@@ -145,7 +145,7 @@ fn member<R: Read + io::Seek>(path: &Path, archive: &zip::ZipArchive<R>) -> io::
     }
 }
 
-/// Line and column of the character after `text`, which begins on line `first`.
+/// Returns the line and column of the character after `text`, which begins on line `first`.
 pub(super) fn place(text: &str, first: usize) -> (usize, usize) {
     let last = text.rsplit('\n').next().unwrap_or_default();
     (first + text.matches('\n').count(), last.chars().count() + 1)
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Deflate can pack a thousand times.
+    /// Deflate can reach a ratio of 1,000.
     #[test]
     fn what_was_packed_to_fill_memory_is_refused() {
         let words = "expected a packed text of at most 100 times its packed size, found a larger one";
@@ -254,7 +254,7 @@ mod tests {
         assert!(!error.contains("cut off"), "{error}");
     }
 
-    /// A packed file that was cut off is named as that, with what helps.
+    /// The error for a truncated compressed file states the remedy.
     #[test]
     fn a_damaged_packed_file_is_named() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! MultiNLI (Williams, Nangia, Bowman 2018): does the premise entail the hypothesis, contradict it, or neither?
+//! MultiNLI (Williams, Nangia, Bowman 2018): whether a premise entails a hypothesis, contradicts it, or neither.
 //!
-//! GLUE's files: `sentence1` (premise), `sentence2` (hypothesis) and, last, `gold_label`, in `train.tsv`, `dev_matched.tsv`
-//! (the training set's genres) and `dev_mismatched.tsv` (others); `test_matched.tsv` and `test_mismatched.tsv` have no labels.
-//! Rows may have more columns than the header, for further annotators: the gold label is a row's last field. Where it is
-//! `-`, the annotators had no majority; such rows are passed over and counted.
+//! The files are GLUE's: `sentence1` (premise), `sentence2` (hypothesis) and, last, `gold_label`, in `train.tsv`,
+//! `dev_matched.tsv` (the training set's genres) and `dev_mismatched.tsv` (other genres). `test_matched.tsv` and
+//! `test_mismatched.tsv` have no labels. Rows may have more columns than the header, for further annotators: the gold label is a
+//! row's last field. It is `-` if the annotators had no majority; such rows are skipped and counted.
 
 use super::place::Place;
 use super::tsv::{self, Columns};
@@ -46,7 +46,7 @@ mod tests {
                          4\tletters\tIt rained.\tIt was May.\tneutral\tcontradiction\tneutral\tneutral\tneutral\n\
                          5\tletters\tIt rained.\tIt poured.\tneutral\t-\n";
 
-    /// That of row 4 is not in the header's column `gold_label`, which says contradiction.
+    /// In row 4, the field in the header's column `gold_label` is not the gold label, but an annotator's.
     #[test]
     fn the_gold_label_is_the_last_field_of_a_row() {
         let folder = folder(&[("train.tsv", TRAIN), ("dev_mismatched.tsv", TRAIN)]);
@@ -68,7 +68,7 @@ mod tests {
         refused(&RTE, &files, Split::DevMismatched, words);
     }
 
-    /// An annotator may have left it open.
+    /// An annotator's field may be empty or undecided.
     #[test]
     fn annotators_fields_may_be_empty_or_undecided() {
         for open in ["", "-", "neutral"] {
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// MultiNLI's own order of columns: the gold label first, the annotators' last.
+    /// MultiNLI's original columns have the gold label first and the annotators' labels last.
     #[test]
     fn a_gold_label_that_stands_elsewhere_is_found_there() {
         let original = "gold_label\tsentence1\tsentence2\tgenre\tlabel1\tlabel2\nneutral\tA.\tB.\toup\tneutral\tentailment\n";
@@ -88,7 +88,7 @@ mod tests {
         refused(&MNLI, &[("dev_matched.tsv", &wider)], Split::Dev, "line 3, column 7: expected 6 columns");
     }
 
-    /// A tab in a text moves all that follows: text takes the place of the label.
+    /// A tab in a text shifts the fields after it, so that a text is found in the column of the label.
     #[test]
     fn wrong_rows_are_refused() {
         let labels = "expected one of the labels entailment, neutral, contradiction";

@@ -20,16 +20,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Decided here:
+//! Choices made here:
 //!
-//! - **Texts** are passed on as they are in the file, trailing blanks included; the tokenizer normalises them.
-//! - **A malformed row is an error**, with file, line and column. Rows are passed over for two reasons only, each counted in
+//! - **Texts** are kept as in the file, including trailing blanks; the tokenizer normalises them.
+//! - **A malformed row is an error**, with file, line and column. Rows are skipped for two reasons only, each counted in
 //!   [`Loaded::dropped`]: annotators without a majority (SNLI, MultiNLI: label `-`), and the torn rows in GLUE's QQP.
-//! - **An empty text** is a text: its row is kept, and the model reads the special tokens alone.
-//! - **Columns** are found by their names where the file has a header, so their order does not matter.
-//! - **A wrong folder** is recognised by its columns and labels. Where these are alike, it cannot be: the unlabelled test files
-//!   of CoLA and SST-2 have the same columns, and so have those of RTE and WNLI.
-//! - **No dev set of its own** (Story Cloze, DPRD): the end of the training file is held out, never the test set.
+//! - **An empty text** is valid: its row is kept, and the model reads only the special tokens.
+//! - **Columns** are found by name if the file has a header, in any order.
+//! - **A wrong folder** is detected by its columns and labels, unless these are equal: the unlabelled test files of CoLA and
+//!   SST-2 have the same columns, and so do those of RTE and WNLI.
+//! - **Without an official dev set** (Story Cloze, DPRD), the end of the training file is held out, never the test set.
 
 pub mod cola;
 pub mod dprd;
@@ -64,7 +64,7 @@ pub use scores::Metric;
 pub use submission::{Submission, label, label_from, submission};
 pub use task::{Answer, Dropped, Example, Family, Input, Label, Loaded, Split, Task, Transformation};
 
-/// Every data set, in the order of the paper's tables 2, 3 and 4; those of the zero-shot analysis last.
+/// Every data set, in the order of the paper's tables 2, 3 and 4; the sets of the zero-shot analysis are last.
 pub static ALL: [&Task; 15] = [
     &mnli::MNLI,
     &snli::SNLI,
@@ -84,10 +84,10 @@ pub static ALL: [&Task; 15] = [
 ];
 
 impl Task {
-    /// The data set with this name.
+    /// Returns the data set with this name.
     ///
     /// # Errors
-    /// [`SetError::Task`], with the names there are.
+    /// Returns an error with all names if there is no such data set ([`SetError::Task`]).
     pub fn named(name: &str) -> Result<&'static Task, SetError> {
         ALL.into_iter()
             .find(|task| task.name == name)

@@ -1,9 +1,9 @@
-//! MRPC, the Microsoft Research Paraphrase Corpus (Dolan, Brockett 2005): do the two sentences say the same?
+//! MRPC, the Microsoft Research Paraphrase Corpus (Dolan, Brockett 2005): whether two sentences are paraphrases.
 //!
-//! GLUE's files, where the folder has them: `Quality`, `#1 ID`, `#2 ID`, `#1 String`, `#2 String`, and in `test.tsv` `index`
-//! for `Quality`. Else the corpus as published, the same columns: `msr_paraphrase_train.txt`, of which the pairs in GLUE's
-//! `dev_ids.tsv` are the dev set, and `msr_paraphrase_test.txt`, which has labels. Files may begin with a byte order mark,
-//! and bare double quotes abound.
+//! The files are GLUE's if present: `Quality`, `#1 ID`, `#2 ID`, `#1 String`, `#2 String`, and in `test.tsv` `index` for
+//! `Quality`. Otherwise they are the original corpus, with the same columns: `msr_paraphrase_train.txt`, of which the pairs in
+//! GLUE's `dev_ids.tsv` are the dev set, and `msr_paraphrase_test.txt`, which has labels. Files may begin with a byte order mark,
+//! and contain many bare double quotes.
 
 use super::error::quote;
 use super::file::{SetFile, choose};
@@ -55,13 +55,13 @@ fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
         loaded.files.push(file.path);
     }
     if !is_glue && split == Split::Test {
-        // GLUE's test set has these rows in their order, and numbers them.
+        // GLUE's test set has these rows in the same order, with their numbers as ids.
         loaded.examples.iter_mut().enumerate().for_each(|(i, example)| example.id = i.to_string());
     }
     Ok(loaded)
 }
 
-/// The ids of the pairs in the dev set, two per line, each with its line.
+/// Returns the ids of the pairs in the dev set, each with its line number. The file has two ids per line.
 fn dev_ids(file: &SetFile) -> Result<HashMap<String, usize>, SetError> {
     let mut ids = HashMap::new();
     for (line, text) in file.lines() {
@@ -85,7 +85,7 @@ mod tests {
     const MSR: &str = "\u{feff}Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n\
                        1\t10\t11\tHe said \" no .\tHe refused .\r\n0\t12\t13\tRain fell .\tSnow fell .\r\n";
 
-    /// The test set's rows are numbered, as in a submission to GLUE.
+    /// The ids of the test set are row numbers, as in a submission to GLUE.
     #[test]
     fn the_original_files_serve_where_those_of_glue_are_absent() {
         let mut files = vec![("msr_paraphrase_train.txt", MSR), ("msr_paraphrase_test.txt", MSR), ("dev_ids.tsv", "12\t13\n")];

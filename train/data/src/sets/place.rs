@@ -1,4 +1,4 @@
-//! Where a data set's files are: on the disk, or wherever else a caller has their bytes.
+//! Access to a data set's files, on the disk or in memory.
 
 use std::fmt;
 use std::io;
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::disk;
 
-/// Files by their paths.
+/// A file system: files by path.
 pub trait Files {
-    /// A file's bytes.
+    /// Returns a file's bytes.
     ///
     /// # Errors
-    /// [`NotFound`](io::ErrorKind::NotFound) where there is none, or the system's.
+    /// Returns an error if the file does not exist ([`NotFound`](io::ErrorKind::NotFound)) or cannot be read.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// The paths of what a folder holds, sorted.
+    /// Returns the paths of the entries of a folder, sorted.
     ///
     /// # Errors
-    /// As of [`Files::read`].
+    /// Returns an error if the folder does not exist ([`NotFound`](io::ErrorKind::NotFound)) or cannot be read.
     fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>>;
 
-    /// Is there a file or a folder?
+    /// Returns whether a file or a folder exists.
     fn exists(&self, path: &Path) -> bool;
 }
 
-/// Those of the system.
+/// The file system of the operating system.
 #[derive(Debug)]
 pub(super) struct Disk;
 

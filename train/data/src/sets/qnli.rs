@@ -1,8 +1,8 @@
-//! QNLI, question inference (Wang et al. 2018, from SQuAD): does the sentence hold the answer to the question?
+//! QNLI, question inference (Wang et al. 2018, from SQuAD): whether a sentence contains the answer to a question.
 //!
-//! GLUE's files: `index`, `question`, `sentence`, `label`; `test.tsv` without the label. Neither the paper nor OpenAI's code
-//! says which of the two comes first. Here the sentence is the premise and the question the hypothesis, since entailment runs
-//! from the sentence to what is asked.
+//! The files are GLUE's: `index`, `question`, `sentence`, `label`; `test.tsv` has no label. Neither the paper nor OpenAI's code
+//! specifies the order of the two texts. Here the sentence is the premise and the question is the hypothesis, since the sentence
+//! entails the answer.
 
 use super::tsv::{self, Columns};
 use super::{Answer, Family, Metric, Split, Task, Transformation};

@@ -1,9 +1,9 @@
-//! QQP, Quora Question Pairs (Iyer, Dandekar, Csernai 2017): do the two questions ask the same?
+//! QQP, Quora Question Pairs (Iyer, Dandekar, Csernai 2017): whether two questions are duplicates.
 //!
-//! GLUE's files: `id`, `qid1`, `qid2`, `question1`, `question2`, `is_duplicate`; in `test.tsv` `id`, `question1`, `question2`.
-//! A question that holds a `"` stands in quotes, the `"` in it doubled (3 % of the rows, as published); so do those that hold a line
-//! break, which tears their row in two: it is joined again. Torn rows without quotes have too few columns, and are passed over and
-//! counted, while they are few.
+//! The files are GLUE's: `id`, `qid1`, `qid2`, `question1`, `question2`, `is_duplicate`; in `test.tsv` `id`, `question1`,
+//! `question2`. A question that contains a `"` is quoted, with each `"` doubled (3 % of the rows, as published). A question that
+//! contains a line break is quoted too; the line break tears its row in two, and the parts are joined again. Torn rows without
+//! quotes have too few columns. They are skipped and counted, up to a limit.
 
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Metric, Split, Task, Transformation};
@@ -25,7 +25,7 @@ pub static QQP: Task = Task {
             texts: &["question1", "question2"],
             label: "is_duplicate",
             written: Written::Numbers,
-            torn: split != Split::Test, // the test set is sound, and a submission needs each of its rows
+            torn: split != Split::Test, // no row of the test set is torn, and a submission needs every row
             quoted: true,
             ..Columns::GLUE
         };
@@ -66,7 +66,7 @@ mod tests {
             ("\"What\nis\n\nrain?\"\tHow?", "5: What\nis\n\nrain?|How? = 0"),
             ("What?\t\"How \"\"long\"\"\nis it?\"", "5: What?|How \"long\"\nis it? = 0"),
             ("\"a\tb\"\tc", "5: a\tb|c = 0"),
-            // Not well formed: as it stands.
+            // Quotes that are not well formed are part of the text.
             ("\"Rain\" is what?\tIs \"it\" wet?", "5: \"Rain\" is what?|Is \"it\" wet? = 0"),
             ("\"Rain\tis wet", "5: \"Rain|is wet = 0"),
             ("\"Rain\tis wet\"", "5: \"Rain|is wet\" = 0"),
@@ -80,10 +80,10 @@ mod tests {
         let row = "5\t1\t2\tWhy?\tHow?\n";
         let dev = format!("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n{}{}\t0\n", row.repeat(11), row.trim_end());
         refused(&QQP, &[("dev.tsv", &dev)], Split::Dev, "line 2, column 6: expected 6 columns");
-        // Ten are none too many.
+        // Ten torn rows are allowed.
         let dev = dev.replacen(row, "", 1);
         assert_eq!(load(&QQP, &[("dev.tsv", &dev)], Split::Dev), ["5: Why?|How? = 0"]);
-        // Of a file without its end, each of whose errors would look for that.
+        // A file without a final line end: each error would search for that end.
         let torn = format!("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n{}x", "x\n".repeat(200_000));
         refused(&QQP, &[("dev.tsv", &torn)], Split::Dev, "line 2, column 2: expected 6 columns");
         let test = [("test.tsv", "id\tquestion1\tquestion2\n0\tWhy?\n")];

@@ -1,9 +1,10 @@
-//! RACE (Lai et al. 2017): English examinations of Chinese middle and high schools. Which of four answers fits the passage?
+//! RACE (Lai et al. 2017): English examinations of Chinese middle and high schools, with four answers to each question on a
+//! passage.
 //!
-//! `train/`, `dev/` and `test/`, each with `middle/` and `high/`, of files `*.txt`, one JSON object per passage: `article`,
-//! `questions`, `options` (four for each question), `answers` as letters A to D, which a test set may lack. Every question is an
-//! example; examples are ordered by school, then by the number in the file's name. Questions may be clozes with a `_`; they stay as
-//! they are. A school without passages is noted.
+//! The folders `train/`, `dev/` and `test/` each contain `middle/` and `high/`, with files `*.txt` of one JSON object per
+//! passage: `article`, `questions`, `options` (four per question), `answers` as letters A to D, which a test set may lack. Every
+//! question is an example. Examples are ordered by school, then by the number in the file's name. Questions may be cloze
+//! sentences with a `_`, which is kept. A school without passages gives a note.
 
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     Ok(loaded)
 }
 
-/// The files of a folder, by their numbers. Hidden ones, which some systems leave in archives, do not count.
+/// Returns the files of a folder, sorted by number. Hidden files, which some systems add to archives, are skipped.
 fn passages<'a>(folder: &Place<'a>) -> Result<Vec<Place<'a>>, SetError> {
     let io = |cause| SetError::io(&RACE, &folder.path, "folder", cause);
     let mut files = Vec::new();
@@ -151,7 +152,7 @@ mod tests {
         assert!(note.contains("high: no passage (`*.txt`) is there"), "{note}");
     }
 
-    /// Some passages have ten questions, and three pages.
+    /// A passage may have ten questions and take three pages, so it is stored once.
     #[test]
     fn the_questions_on_a_passage_share_it() {
         let folder = folder(&[("dev/middle/1.txt", MIDDLE), ("dev/high/1.txt", HIGH)]);

@@ -1,5 +1,5 @@
-//! Pronouns to resolve, four lines per example and a blank line between examples: sentence, pronoun, the two candidates separated
-//! by a comma, the one that is meant.
+//! Pronoun resolution files: four lines per example (sentence, pronoun, the two candidates separated by a comma, the correct one)
+//! and a blank line between examples.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use super::file::SetFile;
 use super::place::Place;
 use super::{Example, Input, Label, Loaded, SetError, Split, Task};
 
-/// Two candidates hold no more commas than this together, the one between them included: where they part is tried at each.
+/// The largest number of commas on the line of candidates. The candidates are split at each comma in turn.
 const MOST_COMMAS: usize = 32;
 
-/// Reads a whole file.
+/// Reads a file.
 pub(super) fn read(task: &Task, place: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     let file = SetFile::read(task, place)?;
     let lines: Vec<(usize, &str)> = file.lines().map(|(number, line)| (number, line.trim())).collect();
@@ -22,7 +22,7 @@ pub(super) fn read(task: &Task, place: &Place<'_>, split: Split) -> Result<Loade
     Ok(Loaded { examples: examples.collect::<Result<_, _>>()?, ..Loaded::of(&file) })
 }
 
-/// One example from its lines and their numbers.
+/// Parses one example from its numbered lines.
 fn example(task: &Task, file: &SetFile, split: Split, id: String, block: &[(usize, &str)]) -> Result<Example, SetError> {
     let remedy = format!("Correct the example, or check that the folder is {}'s: it must hold {}", task.title, task.folder);
     let malformed = |line, expected: &str, found| file.malformed((line, 1), expected, found, remedy);
@@ -45,7 +45,7 @@ fn example(task: &Task, file: &SetFile, split: Split, id: String, block: &[(usiz
         }
         _ => {}
     }
-    // A candidate may hold a comma itself: the answer tells at which comma the two part.
+    // A candidate may contain a comma: the answer determines at which comma the candidates are separated.
     let same = |candidate: &str| answer.map(|(_, answer)| candidate.to_lowercase() == answer.to_lowercase());
     let parted = |(comma, _)| (both[..comma].trim(), both[comma + 1..].trim());
     let differ = |(a, b): &(&str, &str)| !a.is_empty() && !b.is_empty() && (answer.is_none() || same(a) != same(b));
@@ -68,7 +68,7 @@ fn example(task: &Task, file: &SetFile, split: Split, id: String, block: &[(usiz
     })
 }
 
-/// The first place where `word` is a word of `sentence`; in another case only if it does not occur as written.
+/// Returns the first occurrence of `word` as a whole word of `sentence`. Case is ignored only if there is no exact match.
 fn find_word(sentence: &str, word: &str) -> Option<Range<usize>> {
     let alone = |sentence: &str, word: &str| {
         sentence.match_indices(word).map(|(start, _)| start..start + word.len()).find(|at| {
@@ -79,7 +79,7 @@ fn find_word(sentence: &str, word: &str) -> Option<Range<usize>> {
     alone(sentence, word).or_else(|| alone(&sentence.to_ascii_lowercase(), &word.to_ascii_lowercase()))
 }
 
-/// With each run of blanks as one.
+/// Replaces each run of white space with one blank.
 fn single_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }) {

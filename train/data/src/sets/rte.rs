@@ -1,6 +1,6 @@
-//! RTE, Recognising Textual Entailment (Dagan et al. 2006 and the challenges after it): does the first text entail the second?
+//! RTE, Recognising Textual Entailment (Dagan et al. 2006 and later challenges): whether the first text entails the second.
 //!
-//! GLUE's files: `index`, `sentence1` (premise), `sentence2` (hypothesis), `label`; `test.tsv` without the label.
+//! The files are GLUE's: `index`, `sentence1` (premise), `sentence2` (hypothesis), `label`; `test.tsv` has no label.
 
 use super::tsv::{self, Columns};
 use super::{Answer, Family, Metric, Split, Task, Transformation};
@@ -27,7 +27,7 @@ mod tests {
 
     const DEV: &str = "index\tsentence1\tsentence2\tlabel\n9\tThe owl \"sang\".\tAn owl sang.\tentailment\n";
 
-    /// RTE and WNLI have the same columns: the labels tell them apart.
+    /// RTE and WNLI have the same columns: only the labels differ.
     #[test]
     fn rte_is_not_taken_for_wnli() {
         let words = "line 2, column 4: expected one of the labels 0, 1, found `entailment`";

@@ -1,7 +1,7 @@
-//! SciTail (Khot, Sabharwal, Clark 2018): does the sentence from the web entail the answer to the science question?
+//! SciTail (Khot, Sabharwal, Clark 2018): whether a sentence from the web entails the answer to a science question.
 //!
-//! The corpus's `tsv_format/scitail_1.0_{train,dev,test}.tsv`, or the same files in the folder itself: no header; premise,
-//! hypothesis, label (`entails` or `neutral`).
+//! The files are the corpus's `tsv_format/scitail_1.0_{train,dev,test}.tsv`, or the same files directly in the folder. They have
+//! no header; the columns are premise, hypothesis, label (`entails` or `neutral`).
 
 use super::file::choose;
 use super::place::Place;

@@ -1,21 +1,21 @@
-//! The metrics of the paper's tables, as scikit-learn and SciPy compute them.
+//! The metrics of the paper's tables, with the results of scikit-learn and SciPy.
 
 use std::fmt;
 
 use super::task::Label;
 
-/// How predictions are scored against labels.
+/// A metric that compares predictions with labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Metric {
-    /// The share of predictions that are right: [`accuracy`].
+    /// The fraction of correct predictions: [`accuracy`].
     Accuracy,
-    /// F1 of class 1: [`f1`].
+    /// The F1 score of class 1: [`f1`].
     F1,
-    /// Matthews' correlation: [`matthews`].
+    /// Matthews' correlation coefficient: [`matthews`].
     Matthews,
-    /// Pearson's correlation: [`pearson`].
+    /// Pearson's correlation coefficient: [`pearson`].
     Pearson,
-    /// Spearman's rank correlation: [`spearman`].
+    /// Spearman's rank correlation coefficient: [`spearman`].
     Spearman,
 }
 
@@ -23,7 +23,7 @@ impl Metric {
     /// Every metric.
     pub const ALL: [Metric; 5] = [Metric::Accuracy, Metric::F1, Metric::Matthews, Metric::Pearson, Metric::Spearman];
 
-    /// One word, in lower case: `accuracy`, `f1`, …
+    /// Returns the name in lower case: `accuracy`, `f1`, …
     pub fn name(self) -> &'static str {
         match self {
             Metric::Accuracy => "accuracy",
@@ -34,10 +34,10 @@ impl Metric {
         }
     }
 
-    /// The score of `predictions` where the answers are `labels`: 1 is perfect. NaN for no predictions at all.
+    /// Returns the score of `predictions` against `labels`; 1 is perfect. NaN if there are no predictions.
     ///
     /// # Panics
-    /// If there are not as many predictions as labels; or for a [`Label::Score`] where the metric compares classes.
+    /// Panics if the numbers of predictions and labels differ, or if a metric of classes receives a [`Label::Score`].
     pub fn score(self, predictions: &[Label], labels: &[Label]) -> f64 {
         match self {
             Metric::Accuracy => accuracy(&classes(predictions), &classes(labels)),
@@ -67,25 +67,25 @@ fn classes(labels: &[Label]) -> Vec<usize> {
     labels.iter().map(class).collect()
 }
 
-/// Number of pairs, which both sides must have.
+/// Returns the number of pairs, after checking that both sides have equal length.
 fn pairs<T>(predictions: &[T], labels: &[T]) -> usize {
     assert_eq!(predictions.len(), labels.len(), "each prediction is compared with one label: their numbers must be equal");
     labels.len()
 }
 
-/// The share of predictions that equal their labels. NaN for none at all.
+/// Returns the fraction of predictions that equal their labels; NaN if there are no predictions.
 pub fn accuracy(predictions: &[usize], labels: &[usize]) -> f64 {
     let n = pairs(predictions, labels);
     predictions.iter().zip(labels).filter(|(p, l)| p == l).count() as f64 / n as f64
 }
 
-/// The harmonic mean of precision and recall of class 1, every other class being "not 1":
+/// Returns the harmonic mean of the precision and recall of class 1 against all other classes:
 ///
 /// ```text
 /// F1 = 2·TP / (2·TP + FP + FN)
 /// ```
 ///
-/// 0 where class 1 is neither predicted nor there (0/0), as in scikit-learn. NaN for no predictions at all.
+/// 0 if class 1 is neither predicted nor a label (0/0), as in scikit-learn. NaN if there are no predictions.
 pub fn f1(predictions: &[usize], labels: &[usize]) -> f64 {
     if pairs(predictions, labels) == 0 {
         return f64::NAN;
@@ -95,16 +95,16 @@ pub fn f1(predictions: &[usize], labels: &[usize]) -> f64 {
     2.0 * hits as f64 / (2 * hits + missed_or_false).max(1) as f64
 }
 
-/// Matthews' correlation coefficient, for any number of classes (Gorodkin 2004):
+/// Returns Matthews' correlation coefficient, for any number of classes (Gorodkin 2004):
 ///
 /// ```text
-///              n·c − Σₖ pₖ·lₖ                 n predictions, c of them right,
-/// ─────────────────────────────────────      class k predicted pₖ times and there lₖ times
+///              n·c − Σₖ pₖ·lₖ                 n predictions, c of them correct,
+/// ─────────────────────────────────────      class k predicted pₖ times, and lₖ times the label
 /// √(n² − Σₖ pₖ²) · √(n² − Σₖ lₖ²)
 /// ```
 ///
-/// For two classes that is (TP·TN − FP·FN) / √((TP+FP)(TP+FN)(TN+FP)(TN+FN)). 0 where all predictions, or all labels, are of
-/// one class (0/0), as in scikit-learn: such predictions say nothing. NaN for no predictions at all.
+/// For two classes it is (TP·TN − FP·FN) / √((TP+FP)(TP+FN)(TN+FP)(TN+FN)). 0 if all predictions, or all labels, are of one class
+/// (0/0), as in scikit-learn. NaN if there are no predictions.
 pub fn matthews(predictions: &[usize], labels: &[usize]) -> f64 {
     let n = pairs(predictions, labels);
     if n == 0 {
@@ -120,11 +120,11 @@ pub fn matthews(predictions: &[usize], labels: &[usize]) -> f64 {
     matthews_of_counts(right, &count(predictions), &count(labels))
 }
 
-/// [`matthews`] of `right` predictions, where class k was predicted p\[k\] times and there l\[k\] times.
+/// Returns [`matthews`] of `right` correct predictions, with class k predicted p\[k\] times and the label l\[k\] times.
 pub fn matthews_of_counts(right: f64, p: &[f64], l: &[f64]) -> f64 {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let n: f64 = p.iter().sum();
-    // Whole numbers below 2⁵³: each difference is exact, and 0 where it should be.
+    // The sums are integers below 2⁵³, so each difference is exact, and exactly 0 for a single class.
     let (of_predictions, of_labels) = (n * n - dot(p, p), n * n - dot(l, l));
     if of_predictions == 0.0 || of_labels == 0.0 {
         return 0.0;
@@ -132,7 +132,7 @@ pub fn matthews_of_counts(right: f64, p: &[f64], l: &[f64]) -> f64 {
     (n * right - dot(p, l)) / (of_predictions.sqrt() * of_labels.sqrt())
 }
 
-/// Pearson's correlation coefficient:
+/// Returns Pearson's correlation coefficient:
 ///
 /// ```text
 ///        Σ (pᵢ − p̄)(lᵢ − l̄)
@@ -140,8 +140,8 @@ pub fn matthews_of_counts(right: f64, p: &[f64], l: &[f64]) -> f64 {
 /// √(Σ (pᵢ − p̄)²) · √(Σ (lᵢ − l̄)²)
 /// ```
 ///
-/// 0 where all predictions, or all labels, are equal (0/0): such predictions say nothing, and a run can still be compared
-/// with others. SciPy gives NaN there. NaN for no predictions at all, and where one is non-finite.
+/// 0 if all predictions, or all labels, are equal (0/0), so that such a run can be compared with others; SciPy returns NaN. NaN
+/// if there are no predictions, or if a value is non-finite.
 pub fn pearson(predictions: &[f64], labels: &[f64]) -> f64 {
     if pairs(predictions, labels) == 0 || predictions.iter().chain(labels).any(|value| !value.is_finite()) {
         return f64::NAN;
@@ -150,7 +150,7 @@ pub fn pearson(predictions: &[f64], labels: &[f64]) -> f64 {
     if constant(predictions) || constant(labels) {
         return 0.0;
     }
-    // Divided by the largest deviation first, so that no square is lost to underflow or overflow.
+    // Dividing by the largest deviation first avoids underflow and overflow of the squares.
     let centred = |values: &[f64]| {
         let mean = mean(values);
         let deviations: Vec<f64> = values.iter().map(|value| value - mean).collect();
@@ -162,8 +162,8 @@ pub fn pearson(predictions: &[f64], labels: &[f64]) -> f64 {
     (dot(&p, &l) / (dot(&p, &p).sqrt() * dot(&l, &l).sqrt())).clamp(-1.0, 1.0)
 }
 
-/// Spearman's rank correlation coefficient: [`pearson`] of the ranks, equal values sharing the mean of their ranks.
-/// 0 and NaN where Pearson's is.
+/// Returns Spearman's rank correlation coefficient: [`pearson`] of the ranks, with the mean rank for equal values. It is 0 or NaN
+/// in the same cases as [`pearson`].
 pub fn spearman(predictions: &[f64], labels: &[f64]) -> f64 {
     if predictions.iter().chain(labels).any(|value| !value.is_finite()) {
         return f64::NAN;
@@ -171,7 +171,7 @@ pub fn spearman(predictions: &[f64], labels: &[f64]) -> f64 {
     pearson(&ranks(predictions), &ranks(labels))
 }
 
-/// The rank of each of these finite values, from 1; equal values share the mean of their ranks.
+/// Returns the rank of each of these finite values, from 1, with the mean rank for equal values.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].partial_cmp(&values[b]).expect("finite values"));
@@ -189,11 +189,11 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// GLUE's average: the mean over tasks of the mean over each task's scores.
+/// Returns GLUE's average: the mean over tasks of the mean of each task's scores.
 ///
-/// The benchmark gives F1 and accuracy for MRPC and QQP, Pearson and Spearman for STS-B, matched and mismatched accuracy for
-/// MNLI, and counts WNLI, nine tasks in all. The average of the paper's table 5 is another: one score per task, MNLI's the mean
-/// of its two, without WNLI. NaN for no tasks, or a task without scores.
+/// The benchmark takes F1 and accuracy for MRPC and QQP, Pearson and Spearman for STS-B, matched and mismatched accuracy for
+/// MNLI, and includes WNLI, nine tasks in all. The average of the paper's table 5 differs: it takes one score per task, the mean
+/// of the two for MNLI, and excludes WNLI. NaN if there are no tasks, or if a task has no scores.
 ///
 /// ```
 /// use gradus_data::sets::scores::glue_average;
@@ -206,7 +206,7 @@ pub fn glue_average(tasks: &[&[f64]]) -> f64 {
     mean(&tasks.iter().map(|scores| mean(scores)).collect::<Vec<_>>())
 }
 
-/// The mean, and the sample deviation √(Σ(x − x̄)² / (n − 1)), which a single value does not have. The mean of none is NaN.
+/// Returns the mean, and the sample standard deviation √(Σ(x − x̄)² / (n − 1)) if n > 1. The mean of no values is NaN.
 pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -259,7 +259,7 @@ mod tests {
             let wrap = |values: &[f64]| values.iter().map(|&value| Label::Score(value)).collect::<Vec<_>>();
             for metric in [Metric::Pearson, Metric::Spearman] {
                 let found = metric.score(&wrap(&predictions), &wrap(&labels));
-                // SciPy's NaN for what is constant is 0 here.
+                // SciPy returns NaN for constant values; this crate returns 0.
                 assert_close(found, case[metric.name()].as_f64().unwrap_or(0.0), metric.name(), case);
             }
             let (mean, deviation) = mean_and_deviation(&predictions);
@@ -298,8 +298,8 @@ mod tests {
         assert_eq!(ranks(&[3.0, -0.0, 3.0, 9.0, 0.0, 3.0]), [4.0, 1.5, 4.0, 6.0, 1.5, 4.0]);
     }
 
-    /// GPT-1's entry in the leaderboard, whose average the paper gives as 72.8: CoLA, SST-2, MRPC (F1, accuracy), STS-B
-    /// (Pearson, Spearman), QQP (F1, accuracy), MNLI (m, mm), QNLI, RTE, WNLI.
+    /// GPT-1's entry on the leaderboard, with the average 72.8 in the paper: CoLA, SST-2, MRPC (F1, accuracy), STS-B (Pearson,
+    /// Spearman), QQP (F1, accuracy), MNLI (m, mm), QNLI, RTE, WNLI.
     #[test]
     fn the_average_of_the_benchmark_is_over_nine_tasks() {
         let tasks: [&[f64]; 9] =

@@ -1,9 +1,9 @@
 //! SNLI, the Stanford Natural Language Inference corpus (Bowman et al. 2015): entailment between captions of pictures.
 //!
-//! The corpus as published: `snli_1.0_train.jsonl`, `snli_1.0_dev.jsonl`, `snli_1.0_test.jsonl`, one object per line with
-//! `sentence1` (premise), `sentence2` (hypothesis), `gold_label`, `pairID`. Else GLUE's copy, `train.tsv` and so on, whose rows
-//! may have more columns than the header: there the gold label is a row's last field. Where it is `-`, the annotators had no
-//! majority; such rows are passed over and counted.
+//! The files are the original corpus: `snli_1.0_train.jsonl`, `snli_1.0_dev.jsonl`, `snli_1.0_test.jsonl`, one object per line
+//! with `sentence1` (premise), `sentence2` (hypothesis), `gold_label`, `pairID`. Otherwise they are GLUE's copy, `train.tsv` and
+//! so on, whose rows may have more columns than the header: the gold label is a row's last field. It is `-` if the annotators had
+//! no majority; such rows are skipped and counted.
 
 use serde::Deserialize;
 
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(loaded.dropped[0].rows, 2);
     }
 
-    /// Rows may have more annotators than the header has columns for, or fewer, but not none.
+    /// A row may have more or fewer annotators than the header has columns for, but at least one.
     #[test]
     fn the_copy_in_glue_serves_too() {
         const HEADER: &str = "index\tcaptionID\tpairID\tsentence1\tsentence2\tlabel1\tgold_label\n";

@@ -1,7 +1,7 @@
-//! SST-2, the Stanford Sentiment Treebank with two classes (Socher et al. 2013): does the review speak well of the film?
+//! SST-2, the Stanford Sentiment Treebank with two classes (Socher et al. 2013): whether a film review is positive.
 //!
-//! GLUE's files: `sentence` and `label` in `train.tsv` (phrases too) and `dev.tsv`, `index` and `sentence` in `test.tsv`.
-//! Sentences are tokenised, in lower case, and end in a blank.
+//! The files are GLUE's: `sentence` and `label` in `train.tsv` (which includes phrases) and `dev.tsv`, `index` and `sentence` in
+//! `test.tsv`. Sentences are tokenised, in lower case, and end with a blank.
 
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Metric, Split, Task, Transformation};

@@ -1,13 +1,13 @@
-//! Story Cloze (Mostafazadeh et al. 2016): which of two endings follows the four sentences?
+//! Story Cloze (Mostafazadeh et al. 2016): which of two endings completes a story of four sentences.
 //!
-//! The release of spring 2016, which the paper used: `cloze_test_val__spring2016 - cloze_test_ALL_val.csv` and
-//! `cloze_test_test__spring2016 - cloze_test_ALL_test.csv`; or that of winter 2018, whose test set has no answers; or either as
-//! `val.csv` and `test.csv`. They are CSV with quotes, columns `InputStoryid`, `InputSentence1` to `InputSentence4`,
+//! The files are those of the release of spring 2016, which the paper used: `cloze_test_val__spring2016 - cloze_test_ALL_val.csv`
+//! and `cloze_test_test__spring2016 - cloze_test_ALL_test.csv`; or those of winter 2018, whose test set has no answers; or either
+//! as `val.csv` and `test.csv`. They are CSV with quotes. The columns are `InputStoryid`, `InputSentence1` to `InputSentence4`,
 //! `RandomFifthSentenceQuiz1`, `RandomFifthSentenceQuiz2`, `AnswerRightEnding` (1 or 2).
 //!
-//! The stories of the training release have no wrong endings, so the validation file is what one trains on, as in OpenAI's
-//! code: of its 1,871 stories, 1,497 to train and 374 to choose by. There a seed draws the 374; here they are the last
-//! 374, and of a smaller file the last fifth.
+//! The stories of the training release have no wrong endings. As in OpenAI's code, the validation file is therefore split: of its
+//! 1,871 stories, 1,497 are for training and 374 for validation. OpenAI's code draws the 374 from a seed; here they are the last
+//! 374, or the last fifth of a smaller file.
 
 use super::error::quote;
 use super::file::{SetFile, choose};
@@ -40,7 +40,7 @@ const TEXTS: [&str; 6] = [
 ];
 const ANSWER: &str = "AnswerRightEnding";
 
-/// The validation and the test file of each release, and their short names.
+/// The validation and the test file of each release, with the short names last.
 const FILES: [[&str; 2]; 3] = [
     ["cloze_test_val__spring2016 - cloze_test_ALL_val.csv", "cloze_test_test__spring2016 - cloze_test_ALL_test.csv"],
     ["cloze_test_val__winter2018-cloze_test_ALL_val - 1 - 1.csv", "cloze_test_test__winter2018-cloze_test_ALL_test - 1.csv"],
@@ -61,7 +61,7 @@ fn read_file(place: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
         file.malformed((line, column), expected, found, wrong_folder(&STORY_CLOZE))
     };
     let mut loaded = Loaded::of(&file);
-    // `flexible`: the number of fields is checked below.
+    // `flexible`, since the number of fields is checked below.
     let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(file.text.as_bytes()).into_records();
     let no_row = |cause: csv::Error| {
         let line = cause.position().map_or(1, |position| position.line() as usize);
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// An error names the file that belongs to those that are there.
+    /// If one file of a release exists, the error names the other.
     #[test]
     fn a_missing_file_is_named_by_its_relatives() {
         for [validation, test] in FILES {

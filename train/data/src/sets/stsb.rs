@@ -1,9 +1,9 @@
-//! STS-B, the Semantic Textual Similarity benchmark (Cer et al. 2017): how alike are the two sentences, from 0 to 5?
+//! STS-B, the Semantic Textual Similarity benchmark (Cer et al. 2017): the similarity of two sentences, from 0 to 5.
 //!
-//! GLUE's files, where the folder has them: `index`, …, `sentence1`, `sentence2`, `score`; `test.tsv` without the score.
-//! Else the benchmark's own, all with scores: `sts-train.tsv`, `sts-dev.tsv`, `sts-test.tsv` (or `.csv`, as it was
-//! published: tabs all the same), which GLUE keeps in `original/`. They have no header and seven columns (genre, file, year,
-//! number, score, the sentences), some rows two more that name sources.
+//! The files are GLUE's if present: `index`, …, `sentence1`, `sentence2`, `score`; `test.tsv` has no score. Otherwise they are
+//! the original benchmark, all with scores: `sts-train.tsv`, `sts-dev.tsv`, `sts-test.tsv` (or `.csv`, the published names,
+//! though separated by tabs), which GLUE keeps in `original/`. They have no header and seven columns (genre, file, year, number,
+//! score, the two sentences); some rows have two more, the sources.
 
 use super::file::choose;
 use super::place::Place;
@@ -25,7 +25,7 @@ pub static STSB: Task = Task {
 };
 
 fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
-    let marks: &[_] = if split == Split::Test { &["genre"] } else { &[] }; // without scores it could be RTE's
+    let marks: &[_] = if split == Split::Test { &["genre"] } else { &[] }; // without scores, the file could be RTE's
     let glue = Columns { label: "score", written: Written::Scores, marks, ..Columns::GLUE };
     let [own, tsv, csv] = [format!("{split}.tsv"), format!("sts-{split}.tsv"), format!("sts-{split}.csv")];
     let relatives: [&[_]; 3] = [
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(load(&STSB, &files, Split::Test), ["0: A cat.|A hat. = 2.5", "1: One.|Two. = 0.0"]);
     }
 
-    /// The test files of both have no labels to tell them apart.
+    /// The test files of both have no labels that distinguish them.
     #[test]
     fn sts_b_is_not_taken_for_rte() {
         let test = format!("{}0\tg\tf\t2012\t1\tnone\tnone\tA.\tB.\n", HEADER.replace("\tscore", ""));

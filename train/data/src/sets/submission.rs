@@ -1,5 +1,5 @@
-//! Predictions as GLUE's server takes them: one file per test set, `index` and `prediction` separated by a tab. Labels kept apart
-//! from a test set are read in the same form.
+//! Predictions in the format of GLUE's server: one file per test set, `index` and `prediction` separated by a tab. Labels that
+//! are published separately from a test set are read in the same format.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::place::{Disk, Files, Place};
 use super::tsv::Written;
 use super::{Answer, Example, Label, SetError, Split, Task};
 
-/// GLUE's file for each of its test sets, and whether its labels are words.
+/// GLUE's file name for each test set, and whether its labels are words.
 const FILES: [(&str, Split, &str, bool); 10] = [
     ("cola", Split::Test, "CoLA.tsv", false),
     ("sst-2", Split::Test, "SST-2.tsv", false),
@@ -31,14 +31,14 @@ const HEADER: &str = "index\tprediction";
 /// One file of a submission to GLUE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// The name that the server expects: `MNLI-mm.tsv`.
+    /// The file name that the server expects: `MNLI-mm.tsv`.
     pub file: &'static str,
-    /// What it holds.
+    /// The content of the file.
     pub text: String,
 }
 
 impl Submission {
-    /// Writes the file into `folder`, whole or not at all, and says where.
+    /// Writes the file into `folder` atomically and returns its path.
     pub fn write(&self, folder: &Path) -> Result<PathBuf, SetError> {
         let path = folder.join(self.file);
         write_atomically(&path, |out| out.write_all(self.text.as_bytes()))?;
@@ -46,12 +46,12 @@ impl Submission {
     }
 }
 
-/// GLUE's file of the predictions for all `examples` of a test split: words for MultiNLI, QNLI and RTE, numbers for the
+/// Returns GLUE's file of the predictions for all `examples` of a test split: words for MultiNLI, QNLI and RTE, numbers for the
 /// others, scores with three decimals. The index is the example's id.
 ///
 /// # Errors
-/// [`SetError::Submission`] for anything but a test set of GLUE's, unless there is one prediction per example, for one that does
-/// not answer the task, and for examples that share an id.
+/// Returns an error if the split is not a test set of GLUE, if there is not one prediction per example, if a prediction is not an
+/// answer to the task, or if examples share an id ([`SetError::Submission`]).
 pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: &[Label]) -> Result<Submission, SetError> {
     let refuse = |expected: String, found: String, remedy| SetError::Submission { title: task.title, expected, found, remedy };
     let Some(&(.., file, words)) = FILES.iter().find(|row| (row.0, row.1) == (task.name, split)) else {
@@ -82,19 +82,20 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
     Ok(Submission { file, text })
 }
 
-/// Gives the `examples` of a test split their labels, from a file that has them in the form of a submission: a line for each
-/// example, with its id, in their order.
+/// Sets the labels of the `examples` of a test split from a file in the format of a submission: one line per example, with its
+/// id, in the same order.
 ///
 /// # Errors
-/// A file that cannot be read, a line that is not a label or is another example's, too few or too many of them.
+/// Returns an error if the file cannot be read, if a line has no label or the id of another example, or if the number of lines is
+/// wrong.
 pub fn label(task: &Task, split: Split, examples: &mut [Example], path: &Path) -> Result<(), SetError> {
     label_from(&Disk, task, split, examples, path)
 }
 
-/// The same from one of these `files`.
+/// Sets the labels as [`label`] does, from a file in `files`.
 ///
 /// # Errors
-/// Those of [`label`].
+/// Returns an error in the cases of [`label`].
 pub fn label_from(files: &dyn Files, task: &Task, split: Split, examples: &mut [Example], path: &Path) -> Result<(), SetError> {
     let words = FILES.iter().find(|row| (row.0, row.1) == (task.name, split)).is_some_and(|row| row.3);
     let written = match task.answer {

@@ -1,4 +1,4 @@
-//! What a data set is, and what it holds.
+//! Data sets, their splits and examples.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::file::SetFile;
 use super::place::{Disk, Files, Place};
 use super::scores::Metric;
 
-/// A data set: what it asks, how it is scored, and how its files are read.
+/// A data set: its task, its metrics, and the reader of its files.
 #[derive(Debug)]
 pub struct Task {
     /// The name on the command line: `sst-2`.
@@ -21,19 +21,19 @@ pub struct Task {
     pub title: &'static str,
     /// Its row in the paper's table 1.
     pub family: Family,
-    /// Which input transformation it takes (paper §3.3, figure 1).
+    /// The input transformation (paper §3.3, figure 1).
     pub transformation: Transformation,
-    /// What an answer is.
+    /// The kind of answer.
     pub answer: Answer,
     /// The metric that the paper reports.
     pub metric: Metric,
-    /// Metrics reported beside it.
+    /// Further metrics to report.
     pub also: &'static [Metric],
-    /// What the folder must hold, in words for help texts and errors.
+    /// The files that the folder must contain, in words for help texts and errors.
     pub folder: &'static str,
-    /// The splits that exist.
+    /// The available splits.
     pub splits: &'static [Split],
-    /// Reads one of `splits`; [`Task::load`] also refuses an empty one.
+    /// Reads one of `splits`; [`Task::load`] also rejects an empty split.
     pub(super) read: fn(&Place<'_>, Split) -> Result<Loaded, SetError>,
 }
 
@@ -41,15 +41,16 @@ impl Task {
     /// Reads a split from the folder of the data set's files.
     ///
     /// # Errors
-    /// A split that the set does not have, files that are missing or cannot be read, a malformed row, no rows at all.
+    /// Returns an error if the data set does not have the split, if files are missing or cannot be read, if a row is malformed,
+    /// or if there are no rows.
     pub fn load(&self, folder: &Path, split: Split) -> Result<Loaded, SetError> {
         self.load_from(&Disk, folder, split)
     }
 
-    /// The same from a folder of these `files`.
+    /// Reads a split as [`Task::load`] does, from a folder in `files`.
     ///
     /// # Errors
-    /// Those of [`Task::load`].
+    /// Returns an error in the cases of [`Task::load`].
     pub fn load_from(&self, files: &dyn Files, folder: &Path, split: Split) -> Result<Loaded, SetError> {
         if !self.splits.contains(&split) {
             return Err(SetError::NoSplit { title: self.title, split, splits: self.splits });
@@ -66,7 +67,7 @@ impl Task {
         Ok(loaded)
     }
 
-    /// How many answers there are to choose from: classes, choices, or the whole scores from 0 to the highest.
+    /// Returns the number of possible answers: classes, choices, or the integer scores from 0 to the highest.
     pub fn answers(&self) -> usize {
         match self.answer {
             Answer::Classes(names) => names.len(),
@@ -76,7 +77,7 @@ impl Task {
     }
 }
 
-/// The kinds of task in the paper's table 1, and the pronouns of its §5.
+/// The kinds of task in the paper's table 1, and the pronoun resolution of its §5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
     /// Natural language inference.
@@ -87,12 +88,12 @@ pub enum Family {
     Similarity,
     /// Classification.
     Classification,
-    /// Pronouns that take common sense to resolve; in the paper only zero-shot.
+    /// Pronoun resolution that requires common sense; the paper evaluates it zero-shot only.
     Commonsense,
 }
 
 impl fmt::Display for Family {
-    /// As table 1 calls it.
+    /// Writes the name in table 1.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Family::Inference => "natural language inference",
@@ -121,25 +122,25 @@ pub enum Transformation {
 }
 
 impl fmt::Display for Transformation {
-    /// One word: `classify`, `entail`, …
+    /// Writes the name as one word: `classify`, `entail`, …
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
 }
 
-/// What an answer to a task is.
+/// The kind of answer to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// One of these classes, in GLUE's order of label ids: [`Label::Class`] is the place in this list.
+    /// One of these classes, in GLUE's order of label ids: [`Label::Class`] is the index in this list.
     Classes(&'static [&'static str]),
     /// A number from 0 to `max`: [`Label::Score`].
     Score {
-        /// The highest.
+        /// The highest score.
         max: usize,
     },
-    /// One of the answers that the example itself offers: [`Label::Class`] is its place among them.
+    /// One of the answers of the example: [`Label::Class`] is its index among them.
     Choice {
-        /// How many each example offers.
+        /// The number of answers per example.
         of: usize,
     },
 }
@@ -147,15 +148,15 @@ pub enum Answer {
 /// A part of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Split {
-    /// To train on.
+    /// The training set.
     Train,
-    /// To choose by (validation); MultiNLI: genres of the training set.
+    /// The validation set; in MultiNLI, with genres of the training set.
     Dev,
-    /// MultiNLI: other genres than the training set's.
+    /// In MultiNLI, the validation set with genres that are not in the training set.
     DevMismatched,
-    /// To report on; often without labels.
+    /// The test set, often without labels.
     Test,
-    /// MultiNLI: other genres than the training set's.
+    /// In MultiNLI, the test set with genres that are not in the training set.
     TestMismatched,
 }
 
@@ -163,7 +164,7 @@ impl Split {
     /// Every split.
     pub const ALL: [Split; 5] = [Split::Train, Split::Dev, Split::DevMismatched, Split::Test, Split::TestMismatched];
 
-    /// The name on the command line: `dev-mismatched`.
+    /// Returns the name on the command line: `dev-mismatched`.
     pub fn name(self) -> &'static str {
         match self {
             Split::Train => "train",
@@ -174,7 +175,7 @@ impl Split {
         }
     }
 
-    /// Whether rows may lack their labels, as where a benchmark keeps them to itself.
+    /// Returns whether this is a test set, whose labels may be withheld by a benchmark.
     pub fn is_test(self) -> bool {
         matches!(self, Split::Test | Split::TestMismatched)
     }
@@ -197,13 +198,13 @@ impl FromStr for Split {
 /// One row of a data set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// The data set's own id of the row; where it has none, the row's number from 0.
+    /// The id of the row in the data set; without ids, the row number from 0.
     pub id: String,
     /// The texts.
     pub input: Input,
-    /// The answer; `None` in unlabelled test sets.
+    /// The correct answer; `None` in unlabelled test sets.
     pub label: Option<Label>,
-    /// The subset that it is also reported under: RACE's `middle` and `high`.
+    /// The subset that is also reported separately: RACE's `middle` and `high`.
     pub group: Option<&'static str>,
 }
 
@@ -214,22 +215,23 @@ pub enum Input {
     One(String),
     /// Premise and hypothesis, or the two texts of a similarity task.
     Pair(String, String),
-    /// A document, a question and the answers to it. Story Cloze: the four sentences, no question, the two endings.
+    /// A document, a question and the answers to choose from. In Story Cloze, the four sentences, no question, and the two
+    /// endings.
     Choices {
-        /// What is read first; the questions on one text share it.
+        /// The text before the question, shared by all questions on it.
         document: Arc<str>,
-        /// What is asked; may be empty.
+        /// The question; may be empty.
         question: String,
-        /// What can be answered.
+        /// The answers to choose from.
         answers: Vec<String>,
     },
     /// A sentence around a pronoun: `before` + candidate + `after` is the sentence with the candidate in the pronoun's place.
     Reference {
-        /// Up to the pronoun, the blank before it included.
+        /// The text before the pronoun, including the blank before it.
         before: String,
-        /// From the pronoun on, without it.
+        /// The text after the pronoun.
         after: String,
-        /// What the pronoun may stand for.
+        /// The candidates that the pronoun may refer to.
         candidates: [String; 2],
     },
 }
@@ -237,14 +239,14 @@ pub enum Input {
 /// The answer to an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Label {
-    /// A class, or the answer chosen, counted from 0.
+    /// A class, or the index of the chosen answer, from 0.
     Class(usize),
     /// A degree of similarity.
     Score(f64),
 }
 
 impl Label {
-    /// The class or the score as a number.
+    /// Returns the class or the score as a number.
     pub fn value(self) -> f64 {
         match self {
             Label::Class(class) => class as f64,
@@ -256,29 +258,29 @@ impl Label {
 /// A split in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
-    /// Its rows, in the order of the files.
+    /// The rows of the split, in the order of the files.
     pub examples: Vec<Example>,
-    /// Rows of its files that make another split.
+    /// The number of rows of its files that belong to another split.
     pub elsewhere: usize,
-    /// What was passed over, and why.
+    /// The rows that were skipped, by reason.
     pub dropped: Vec<Dropped>,
-    /// What may be wrong with the files, though they can be read.
+    /// Notes on possible errors in files that were read.
     pub notes: Vec<String>,
     /// The files that were read.
     pub files: Vec<PathBuf>,
 }
 
-/// Rows passed over for one reason.
+/// The rows skipped for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
-    /// How many.
+    /// The number of rows.
     pub rows: usize,
 }
 
 impl Loaded {
-    /// Nothing yet, of this file.
+    /// Returns a split of this file without rows.
     pub(super) fn of(file: &SetFile) -> Self {
         let note = || {
             let path = file.path.display();
@@ -288,12 +290,12 @@ impl Loaded {
         Loaded { files: vec![file.path.clone()], notes, ..Loaded::default() }
     }
 
-    /// Rows in the files: those of this split, those of another, and those passed over.
+    /// Returns the number of rows in the files: the rows of this split, of another, and the skipped ones.
     pub fn rows(&self) -> usize {
         self.examples.len() + self.elsewhere + self.dropped.iter().map(|dropped| dropped.rows).sum::<usize>()
     }
 
-    /// Counts one more row passed over for `reason`.
+    /// Counts one more row skipped for `reason`.
     pub(super) fn drop_row(&mut self, reason: &str) {
         match self.dropped.iter_mut().find(|dropped| dropped.reason == reason) {
             Some(dropped) => dropped.rows += 1,
@@ -301,7 +303,7 @@ impl Loaded {
         }
     }
 
-    /// Keeps the first rows for [`Split::Train`], the last `held_out` for [`Split::Dev`], and all for others.
+    /// Keeps the first rows for [`Split::Train`], the last `held_out` for [`Split::Dev`], and all for other splits.
     pub(super) fn hold_out(mut self, split: Split, held_out: usize) -> Self {
         let all = self.examples.len();
         match split {

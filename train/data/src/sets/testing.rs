@@ -1,4 +1,4 @@
-//! What the tests of the data sets share, and what holds for all of them.
+//! Helpers for the tests of the data sets, and tests of all data sets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{ALL, Answer, Example, Input, Label, Loaded, Split, Task, Transformation};
 
-/// A folder with these files.
+/// Returns a temporary folder with these files.
 pub(super) fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     files.iter().for_each(|(name, content)| write(&folder, name, content.as_bytes()));
@@ -19,11 +19,11 @@ pub(super) fn folder(files: &[(&str, &str)]) -> TempDir {
 fn write(folder: &TempDir, name: &str, content: &[u8]) {
     let path = folder.path().join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let _ = fs::remove_file(&path); // some file systems wait for the disk when a file is written over
+    let _ = fs::remove_file(&path); // some file systems wait for the disk when a file is overwritten
     fs::write(path, content).unwrap();
 }
 
-/// The rows of a split: id, texts with `|` between two (`_` for a pronoun), label (`?` where it is not known).
+/// Formats the rows of a split: id, texts separated by `|` (`_` for a pronoun), label (`?` if unknown).
 pub(super) fn rows(loaded: &Loaded) -> Vec<String> {
     let row = |example: &Example| {
         let texts = match &example.input {
@@ -42,25 +42,25 @@ pub(super) fn rows(loaded: &Loaded) -> Vec<String> {
     loaded.examples.iter().map(row).collect()
 }
 
-/// The [`rows`] of a split of these files.
+/// Returns the [`rows`] of a split of these files.
 #[track_caller]
 pub(super) fn load(task: &Task, files: &[(&str, &str)], split: Split) -> Vec<String> {
     rows(&task.load(folder(files).path(), split).unwrap())
 }
 
-/// Loading from these files must end in an error with these words.
+/// Checks that loading from these files returns an error with these words.
 #[track_caller]
 pub(super) fn refused(task: &Task, files: &[(&str, &str)], split: Split, words: &str) {
     let message = task.load(folder(files).path(), split).unwrap_err().to_string();
     assert!(message.contains(words), "{message}");
 }
 
-/// A folder of a data set's, all of it sound; every split has a row.
+/// Returns the folder of a data set's valid test files; every split has a row.
 fn fixtures(task: &Task) -> PathBuf {
     Path::new("tests/data/sets").join(task.name)
 }
 
-/// The files of [`fixtures`], by name.
+/// Returns the files of [`fixtures`], with their names.
 fn sound(task: &Task) -> Vec<(String, Vec<u8>)> {
     let root = fixtures(task);
     let read = |path: PathBuf| {
@@ -115,7 +115,7 @@ fn every_split_of_sound_files_loads_and_fits_the_task() {
     }
 }
 
-/// QNLI's sentence is the premise, class 1 of WNLI entailment, and a set without labels or ids still has rows.
+/// QNLI's sentence is the premise, class 1 of WNLI is entailment, and a set without labels or ids still has rows.
 #[test]
 fn texts_and_labels_stand_where_each_set_has_them() {
     for (name, split, expected) in [
@@ -131,7 +131,7 @@ fn texts_and_labels_stand_where_each_set_has_them() {
     assert_eq!(Task::named("wnli").unwrap().answer, Answer::Classes(&["not_entailment", "entailment"]));
 }
 
-/// As a user has them who asks for predictions; `-1` and nothing are how some releases write it.
+/// Users have unlabelled test sets to predict; some releases write `-1` or an empty label.
 #[test]
 fn the_test_set_of_every_task_may_lack_its_labels() {
     let story = "InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,RandomFifthSentenceQuiz1,\
@@ -180,7 +180,7 @@ fn no_files_empty_files_and_a_folder_that_is_a_file_are_errors() {
     }
 }
 
-/// A sound file with some of its bytes replaced, put in or cut out.
+/// Returns the content of a valid file with some bytes replaced, inserted or removed.
 fn mutated(mut content: Vec<u8>, edits: &[(usize, u8, usize)]) -> Vec<u8> {
     for &(at, byte, kind) in edits {
         let at = at % (content.len() + 1);
@@ -196,7 +196,7 @@ fn mutated(mut content: Vec<u8>, edits: &[(usize, u8, usize)]) -> Vec<u8> {
     content
 }
 
-/// Whatever the bytes, a reader answers with examples that fit the task, or with an error that names a file.
+/// On any bytes, a reader returns examples that fit the task, or an error that names a file.
 #[test]
 fn no_bytes_make_a_reader_panic() {
     let noise = proptest::collection::vec(any::<u8>(), 0..200);

@@ -1,7 +1,7 @@
-//! GLUE's kind of table: tabs between fields, and nothing else.
+//! GLUE's table format: fields separated by tabs.
 //!
-//! There is no quoting (but in [QQP](super::qqp)): a bare `"` is a character of the text. A file may end its lines with CR LF, lack
-//! the end of the last line, and have blank lines at its end; a blank line elsewhere is an error.
+//! There is no quoting (except in [QQP](super::qqp)): a bare `"` is a character of the text. A file may end its lines with CR LF,
+//! lack the end of the last line, and have blank lines at its end. A blank line elsewhere is an error.
 
 use super::error::{SetError, quote};
 use super::file::SetFile;
@@ -9,27 +9,27 @@ use super::place::Place;
 use super::task::{Answer, Example, Input, Label, Loaded, Split, Task};
 use std::borrow::Cow;
 
-/// The label where annotators found no majority, and why such rows are passed over.
+/// The label for annotators without a majority, and the reason for skipping such rows.
 pub(super) const UNDECIDED: (&str, &str) = ("-", "the annotators had no majority (label `-`)");
-/// What stands for a label in a test set that has none.
+/// The labels of an unlabelled row in a test set.
 pub(super) const UNLABELLED: [&str; 2] = ["", "-1"];
-/// A text in quotes reaches over no more lines than this after its first.
+/// The largest number of lines after the first in a quoted text.
 const MOST_LINES: usize = 8;
 const TORN: &str = "lines with fewer columns than the header: a line break inside a text tears its row";
 
-/// How the labels of a table are written.
+/// The format of the labels in a table.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Written {
-    /// As the names of the classes.
+    /// The names of the classes.
     Words,
-    /// As the places of the classes, from 0.
+    /// The indices of the classes, from 0.
     Numbers,
-    /// As scores.
+    /// Scores.
     Scores,
 }
 
 impl Written {
-    /// The label that `text` stands for.
+    /// Parses the label in `text`.
     pub(super) fn parse(self, task: &Task, text: &str) -> Option<Label> {
         let text = text.trim();
         match (self, task.answer) {
@@ -42,7 +42,7 @@ impl Written {
         }
     }
 
-    /// What a label must be, in words.
+    /// Describes a valid label, in words.
     pub(super) fn expected(self, task: &Task) -> String {
         match (self, task.answer) {
             (Written::Words, Answer::Classes(names)) => format!("one of the labels {}", names.join(", ")),
@@ -55,38 +55,39 @@ impl Written {
     }
 }
 
-/// The columns of a table.
+/// The columns of a table, and how its rows may deviate from them.
 pub(super) struct Columns {
     /// The names of all columns, for a file without a header.
     pub names: Option<&'static [&'static str]>,
-    /// The columns that make the id, joined by `-`. Where the header lacks them, the row's number from 0 is the id.
+    /// The columns that form the id, joined by `-`. If the header lacks them, the id is the row number from 0.
     pub id: &'static [&'static str],
-    /// The one text, or the two.
+    /// The columns of the one or two texts.
     pub texts: &'static [&'static str],
-    /// The label, which only test sets may lack.
+    /// The column of the label, which only test sets may lack.
     pub label: &'static str,
-    /// How it is written.
+    /// The format of the label.
     pub written: Written,
-    /// Columns that are not read, but tell this data set from similar ones. Without such columns, a file without labels has the
-    /// id and the texts alone: that tells it from similar ones with marks.
+    /// Columns that are not read, but distinguish this data set from similar ones. Without marks, an unlabelled file must have
+    /// only the id and the texts, which distinguishes it from similar ones with marks.
     pub marks: &'static [&'static str],
-    /// A row may have more labels, one per annotator, than the header has columns for: then the gold one, the header's last column,
-    /// is the row's last field. Undecided rows are passed over.
+    /// Whether a row may have more labels, one per annotator, than the header has columns for. The gold label, the header's last
+    /// column, is then the row's last field. Undecided rows are skipped.
     pub wide: bool,
-    /// A wide row may have fewer fields than the header, down to its texts and a label: not every one has five annotators.
+    /// Whether a wide row may have fewer fields than the header, down to its texts and one label, since not every row has five
+    /// annotators.
     pub narrow: bool,
-    /// A row of a test set may lack its last field, the label.
+    /// Whether a row of a test set may lack its last field, the label.
     pub short: bool,
-    /// A row may have more fields than there are names; the rest is not read.
+    /// Whether a row may have more fields than there are names; the additional fields are not read.
     pub longer: bool,
-    /// Rows with too few fields are passed over, while they are few: ten, or one in a hundred.
+    /// Whether rows with too few fields are skipped, up to ten or one in a hundred.
     pub torn: bool,
-    /// A field may stand in quotes, each `"` of its text doubled, and may hold tabs and line breaks there.
+    /// Whether a field may be quoted, with each `"` of its text doubled, and may then contain tabs and line breaks.
     pub quoted: bool,
 }
 
 impl Columns {
-    /// GLUE's commonest table.
+    /// GLUE's most common table.
     pub const GLUE: Columns = Columns {
         names: None,
         id: &["index"],
@@ -103,7 +104,7 @@ impl Columns {
     };
 }
 
-/// Where the columns are in one file.
+/// The positions of the columns in one file.
 struct Layout {
     names: Vec<String>,
     id: Vec<usize>,
@@ -112,7 +113,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Finds the columns by their names, given as the fields of the header.
+    /// Finds the columns by name in the fields of the header.
     fn of<N: AsRef<str>>(task: &Task, file: &SetFile, split: Split, columns: &Columns, names: &[N]) -> Result<Self, SetError> {
         let names: Vec<&str> = names.iter().map(|name| name.as_ref().trim()).collect();
         let find = |name: &&str| names.iter().position(|found| found == name);
@@ -136,19 +137,19 @@ impl Layout {
     }
 }
 
-/// Up to this many torn rows do not point to another kind of file.
+/// The number of torn rows that is always accepted.
 const FEW: usize = 10;
 
-/// A row of a table below its header, at its place.
+/// A row of a table below its header, with its position.
 struct Row<'a> {
     task: &'a Task,
     file: &'a SetFile,
     split: Split,
     columns: &'a Columns,
     layout: &'a Layout,
-    /// Of its first line.
+    /// The number of its first line.
     number: usize,
-    /// Empty for a blank line.
+    /// The fields; empty for a blank line.
     fields: Vec<Cow<'a, str>>,
 }
 
@@ -160,10 +161,10 @@ impl Row<'_> {
         self.file.malformed((self.number, found.min(width) + 1), expected, what, wrong_folder(self.task))
     }
 
-    /// Does it have fewer fields than it should, in a file whose torn lines are passed over?
+    /// Returns whether the row has too few fields, in a file whose torn rows are skipped.
     ///
     /// # Errors
-    /// Fewer or more fields than a row of this table may have.
+    /// Returns an error if the row has fewer or more fields than this table allows.
     fn is_torn(&self) -> Result<bool, SetError> {
         let (found, width) = (self.fields.len(), self.layout.names.len());
         let labelled = self.layout.label.is_some();
@@ -182,8 +183,8 @@ impl Row<'_> {
         }
     }
 
-    /// The example, the file's `row`th from 0, unless the annotators were undecided. In a row of another width than the header,
-    /// what follows the texts must be labels: a tab in a text is an error.
+    /// Returns the example with row number `row` from 0, or `None` if the annotators were undecided. In a row of another width
+    /// than the header, all fields after the texts must be labels, so a tab in a text is an error.
     fn example(&self, row: usize) -> Result<Option<Example>, SetError> {
         let (fields, layout) = (&self.fields, self.layout);
         let label = match layout.label.map(|named| self.gold(named)).transpose()? {
@@ -203,8 +204,8 @@ impl Row<'_> {
         Ok(Some(Example { id, input, label, group: None }))
     }
 
-    /// Place and text of the label, whose column the header has at `named`; in a wide row those of the first field that is not a
-    /// label, if any.
+    /// Returns the position and text of the label, whose column in the header is `named`. In a wide row, returns the first field
+    /// that is not a label, if any.
     fn gold(&self, named: usize) -> Result<(usize, &str), SetError> {
         let (fields, written) = (&self.fields, self.columns.written);
         if self.columns.short && named == fields.len() {
@@ -227,7 +228,7 @@ impl Row<'_> {
     }
 }
 
-/// Reads the table that GLUE's folders have for a split.
+/// Reads the table of a split in GLUE's folder.
 pub(super) fn glue(task: &Task, folder: &Place<'_>, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
     read(task, &folder.join(format!("{split}.tsv")), split, columns)
 }
@@ -254,7 +255,7 @@ pub(super) fn read(task: &Task, place: &Place<'_>, split: Split, columns: &Colum
         let row = Row { task, file, split, columns, layout, number, fields };
         if row.is_torn()? {
             torn += 1;
-            first_torn.get_or_insert_with(|| row.wrong_width()); // each looks through the file: not one per row
+            first_torn.get_or_insert_with(|| row.wrong_width()); // built once: the error searches the whole file
             loaded.drop_row(TORN);
             continue;
         }
@@ -269,8 +270,8 @@ pub(super) fn read(task: &Task, place: &Place<'_>, split: Split, columns: &Colum
     }
 }
 
-/// The fields of a row in which a quoted one may reach over line breaks: further lines are taken if they lead to a row of this width.
-/// Where quotes do not lead to it, but tabs alone do, quotes are characters.
+/// Returns the fields of a row whose quoted fields may contain line breaks. Further lines are joined if the result has `width`
+/// fields. If quotes do not give this width, but tabs alone do, quotes are characters.
 fn joined<'t>(line: &'t str, rest: &mut (impl Iterator<Item = (usize, &'t str)> + Clone), width: usize) -> Vec<Cow<'t, str>> {
     let (fields, open) = unquoted(line);
     if fields.len() != width && line.split('\t').count() == width {
@@ -295,8 +296,8 @@ fn joined<'t>(line: &'t str, rest: &mut (impl Iterator<Item = (usize, &'t str)> 
     fields
 }
 
-/// The fields of a row, those in quotes without them; and whether a quote is still open at its end. A field that begins with a quote
-/// but does not end with one, or holds a single one, is taken as it is.
+/// Returns the fields of a row without their quotes, and whether a quote is still open at its end. A field that begins with a
+/// quote but does not end with one, or contains a quote that is not doubled, is kept unchanged.
 fn unquoted(row: &str) -> (Vec<Cow<'_, str>>, bool) {
     let (mut fields, mut rest, mut open) = (Vec::new(), Some(row), false);
     while let Some(text) = rest {
@@ -317,13 +318,13 @@ fn unquoted(row: &str) -> (Vec<Cow<'_, str>>, bool) {
     (fields, open)
 }
 
-/// What stands at the beginning of a text.
+/// The quoting at the beginning of a text.
 enum Quoted {
-    /// A field in quotes; the second is at this byte.
+    /// A quoted field, with the byte offset of its closing quote.
     Closed(usize),
-    /// A quote without a second one.
+    /// A quote that is not closed.
     Open,
-    /// Something else.
+    /// A field that is not quoted.
     No,
 }
 
@@ -340,7 +341,7 @@ fn quoted(text: &str) -> Quoted {
     Quoted::Open
 }
 
-/// What to do about a file that is another data set's.
+/// Returns the remedy for a file of another data set.
 pub(super) fn wrong_folder(task: &Task) -> String {
     format!("Check the file, and that the folder is {}'s: it must hold {}", task.title, task.folder)
 }
@@ -351,7 +352,7 @@ mod tests {
     use super::super::testing::{folder, load, refused};
     use super::*;
 
-    /// The table has no column of ids: the id is the row's number.
+    /// The table has no id column: the id is the row number.
     #[test]
     fn bare_quotes_byte_order_mark_and_every_line_end() {
         let rows = ["sentence\tlabel", "a \"bare quote \t1", "\"\t0", " \"whole\" \t1"];
@@ -384,7 +385,7 @@ mod tests {
         assert_eq!(load(&SST2, &[("dev.tsv", rows)], Split::Dev), expected);
     }
 
-    /// Further lines are taken only by a quote that is open, and only where they lead to the width.
+    /// Lines are joined only after an open quote, and only if the result has the expected width.
     #[test]
     fn lines_are_joined_only_to_a_whole_row() {
         let joined = |line, rest: &[&'static str], width| {

@@ -1,9 +1,9 @@
-//! WNLI, Winograd schemas as inference (Levesque, Davis, Morgenstern 2012; Wang et al. 2018): does the sentence follow with a
-//! noun in the pronoun's place?
+//! WNLI, Winograd schemas as inference (Levesque, Davis, Morgenstern 2012; Wang et al. 2018): whether the text entails a sentence
+//! with a noun in place of the pronoun.
 //!
-//! GLUE's files: `index`, `sentence1`, `sentence2`, `label` as 0 or 1; `test.tsv` without the label. Many dev sentences are in
-//! the training set with the other label, so a model that learns may do worse than chance on them. The paper leaves WNLI out;
-//! GLUE's average counts it.
+//! The files are GLUE's: `index`, `sentence1`, `sentence2`, `label` as 0 or 1; `test.tsv` has no label. Many dev sentences are in
+//! the training set with the other label, so a trained model may score below chance on them. The paper excludes WNLI; GLUE's
+//! average includes it.
 
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Metric, Split, Task, Transformation};

@@ -1,9 +1,9 @@
-//! WSC273, the Winograd Schema Challenge (Levesque, Davis, Morgenstern 2012): which of two candidates does the pronoun mean?
+//! WSC273, the Winograd Schema Challenge (Levesque, Davis, Morgenstern 2012): which of two candidates a pronoun refers to.
 //!
-//! `wsc273.txt`, only a test set: four lines per example (the sentence with `[MASK]` for the pronoun, `[MASK]`, the two
-//! candidates separated by a comma, the right one), then a blank line. Lines may end in blanks, and `[MASK]` may have one on each
-//! side, which become one. The right candidate always comes first in the file; here the two are in alphabetical order, so that
-//! neither a model that sees their order nor a tie gains by it.
+//! The file `wsc273.txt` is a test set: four lines per example (the sentence with `[MASK]` for the pronoun, `[MASK]`, the two
+//! candidates separated by a comma, the correct one), then a blank line. Lines may end with blanks. `[MASK]` may have one on each
+//! side; two blanks become one. The correct candidate is always first in the file; here the two are sorted alphabetically, so
+//! that neither a model that sees their order nor a tie benefits from it.
 
 use super::place::Place;
 use super::reference;
