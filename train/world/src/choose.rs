@@ -1,8 +1,8 @@
-//! Who decides how a story goes on: a generator when it is told, the text when it is read.
+//! The decisions of a story: drawn at random by [`Sampler`], or recovered from a text by [`Reader`].
 //!
-//! The story itself is written once, in [`tell`](crate::tell::tell), against [`Choose`]. Each decision is a list of phrases with
-//! weights. The phrases of one decision are *prefix-free* (no phrase begins with another), so a text can have taken only one of
-//! them: the grammar is unambiguous, and a story's probability is the product over its decisions
+//! The grammar is written once, in [`tell`](crate::tell::tell), against [`Choose`]. Each decision is a list of phrases with
+//! weights. The phrases of one decision are *prefix-free* (no phrase begins with another), so a text determines the phrase: the
+//! grammar is unambiguous, and the probability of a story is the product over its decisions
 //!
 //! ```text
 //! p(story) = ∏ᵢ wᵢ(chosen) / Σⱼ wᵢⱼ        log p = Σᵢ ln(wᵢ / Wᵢ)
@@ -15,32 +15,34 @@ use rand::Rng;
 use crate::error::WorldError;
 use crate::tokens::{Token, Writer};
 
-/// A phrase in lower-case words and marks, separated by blanks, and its weight (positive).
+/// A phrase of lower-case words and marks, separated by blanks, with its positive weight.
 pub(crate) type Phrase<'a> = (&'a str, u32);
 
-/// The maker of a story's decisions.
+/// A source of a story's decisions.
 pub(crate) trait Choose {
-    /// Takes one of `phrases` (never empty, prefix-free) and returns its index.
+    /// Chooses one of `phrases` (not empty, prefix-free) and returns its index.
     fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError>;
 
-    /// Takes a wording on which nothing later depends.
+    /// Chooses a wording on which no later decision depends.
     fn vary(&mut self, phrases: &[Phrase<'_>]) -> Result<(), WorldError> {
         self.branch(phrases).map(drop)
     }
 
-    /// The same of so many wordings with these weights; a wording is made where it is looked at.
+    /// Chooses one of `weights.len()` wordings as [`vary`](Choose::vary) does; implementations may build only the wordings that
+    /// they need.
     fn vary_among(&mut self, weights: &[u32], wording: impl Fn(usize) -> String) -> Result<(), WorldError> {
         let wordings: Vec<String> = (0..weights.len()).map(wording).collect();
         self.vary(&wordings.iter().map(String::as_str).zip(weights.iter().copied()).collect::<Vec<_>>())
     }
 
-    /// Takes one of several words with equal probability. Later words may depend on it, but not their number or probabilities.
+    /// Chooses one of several words with equal probability. Later words may depend on it, but their number and probabilities may
+    /// not.
     fn pick(&mut self, words: &[&'static str]) -> Result<&'static str, WorldError> {
         let phrases: Vec<Phrase<'_>> = words.iter().map(|&word| (word, 1)).collect();
         Ok(words[self.branch(&phrases)?])
     }
 
-    /// Tells something on which nothing later depends, in decisions of its own.
+    /// Makes decisions on which no later decision depends.
     fn aside(&mut self, mut tell: impl FnMut(&mut Self) -> Result<(), WorldError>) -> Result<(), WorldError>
     where
         Self: Sized,
@@ -48,18 +50,18 @@ pub(crate) trait Choose {
         tell(self)
     }
 
-    /// Whether no slip of the tongue is made.
+    /// Returns whether slips are excluded.
     fn careful(&self) -> bool {
         false
     }
 
-    /// Goes on with the only possible phrase.
+    /// Appends a phrase that has no alternative.
     fn say(&mut self, phrase: &str) -> Result<(), WorldError> {
         self.branch(&[(phrase, 1)]).map(drop)
     }
 }
 
-/// What has been told so far, and its log-probability.
+/// The text so far, with its log-probability.
 pub(crate) struct Told {
     pub(crate) writer: Writer,
     pub(crate) log_prob: f64,
@@ -70,7 +72,7 @@ impl Told {
         Told { writer: Writer::new(), log_prob: 0.0 }
     }
 
-    /// A phrase of this weight, of which all have `total`.
+    /// Appends a phrase of this weight out of the `total` weight.
     fn take(&mut self, (phrase, weight): Phrase<'_>, total: u32) {
         if weight != total {
             self.log_prob += (f64::from(weight) / f64::from(total)).ln();
@@ -79,7 +81,7 @@ impl Told {
     }
 }
 
-/// Decides by chance.
+/// Draws each decision at random.
 pub(crate) struct Sampler<'r, R> {
     rng: &'r mut R,
     careful: bool,
@@ -91,12 +93,12 @@ impl<'r, R: Rng> Sampler<'r, R> {
         Sampler { rng, careful: false, told: Told::new() }
     }
 
-    /// Makes no slip of the tongue.
+    /// Creates a sampler that makes no slips.
     pub(crate) fn careful(rng: &'r mut R) -> Self {
         Sampler { careful: true, ..Sampler::new(rng) }
     }
 
-    /// Draws by weight, and adds all weights; a certain continuation draws nothing.
+    /// Draws an index by weight; also returns the total weight. A decision without alternatives draws no random number.
     fn drawn(&mut self, weights: impl ExactSizeIterator<Item = u32> + Clone) -> (usize, u32) {
         let total = weights.clone().sum();
         let mut left = if weights.len() > 1 { below(self.rng, total) } else { 0 };
@@ -127,8 +129,8 @@ impl<R: Rng> Choose for Sampler<'_, R> {
     }
 }
 
-/// An integer in `0..bound`, exactly uniform, by Lemire's multiplication with rejection (arXiv:1805.10941): integers alone, so
-/// every machine tells the same stories.
+/// Returns an integer in `0..bound`, exactly uniform, by Lemire's multiplication with rejection (arXiv:1805.10941). It uses
+/// integers only, so every machine generates the same stories.
 fn below(rng: &mut impl Rng, bound: u32) -> u32 {
     let threshold = bound.wrapping_neg() % bound;
     loop {
@@ -139,12 +141,12 @@ fn below(rng: &mut impl Rng, bound: u32) -> u32 {
     }
 }
 
-/// Decides as a given text did.
+/// Recovers the decisions of a given text.
 pub(crate) struct Reader<'t> {
     tokens: &'t [Token],
     at: usize,
     pub(crate) told: Told,
-    /// Where no phrase explains the text: the words that would have, in order, each with the weight of its phrases.
+    /// If no phrase matches the text: the words that would match, in order, each with the weight of its phrases.
     expected: Vec<(String, u64)>,
 }
 
@@ -153,7 +155,7 @@ impl<'t> Reader<'t> {
         Reader { tokens, at: 0, told: Told::new(), expected: Vec::new() }
     }
 
-    /// Checks that the text ends where the story does.
+    /// Checks that the text ends with the story.
     pub(crate) fn finish(self) -> Result<Told, WorldError> {
         match self.tokens.get(self.at) {
             None => Ok(self.told),
@@ -161,7 +163,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// How many words of `phrase` the text repeats from here, and the next word of the phrase where it does not repeat them all.
+    /// Returns how many words of `phrase` match the text from here, and the first word of the phrase that does not match.
     fn agreement<'p>(&self, phrase: &'p str) -> (usize, Option<&'p str>) {
         let mut agreed = 0;
         for word in phrase.split_ascii_whitespace() {
@@ -173,12 +175,13 @@ impl<'t> Reader<'t> {
         (agreed, None)
     }
 
-    /// What could have stood in the place where reading stopped, each word with the weight of its phrases.
+    /// Returns the words that would match at the position where reading stopped, each with the weight of its phrases.
     pub(crate) fn expected(&self) -> &[(String, u64)] {
         &self.expected
     }
 
-    /// The first place that no phrase explains, and what the best ones would have had there.
+    /// Returns the error for the first position that no phrase matches, with the words that the longest matching phrases expect
+    /// there.
     fn refusal(&mut self, phrases: &[Phrase<'_>]) -> WorldError {
         let agreements: Vec<_> = phrases.iter().map(|&(phrase, weight)| (self.agreement(phrase), weight)).collect();
         let furthest = agreements.iter().map(|&((agreed, _), _)| agreed).max().unwrap_or(0);

@@ -1,11 +1,11 @@
-//! Which words can stand in each place of a story, with their exact probabilities.
+//! The words that are possible at each position of a story, with their exact probabilities.
 //!
 //! ```text
-//! P(w | x₁ … xᵢ₋₁) = Σ weights of the phrases that go on with w / Σ weights of the phrases that the text has followed so far
+//! P(w | x₁ … xᵢ₋₁) = Σ weights of the phrases that continue with w / Σ weights of the phrases that match the text so far
 //! P(w | the rest)  = P(x with w at i) / Σ_v P(x with v at i)                                                          Bayes
 //! ```
 //!
-//! Only words that a phrase allows after x₁ … xᵢ₋₁ have a probability in either, so each of these is read in its place.
+//! Only words that a phrase allows after x₁ … xᵢ₋₁ have a positive probability in either formula, so only these are evaluated.
 
 use crate::choose::Reader;
 use crate::error::WorldError;
@@ -13,41 +13,42 @@ use crate::tell::tell;
 use crate::tokens::{self, Token};
 use crate::world::World;
 
-/// A word that can stand in a place.
+/// A word that is possible at a position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Possible {
     /// The word, in lower case, or a mark.
     pub word: String,
-    /// Its probability after the words before it.
+    /// Its probability given the words before it.
     pub before: f64,
-    /// Its probability given all other words; 0 where those exclude it.
+    /// Its probability given all other words; 0 if they exclude it.
     pub given_all: f64,
 }
 
-/// One place of a story.
+/// One position of a story.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
-    /// The word that stands there, in lower case, or the mark.
+    /// The word of the story at this position, in lower case, or the mark.
     pub word: String,
-    /// All that can stand there after the words before it, this one among them.
+    /// All words that are possible after the words before it, including this one.
     pub possible: Vec<Possible>,
 }
 
 impl World {
-    /// The places of a story, in order.
+    /// Returns the positions of a story, in order.
     ///
     /// # Errors
-    /// If the text is not one complete story of this world.
+    /// Returns an error if the text is not one complete story of this world.
     pub fn places(&self, text: &str) -> Result<Vec<Place>, WorldError> {
         self.read(text)?;
         let mut tokens = tokens::split(text)?;
         (0..tokens.len()).map(|at| self.place(&mut tokens, at)).collect()
     }
 
-    /// The words with which a story can go on after a beginning, each with its probability; none after a whole story.
+    /// Returns the words that can follow the beginning of a story, each with its probability. The list is empty after a complete
+    /// story.
     ///
     /// # Errors
-    /// If no story of this world begins so.
+    /// Returns an error if no story of this world has this beginning.
     pub fn next_words(&self, beginning: &str) -> Result<Vec<(String, f64)>, WorldError> {
         let tokens = tokens::split(beginning)?;
         let mut reader = Reader::new(&tokens);
@@ -59,7 +60,7 @@ impl World {
     }
 
     fn place(&self, tokens: &mut [Token], at: usize) -> Result<Place, WorldError> {
-        // No phrase has the empty word: reading stops there, having seen what could follow.
+        // No phrase contains the empty word, so reading stops there with the list of possible words.
         let word = std::mem::take(&mut tokens[at].word);
         let mut reader = Reader::new(tokens);
         let stopped = tell(self.config(), &mut reader);
@@ -81,7 +82,7 @@ impl World {
     }
 }
 
-/// Weights as shares of their sum.
+/// Normalises weights to probabilities.
 fn shares(words: &[(String, u64)]) -> Vec<(String, f64)> {
     let total: u64 = words.iter().map(|(_, weight)| weight).sum();
     words.iter().map(|(word, weight)| (word.clone(), *weight as f64 / total as f64)).collect()
@@ -98,7 +99,7 @@ mod tests {
         world.corpus(&mut Xoshiro256PlusPlus::seed_from_u64(4), n)
     }
 
-    /// The chain rule: the probabilities of a story's words after those before them multiply to its own.
+    /// The chain rule: the product of the words' probabilities, each given the words before it, is the story's probability.
     #[test]
     fn from_left_to_right_they_make_the_story() {
         for world in [World::default(), World::named(true)] {
@@ -112,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Against a reading with every word of the world in turn, which knows nothing of phrases.
+    /// The reference reads the story with every word of the world in turn, without using the phrases.
     #[test]
     fn given_the_rest_they_are_bayes() {
         let world = World::default();

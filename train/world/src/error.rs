@@ -1,14 +1,14 @@
-//! What can go wrong with a world or with a text said to come from it.
+//! Errors of worlds and of texts that are read as stories.
 
 use thiserror::Error;
 
-/// Why a world cannot be made, or why a text is not one of its stories.
+/// An error in a world's configuration, or in a text that is not one of its stories.
 ///
-/// Places are given twice: `token` counts words and punctuation marks from 0, `byte` is the offset into the text.
+/// Positions are given twice: `token` counts words and punctuation marks from 0, and `byte` is the offset in the text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WorldError {
-    /// A list of the configuration is too short, or longer than the words the world knows; `list` is the field of
+    /// A list of the configuration is too short, or longer than the list of available words; `list` is the field of
     /// [`WorldConfig`](crate::WorldConfig).
     #[error("the world needs between {min} and {max} {list}, but {found} were asked for; choose a number in this range")]
     Size { list: &'static str, found: usize, min: usize, max: usize },

@@ -1,4 +1,4 @@
-//! Exact properties of the world, by visiting every course that a story can take.
+//! Exact properties of the world, computed by visiting every course of a story.
 
 use crate::choose::{Choose, Phrase};
 use crate::error::WorldError;
@@ -6,26 +6,25 @@ use crate::error::WorldError;
 /// Exact properties of all stories of a world.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Properties {
-    /// The words and marks of the longest story.
+    /// The number of words and marks in the longest story.
     pub max_tokens: usize,
-    /// The expected number of words and marks of a story.
+    /// The expected number of words and marks in a story.
     pub mean_tokens: f64,
-    /// The expected −ln p of a story, in nats: no model can have a smaller expected loss.
+    /// The expected −ln p of a story, in nats: the smallest possible expected loss of a model.
     pub entropy: f64,
     /// The number of courses: stories that differ in more than wording and names.
     pub courses: usize,
 }
 
-/// Takes the branches one course after another. Wordings ([`Choose::vary`]), names ([`Choose::pick`]) and asides
-/// ([`Choose::aside`]) have no influence on the probabilities that follow, so their shares are added up in place; with the
-/// courses c
+/// Visits the branches, one course after another. Wordings ([`Choose::vary`]), names ([`Choose::pick`]) and asides
+/// ([`Choose::aside`]) do not influence later probabilities, so their entropies are added in place. With the courses c
 ///
 /// ```text
 /// H = Σ_c p(c) · ( −ln p(c) + Σ entropies of the wordings, names and asides on the way )
 /// ```
 #[derive(Default)]
 pub(crate) struct Explorer {
-    /// The branch taken at each decision of this course, and the number of branches there.
+    /// The branch taken at each decision of this course, and the number of branches of that decision.
     path: Vec<(usize, usize)>,
     depth: usize,
     probability: f64,
@@ -56,7 +55,7 @@ pub(crate) fn explore(mut tell: impl FnMut(&mut Explorer) -> Result<(), WorldErr
     }
 }
 
-/// The number of words and marks of a phrase.
+/// Returns the number of words and marks in a phrase.
 pub(crate) fn words(phrase: &str) -> usize {
     phrase.split_ascii_whitespace().count()
 }

@@ -1,53 +1,54 @@
-//! What is true in a story: the state behind the text, for tasks with exact labels.
+//! The facts of a story: the state behind the text, for tasks with exact labels.
 
 use crate::words::{Gender, TOOLS, Tool};
 
-/// Somebody with a name.
+/// A character with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Character {
-    /// The name, lower-cased like all words here.
+    /// The name, in lower case like all words here.
     pub name: &'static str,
-    /// How the story speaks of them.
+    /// The gender of the pronouns.
     pub gender: Gender,
     /// The kind of animal.
     pub animal: &'static str,
 }
 
-/// One of the two neighbours.
+/// One of the two main characters, who are neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Who {
-    /// Who sets out.
+    /// The character who sets out.
     Hero,
-    /// Who lives next door.
+    /// The neighbour of the hero.
     Friend,
 }
 
-/// What the keeper got for the thing.
+/// The price that the keeper gets for the thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Price {
     /// A song, a story, …
     Treat(&'static str),
-    /// The tool of one of the two, who no longer has it.
+    /// The tool of the hero or the friend, who no longer has it.
     Tool(&'static str),
 }
 
-/// How it went.
+/// The mood of the travellers after the obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Mood {
-    /// Nine times in ten where somebody has the right tool, once in ten where nobody has.
+    /// Its probability is 9/10 if a traveller has the right tool, and 1/10 otherwise.
     Positive,
-    /// The other way round.
+    /// The opposite.
     Negative,
 }
 
 impl Mood {
-    /// The word for it.
+    /// Returns the word for the mood.
     pub fn word(self) -> &'static str {
         if self == Mood::Positive { "positive" } else { "negative" }
     }
 }
 
-/// Why the hero gave the friend the thing, or showed it. Both may be a *she*: what was done, and why, tells them apart.
+/// The reason why the hero gave the friend the thing, or showed it. Both characters may be a *she*: the action and the reason
+/// identify the one who is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Reason {
     /// The hero gave it: the hero liked to share. The hero showed it: the hero liked to boast.
@@ -59,52 +60,52 @@ pub enum Reason {
 /// The facts of one story.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Facts {
-    /// Who sets out.
+    /// The character who sets out.
     pub hero: Character,
-    /// Who comes along or waits.
+    /// The character who comes along or waits.
     pub friend: Character,
     /// The nature of the hero: brave, shy, …
     pub nature: &'static str,
-    /// Who longs for the thing, and has it in the end.
+    /// The character who longs for the thing, and has it in the end.
     pub longing: Who,
     /// The weather of the day.
     pub weather: &'static str,
-    /// How it feels without the thing.
+    /// The feeling of the character without the thing.
     pub feeling: &'static str,
-    /// Whether the thing had been lost (else it was only wanted).
+    /// Whether the thing had been lost; otherwise it was only wanted.
     pub lost: bool,
     /// The colour of the thing.
     pub colour: &'static str,
     /// The thing.
     pub thing: &'static str,
-    /// Who knows where the thing is, by name.
+    /// The name of the character who knows where the thing is.
     pub helper: &'static str,
     /// The place where the thing is.
     pub place: &'static str,
-    /// What the hero takes along.
+    /// The tool that the hero takes along.
     pub hero_tool: &'static str,
-    /// What the friend takes along; nothing if the friend stays behind.
+    /// The tool that the friend takes along; `None` if the friend stays behind.
     pub friend_tool: Option<&'static str>,
-    /// What stops the travellers.
+    /// The obstacle on the way.
     pub obstacle: &'static str,
-    /// Who has the tool against the obstacle.
+    /// The traveller who has the tool against the obstacle.
     pub rescuer: Option<Who>,
-    /// What became of the travellers if nobody has.
+    /// The state of the travellers if neither has the tool.
     pub mishap: Option<&'static str>,
-    /// How they felt.
+    /// The mood of the travellers.
     pub mood: Mood,
-    /// Who has the thing at first.
+    /// The owner of the thing at first.
     pub keeper: &'static str,
     /// The keeper's nature.
     pub temper: &'static str,
-    /// What the keeper gets for it.
+    /// The price that the keeper gets for the thing.
     pub price: Price,
-    /// Why the hero gave the friend the thing (which the friend had longed for) or showed it (which the hero kept).
+    /// The reason why the hero gave the friend the thing (if the friend longed for it) or showed it (if the hero kept it).
     pub reason: Reason,
 }
 
 impl Facts {
-    /// The hero or the friend.
+    /// Returns the hero or the friend.
     pub fn who(&self, who: Who) -> Character {
         match who {
             Who::Hero => self.hero,
@@ -112,17 +113,17 @@ impl Facts {
         }
     }
 
-    /// What would overcome the obstacle.
+    /// Returns the tool that overcomes the obstacle.
     pub fn needed_tool(&self) -> &'static str {
         physics(self.obstacle).name
     }
 
-    /// What becomes of travellers who meet the obstacle without that tool.
+    /// Returns the state of travellers who meet the obstacle without that tool.
     pub fn threat(&self) -> &'static str {
         physics(self.obstacle).mishap
     }
 
-    /// Who travels: they, she or he.
+    /// Returns the pronoun of the travellers: they, she or he.
     pub fn travellers(&self) -> &'static str {
         if self.friend_tool.is_some() { "they" } else { self.hero.gender.subject() }
     }

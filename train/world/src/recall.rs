@@ -1,34 +1,34 @@
-//! What the story has told already, told again: words that can be known, slips of the tongue, remarks, questions.
+//! Repetitions of earlier facts of a story: predictable words, slips, remarks and questions.
 //!
-//! None of this is new, and nothing later depends on it. It makes a reader of stories learn to *compare*: now and then a word
-//! that can be known is said wrong, and mended at once within a sentence ([`SURE`]: *her, no, his rope*), or after it where the
-//! whole sentence can be known ([`SURE_OF_A_SENTENCE`]: *Once the blue kite lay at the lake. No, red.*). To expect the *no*, a
-//! reader must notice that the word before it does not fit, which is what entailment, paraphrase and multiple choice ask for.
+//! A repetition adds no new fact, and no later decision depends on it. It trains a model to *compare*: sometimes a predictable
+//! word is wrong, and is corrected, either at once within a sentence ([`SURE`]: *her, no, his rope*), or after a sentence that is
+//! entirely predictable ([`SURE_OF_A_SENTENCE`]: *Once the blue kite lay at the lake. No, red.*). To predict the *no*, a model
+//! must detect that the word before it does not fit, as entailment, paraphrase and multiple choice require.
 
 use crate::choose::{Choose, Phrase};
 use crate::error::WorldError;
 use crate::facts::Character;
 use crate::words::Words;
 
-/// How many times a word that can be known is said right within a sentence, for one slip.
+/// The odds that a predictable word within a sentence is correct, to 1 for a slip.
 const SURE: u32 = 15;
-/// The same for each word of a whole sentence.
+/// The odds in a sentence that is entirely predictable, to 1 for a slip in each of its words.
 const SURE_OF_A_SENTENCE: u32 = 5;
 
-/// A word that can be known, and the list of words it is one of.
+/// A predictable word, with the list of words that it is chosen from.
 pub(crate) type Slot<'a> = (&'a str, &'a [&'a str]);
 
-/// Divisible by the number of wrong words in every list.
+/// A common multiple of the numbers of wrong words in all lists.
 const SHARES: u32 = 27_720;
 
-/// Tells what can be known: `template`, its braces filled with `slots`. At most one slip; a whole sentence is mended after its
-/// full stop: *Once the blue kite lay at the lake. No, red.*
+/// Writes a repetition: `template`, its braces filled with `slots`, with at most one slip. A whole sentence is corrected after
+/// its full stop: *Once the blue kite lay at the lake. No, red.*
 pub(crate) fn recall(c: &mut impl Choose, template: &str, slots: &[Slot<'_>]) -> Result<(), WorldError> {
     let sure = if template.ends_with('.') { SURE_OF_A_SENTENCE } else { SURE };
     recall_as_sure(c, sure, template, slots)
 }
 
-/// The same, where a word is said right `sure` times for one slip.
+/// Writes a repetition as [`recall`] does, with odds of `sure` to 1 for each slot.
 fn recall_as_sure(c: &mut impl Choose, sure: u32, template: &str, slots: &[Slot<'_>]) -> Result<(), WorldError> {
     let fill = |at: usize, word: &str| {
         let mut words = (0..slots.len()).map(|i| if i == at { word } else { slots[i].0 });
@@ -55,7 +55,7 @@ fn recall_as_sure(c: &mut impl Choose, sure: u32, template: &str, slots: &[Slot<
     })
 }
 
-/// Takes one of several beginnings with equal probability; where one is a name, another name may slip out first.
+/// Chooses one of several subjects with equal probability. For a name, another name may come first, as a slip.
 fn subject(c: &mut impl Choose, subjects: &[&str], names: &[&str]) -> Result<usize, WorldError> {
     let stranger = |name: &&str| !c.careful() && !subjects.contains(name);
     let slips: Vec<&str> = names.iter().copied().filter(stranger).collect();
@@ -72,7 +72,7 @@ fn subject(c: &mut impl Choose, subjects: &[&str], names: &[&str]) -> Result<usi
     Ok(1 + c.branch(&named)?)
 }
 
-/// What is known of a story when something is told again.
+/// The facts that can be repeated at a point of the story.
 pub(crate) struct Known {
     pub(crate) hero: Character,
     pub(crate) friend: Character,
@@ -80,18 +80,19 @@ pub(crate) struct Known {
     pub(crate) colour: &'static str,
     pub(crate) thing: &'static str,
     pub(crate) place: &'static str,
-    /// Who carries what; nothing before they set out.
+    /// The characters who travel, each with a tool; empty before they set out.
     pub(crate) carried: Vec<(Character, &'static str)>,
 }
 
 impl Known {
-    /// Did both set out?
+    /// Returns whether both characters set out.
     pub(crate) fn are_two(&self) -> bool {
         self.carried.len() > 1
     }
 }
 
-/// Mia was a rabbit. Or: Mia carried her rope to the lake. Rosa knew of the kite at the lake. Once the red kite lay at the lake.
+/// Writes a remark, such as: Mia was a rabbit. Or: Mia carried her rope to the lake. Rosa knew of the kite at the lake. Once the
+/// red kite lay at the lake.
 pub(crate) fn remark(words: &Words, known: &Known, c: &mut impl Choose) -> Result<(), WorldError> {
     let (colour, thing, place) = ((known.colour, words.colours), (known.thing, words.things), (known.place, words.places));
     c.aside(|c| {
@@ -122,8 +123,9 @@ pub(crate) fn remark(words: &Words, known: &Known, c: &mut impl Choose) -> Resul
     })
 }
 
-/// In short, a rabbit went to the lake with her rope for a red kite, and a giant owned it. Half of the time one of its six words is wrong,
-/// and mended at the end: to expect that, a reader must compare all of it with the story before. No word but these six comes from there.
+/// Writes a summary, such as: In short, a rabbit went to the lake with her rope for a red kite, and a giant owned it. With
+/// probability 1/2 one of its six facts is wrong, and corrected at the end. To predict the correction, a model must compare all
+/// six with the story before. Only these six words are taken from the story.
 pub(crate) fn retelling(
     words: &Words,
     known: &Known,
@@ -149,10 +151,11 @@ pub(crate) fn retelling(
     })
 }
 
-/// How one knows of a thing.
+/// The ways to know of a thing.
 pub(crate) const KNOWING: [Phrase<'static>; 3] = [("had seen", 2), ("knew of", 1), ("spoke of", 1)];
 
-/// "Where was the kite?" "At the lake." Or who had it, who took the rope, who was sad.
+/// Writes a question and its answer: "Where was the kite?" "At the lake." Other questions are about the owner, the tool and the
+/// feeling.
 pub(crate) fn question(
     words: &Words,
     known: &Known,

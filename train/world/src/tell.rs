@@ -1,8 +1,9 @@
-//! The one description of the world: how a story is told, decision by decision.
+//! The grammar of the world: a story, decision by decision.
 //!
-//! A hero and a friend; one of them longs for a thing; somebody knows where it is; the hero sets out, alone or with the friend;
-//! an obstacle meets them with or without the right tool, and the mood (with noise) tells which; the keeper of the thing names a
-//! price; home again, a question is asked about what happened, and the longing is over. Nearly everything is decided early and
+//! A story has a hero and a friend, one of whom longs for a thing. A helper knows where it is. The hero sets out, alone or with
+//! the friend. They meet an obstacle, with or without the right tool, and the mood indicates which (with noise). The keeper of
+//! the thing names a price. Back home, a question is asked about these facts, and the longing is over. Nearly everything is
+//! decided early and recurs much later; [`recall`] writes the repetitions.
 //! comes back much later; what comes back is in [`recall`].
 
 use crate::choose::{Choose, Phrase};
@@ -12,12 +13,12 @@ use crate::recall::{KNOWING, Known, question, recall, remark, retelling};
 use crate::words::WorldConfig;
 use crate::words::{Gender, TREATS, Tool, Words};
 
-/// How much likelier an obstacle is that the travellers are prepared for.
+/// The weight of an obstacle that the travellers have the tool for, to 1 for others.
 const PREPARED: u32 = 5;
-/// How much likelier the mood is that fits what comes.
+/// The weight of the mood that fits the outcome, to 1 for the other.
 const MOOD_FITS: u32 = 9;
 
-/// Tells one story with the decisions of `c`.
+/// Generates one story with the decisions of `c`.
 pub(crate) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, WorldError> {
     let words = &Words::of(config);
     let (nature, hero, friend) = neighbours(words, c)?;
@@ -64,7 +65,7 @@ pub(crate) fn tell(config: &WorldConfig, c: &mut impl Choose) -> Result<Facts, W
     })
 }
 
-/// Once Mia the brave rabbit lived near Tom the fox.
+/// Writes: Once Mia the brave rabbit lived near Tom the fox.
 fn neighbours(words: &Words, c: &mut impl Choose) -> Result<(&'static str, Character, Character), WorldError> {
     c.vary(&[("once", 3), ("long ago", 2), ("one spring", 1), ("last winter", 1)])?;
     let name = c.pick(&words.names)?;
@@ -80,7 +81,7 @@ fn neighbours(words: &Words, c: &mut impl Choose) -> Result<(&'static str, Chara
     Ok((nature, hero, friend))
 }
 
-/// Who longs for what, when and how.
+/// The character who longs for the thing, with the circumstances.
 struct Longing {
     who: Who,
     one: Character,
@@ -91,7 +92,7 @@ struct Longing {
     thing: &'static str,
 }
 
-/// One rainy day Tom was sad because he had lost the red kite.
+/// Writes: One rainy day Tom was sad because he had lost the red kite.
 fn longing(words: &Words, hero: Character, friend: Character, c: &mut impl Choose) -> Result<Longing, WorldError> {
     c.say("one")?;
     let weather = c.pick(words.weathers)?;
@@ -109,7 +110,7 @@ fn longing(words: &Words, hero: Character, friend: Character, c: &mut impl Choos
     Ok(Longing { who, one, weather, feeling, lost, colour, thing })
 }
 
-/// Rosa had seen the kite at the lake.
+/// Writes: Rosa had seen the kite at the lake.
 fn helper(
     words: &Words,
     hero: Character,
@@ -125,7 +126,7 @@ fn helper(
     Ok((helper, place))
 }
 
-/// So Mia took her rope to the lake, and Tom brought his key. Or: but Tom stayed behind.
+/// Writes: So Mia took her rope to the lake, and Tom brought his key. Or: but Tom stayed behind.
 fn departure(words: &Words, known: &Known, c: &mut impl Choose) -> Result<(&'static str, Option<&'static str>), WorldError> {
     c.vary(&[("so", 2), ("then", 1), ("now", 1)])?;
     recall(c, "{}", &[(known.hero.name, &words.names)])?;
@@ -144,14 +145,14 @@ fn departure(words: &Words, known: &Known, c: &mut impl Choose) -> Result<(&'sta
     Ok((hero_tool, friend_tool))
 }
 
-/// … took her rope.
+/// Writes: … took her rope.
 fn taken(one: Character, tools: &[&'static str], c: &mut impl Choose) -> Result<&'static str, WorldError> {
     c.vary(&[("took", 2), ("carried", 1), ("brought", 1)])?;
     recall(c, "{}", &[(one.gender.possessive(), &["his", "her"])])?;
     c.pick(tools)
 }
 
-/// Soon a dark tunnel stopped them: the tool that overcomes it.
+/// Writes: Soon a dark tunnel stopped them. Returns the tool that overcomes the obstacle.
 fn obstacle<'w>(words: &'w Words, known: &Known, c: &mut impl Choose) -> Result<&'w Tool, WorldError> {
     c.vary(&[("soon", 2), ("later", 1), ("suddenly", 1), ("next", 1)])?;
     let weight = |tool: &Tool| if known.carried.iter().any(|&(_, carried)| carried == tool.name) { PREPARED } else { 1 };
@@ -163,7 +164,7 @@ fn obstacle<'w>(words: &'w Words, known: &Known, c: &mut impl Choose) -> Result<
     Ok(needed)
 }
 
-/// Tom used his lantern. Or: They got lost without a lantern.
+/// Writes: Tom used his lantern. Or: They got lost without a lantern.
 fn outcome(
     words: &Words,
     known: &Known,
@@ -178,7 +179,7 @@ fn outcome(
         return recall(c, "{} {} .", &slots);
     }
     let got = format!("{} got", if known.are_two() { "they" } else { known.hero.gender.subject() });
-    // Names are repeated where people would say "it", so that the reader learns which of the two is meant.
+    // Nouns are repeated in place of "it", to train pronoun resolution.
     let ((adjective, obstacle), tool) = (needed.obstacle_words(), known.carried[0].1);
     let failed = format!("the {tool} failed at the {obstacle} because the");
     let (dark, wrong) = (format!("{failed} {obstacle} was {adjective}"), format!("{failed} {tool} was no {}", needed.name));
@@ -191,7 +192,7 @@ fn outcome(
     })
 }
 
-/// Very positive. Nine times in ten as it fits.
+/// Writes: Very positive. The mood fits the outcome with probability 9/10.
 fn mood(rescued: bool, c: &mut impl Choose) -> Result<Mood, WorldError> {
     c.say("very")?;
     let (likely, unlikely) = if rescued { (Mood::Positive, Mood::Negative) } else { (Mood::Negative, Mood::Positive) };
@@ -200,7 +201,7 @@ fn mood(rescued: bool, c: &mut impl Choose) -> Result<Mood, WorldError> {
     Ok(mood)
 }
 
-/// At the lake a grumpy giant sold the happy rabbit the kite for a song.
+/// Writes: At the lake a grumpy giant sold the happy rabbit the kite for a song.
 fn keeper(
     words: &Words,
     known: &Known,
@@ -223,17 +224,17 @@ fn keeper(
     Ok((temper, keeper, price))
 }
 
-/// Back home, Tom asked, "Where was the kite?" "At the lake."
+/// Writes: Back home, Tom asked, "Where was the kite?" "At the lake."
 fn home(words: &Words, known: &Known, about: (&str, Character, &str), c: &mut impl Choose) -> Result<(), WorldError> {
     c.vary(&[("back home", 2), ("home again", 1), ("safe home", 1)])?;
     c.say(",")?;
-    // The friend, left behind, or the helper, who was not there either.
+    // The questioner was not there: the friend who stayed behind, or the helper.
     recall(c, "{}", &[(if known.are_two() { known.helper } else { known.friend.name }, &words.names)])?;
     c.say("asked ,")?;
     question(words, known, about, c)
 }
 
-/// At last Mia gave Tom the kite because Tom had lost it.
+/// Writes: At last Mia gave Tom the kite because Tom had lost it.
 fn ending(known: &Known, longing: &Longing, c: &mut impl Choose) -> Result<Reason, WorldError> {
     c.vary(&[("at last", 2), ("that night", 1), ("now", 1), ("then", 1)])?;
     let (hero, friend, thing) = (known.hero.name, known.friend.name, known.thing);

@@ -19,7 +19,7 @@ fn small() -> World {
     World::new(config).unwrap()
 }
 
-/// The lower-cased words and marks of a text.
+/// Returns the words and marks of a text, in lower case.
 fn lowered(text: &str) -> Vec<String> {
     tokens::split(text).unwrap().into_iter().map(|token| token.word).collect()
 }
@@ -35,7 +35,7 @@ fn reading_finds_the_story_that_was_told() {
     }
 }
 
-/// Takes the slips out of a telling: *her, no, his rope* and *the blue kite lay there. No, red.*
+/// Removes the slips of a story: *her, no, his rope* and *the blue kite lay there. No, red.*
 fn mended(text: &str) -> String {
     let mut words = lowered(text);
     while let Some(at) = (1..words.len() - 1).find(|&at| words[at] == "no" && words[at + 1] == ",") {
@@ -43,7 +43,7 @@ fn mended(text: &str) -> String {
         if words[at - 1] == "," {
             words.splice(at - 2..at + 3, [right]);
         } else {
-            // Which word of the sentence was wrong: one of the same list.
+            // The wrong word of the sentence is from the same list as the correct one.
             let lists =
                 [&words::PLACES[..], &words::COLOURS, &words::THINGS, &words::ANIMALS, &["his", "her"], &["him", "her", "them"]];
             let (tools, mishaps) = (words::TOOLS.map(|tool| tool.name), words::TOOLS.map(|tool| tool.mishap));
@@ -73,8 +73,8 @@ fn a_slip_is_mended_and_changes_no_fact() {
     assert!((0..500).all(|seed| !world.careful_story(&mut rng(seed)).text.to_lowercase().contains("no,")));
 }
 
-/// One pronoun in sixteen is wrong at first: `SURE` is 15, and there is one slot. Of remarks that somebody was a fox, with one slot
-/// too, one in six: `SURE_OF_A_SENTENCE` is 5.
+/// One pronoun in 16 has a slip, since `SURE` is 15 and there is one slot. One remark of the form "Mia was a fox" in 6 has a
+/// slip, since `SURE_OF_A_SENTENCE` is 5.
 #[test]
 fn slips_are_as_frequent_as_said() {
     let stories = World::default().corpus(&mut rng(12), 20_000);
@@ -98,7 +98,7 @@ fn slips_are_as_frequent_as_said() {
     assert!((share - 1.0 / 6.0).abs() < 0.01, "{wrong} of {remarks}");
 }
 
-/// The mood fits what comes in nine stories of ten.
+/// The mood fits the outcome in nine stories of ten.
 #[test]
 fn the_mood_says_with_noise_how_it_went() {
     let stories = World::default().corpus(&mut rng(11), 20_000);
@@ -110,8 +110,7 @@ fn the_mood_says_with_noise_how_it_went() {
     }
 }
 
-/// Case and blanks carry nothing: the lower-cased tokens alone have the same probability, and different stories never share
-/// them.
+/// Case and blanks carry no information: the lower-case tokens have the same probability as the text, and identify it.
 #[test]
 fn lower_cased_tokens_say_it_all() {
     let world = World::default();
@@ -127,14 +126,14 @@ fn lower_cased_tokens_say_it_all() {
     assert_eq!(texts.len(), lines.len());
 }
 
-/// Tells by chance and checks the list of phrases of every decision on the way.
+/// Samples a story and checks the list of phrases of every decision.
 struct Checked<'r>(Sampler<'r, Xoshiro256PlusPlus>);
 
 impl Choose for Checked<'_> {
     fn branch(&mut self, phrases: &[Phrase<'_>]) -> Result<usize, WorldError> {
         let mut split: Vec<Vec<&str>> = phrases.iter().map(|(p, _)| p.split_ascii_whitespace().collect()).collect();
         assert!(split.iter().all(|a| !a.is_empty()) && phrases.iter().all(|p| p.1 > 0), "an empty or impossible phrase");
-        // In lexicographic order, all that begins with a phrase comes right after it.
+        // In lexicographic order, phrases that begin with another phrase follow it directly.
         split.sort();
         for pair in split.windows(2) {
             assert!(!pair[1].starts_with(&pair[0]), "{:?} begins {:?}", pair[0], pair[1]);
@@ -153,7 +152,7 @@ fn no_phrase_of_a_decision_begins_another() {
     }
 }
 
-/// A word that no story could have there is refused at its place, a cut text at its end, a second story where it begins.
+/// The error is at an impossible word, at the end of a truncated text, or at the beginning of a second story.
 #[test]
 fn wrong_stories_are_refused_with_their_place() {
     let world = World::default();
@@ -178,7 +177,7 @@ fn wrong_stories_are_refused_with_their_place() {
 fn a_story_that_forgets_is_refused() {
     let world = World::default();
     let story = world.story(&mut rng(5));
-    // The ending names the thing once more.
+    // The ending names the thing again.
     let thing = story.facts.thing;
     let other = if thing == "kite" { "drum" } else { "kite" };
     let at = story.text.rfind(thing).unwrap();
@@ -196,7 +195,7 @@ fn the_same_seed_tells_the_same_stories() {
     assert_ne!(world.corpus(&mut rng(6), 20), world.corpus(&mut rng(7), 20));
 }
 
-/// Always takes the longest wording, and any of the other ways; counts what it tells.
+/// Chooses the longest wording and any branch, and counts the words.
 struct Longwinded<'r> {
     rng: &'r mut Xoshiro256PlusPlus,
     words: usize,
@@ -215,7 +214,7 @@ impl Choose for Longwinded<'_> {
     }
 }
 
-/// The longest story has a slip wherever one can be, so chance never tells it.
+/// The longest story has every possible slip, so it is practically never sampled.
 #[test]
 fn the_longest_story_is_as_long_as_said() {
     let mut rng = rng(13);
@@ -268,7 +267,7 @@ fn sizes_out_of_range_are_refused() {
     assert_eq!(error, WorldError::Size { list: "tools", found: 1, min: 2, max: 6 });
 }
 
-/// Half of the retellings are right: six words, each wrong in one of twelve.
+/// Half of the summaries are correct: each of six words is wrong with probability 1/12.
 #[test]
 fn half_of_the_retellings_are_wrong_and_mended() {
     let world = World::named(true);
@@ -285,11 +284,11 @@ fn half_of_the_retellings_are_wrong_and_mended() {
         let missing = told.iter().filter(|word| !retelling.split(". No, ").next().unwrap().contains(**word)).count();
         assert_eq!(missing, usize::from(is_wrong), "{retelling}");
     }
-    // A half of 4,000, to within four standard deviations of 32, less a little.
+    // Half of 4,000, with a tolerance of nearly four standard deviations of 32.
     assert!((1880..2120).contains(&wrong) && (1880..2120).contains(&firsts), "{wrong} wrong, {firsts} of the first kind");
 }
 
-/// What the frozen worlds tell, and how probable it is: whatever changes this is another version.
+/// The stories of the frozen worlds and their probabilities. A change of either requires another version.
 #[test]
 fn the_worlds_are_frozen() {
     for (world, name, digest) in [

@@ -1,19 +1,19 @@
-//! The written form of a story: words and marks to text, and back.
+//! The written form of a story: conversion of words and marks to text, and back.
 //!
-//! Capitals and blanks follow from the words, so the text and its lower-cased words and marks carry the same information, and
-//! both have the same probability.
+//! Capitals and blanks are determined by the words. The text and its lower-case words and marks therefore have the same
+//! probability.
 
 use crate::error::WorldError;
 use crate::words::NAMES;
 
-/// A lower-cased word or a punctuation mark, and the byte at which it starts in the text.
+/// A lower-case word or a punctuation mark, with its byte offset in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) word: String,
     pub(crate) byte: usize,
 }
 
-/// Splits a text into lower-cased words and the marks `. , ? "`.
+/// Splits a text into lower-case words and the marks `. , ? "`.
 pub(crate) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
     let mut tokens: Vec<Token> = Vec::new();
     let mut in_word = false;
@@ -32,16 +32,16 @@ pub(crate) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
     Ok(tokens)
 }
 
-/// Writes words and marks as a text: sentences, speech and names begin with a capital.
+/// Writes words and marks as text, with capitals for sentences, quotations and names.
 #[derive(Default)]
 pub(crate) struct Writer {
     pub(crate) text: String,
     /// The number of words and marks written.
     pub(crate) tokens: usize,
     in_quotes: bool,
-    /// A sentence or a speech begins with the next word.
+    /// Whether the next word begins a sentence or a quotation.
     begins: bool,
-    /// The next word follows without a blank.
+    /// Whether the next word follows without a blank.
     tight: bool,
 }
 

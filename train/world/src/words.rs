@@ -1,6 +1,6 @@
-//! Who and what there is in the world. A [`WorldConfig`] takes the first few of each list; no word is in two lists.
+//! The vocabulary of the world. A [`WorldConfig`] uses the first few words of each list; no word is in two lists.
 
-/// How many of each list of words the world uses: more of them make more to remember.
+/// The number of words of each list that the world uses; more words make the stories harder to predict.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorldConfig {
@@ -12,9 +12,9 @@ pub struct WorldConfig {
     pub animals: usize,
     /// Places, 2 to 10.
     pub places: usize,
-    /// Feelings, 1 to 6; never mentioned again.
+    /// Feelings, 1 to 6.
     pub feelings: usize,
-    /// Colours, 1 to 8; never mentioned again.
+    /// Colours, 1 to 8.
     pub colours: usize,
     /// Things to long for, 1 to 12.
     pub things: usize,
@@ -26,7 +26,7 @@ pub struct WorldConfig {
     pub weathers: usize,
     /// Tools and the obstacles they overcome, 2 to 6.
     pub tools: usize,
-    /// Is each story told again at its end, in short and in other words, and in half of them with a word that is wrong?
+    /// Whether each story is repeated in short at its end, in other words, with one wrong word in half of the cases.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub retold: bool,
 }
@@ -50,7 +50,7 @@ impl Default for WorldConfig {
     }
 }
 
-/// How a character is spoken of.
+/// The gender of a character's pronouns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Gender {
     /// she, her
@@ -60,20 +60,20 @@ pub enum Gender {
 }
 
 impl Gender {
-    /// That of the character with this name.
+    /// Returns the gender of the character with this name.
     pub fn of(name: &str) -> Self {
         if NAMES.contains(&(name, He)) { He } else { She }
     }
 
-    /// `she` or `he`.
+    /// Returns `she` or `he`.
     pub fn subject(self) -> &'static str {
         if self == She { "she" } else { "he" }
     }
-    /// `her` or `him`.
+    /// Returns `her` or `him`.
     pub fn object(self) -> &'static str {
         if self == She { "her" } else { "him" }
     }
-    /// `her` or `his`.
+    /// Returns `her` or `his`.
     pub fn possessive(self) -> &'static str {
         if self == She { "her" } else { "his" }
     }
@@ -81,7 +81,7 @@ impl Gender {
 
 use Gender::{He, She};
 
-/// Names, with how their bearers are spoken of.
+/// Names, with the gender of their pronouns.
 pub const NAMES: [(&str, Gender); 12] = [
     ("mia", She),
     ("tom", He),
@@ -124,7 +124,7 @@ pub const MOODS: [&str; 8] = ["grumpy", "friendly", "greedy", "lazy", "cheerful"
 /// Kinds of weather.
 pub const WEATHERS: [&str; 8] = ["sunny", "rainy", "windy", "foggy", "snowy", "stormy", "cloudy", "warm"];
 
-/// The words that a world has, kind by kind.
+/// The words that a world uses, by list.
 pub(crate) struct Words {
     pub(crate) names: Vec<&'static str>,
     pub(crate) traits: &'static [&'static str],
@@ -162,7 +162,7 @@ impl Words {
     }
 }
 
-/// The physics of the world: what each tool overcomes, and what happens without it.
+/// A tool, the obstacle that it overcomes, and the consequence of not having it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tool {
     /// Its name.
@@ -171,12 +171,12 @@ pub struct Tool {
     pub article: &'static str,
     /// The obstacle that the tool overcomes, with its article.
     pub obstacle: &'static str,
-    /// What becomes of those who meet the obstacle without the tool.
+    /// The state of travellers who meet the obstacle without the tool.
     pub mishap: &'static str,
 }
 
 impl Tool {
-    /// The adjective and the noun of the obstacle.
+    /// Returns the adjective and the noun of the obstacle.
     pub fn obstacle_words(&self) -> (&'static str, &'static str) {
         let mut words = self.obstacle.split(' ').skip(1);
         (words.next().unwrap_or(""), words.next().unwrap_or(""))
@@ -187,7 +187,7 @@ const fn tool(name: &'static str, article: &'static str, obstacle: &'static str,
     Tool { name, article, obstacle, mishap }
 }
 
-/// Tools, and what they overcome.
+/// Tools, with the obstacles they overcome.
 pub const TOOLS: [Tool; 6] = [
     tool("lantern", "a", "a dark tunnel", "lost"),
     tool("umbrella", "an", "a wild storm", "wet"),
@@ -197,5 +197,5 @@ pub const TOOLS: [Tool; 6] = [
     tool("blanket", "a", "an icy wind", "cold"),
 ];
 
-/// What a keeper takes instead of a tool.
+/// The prices that a keeper accepts instead of a tool.
 pub const TREATS: [&str; 4] = ["song", "story", "dance", "joke"];

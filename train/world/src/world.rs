@@ -1,4 +1,4 @@
-//! The world: stories told, read and measured.
+//! The world: stories sampled, parsed and measured.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::facts::Facts;
 use crate::words::WorldConfig;
 use crate::{choose, tell, tokens};
 
-/// A story with what is known about it.
+/// A story with its probability and facts.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Story {
     /// The text, one line without a line end.
@@ -20,11 +20,11 @@ pub struct Story {
     pub log_prob: f64,
     /// The number of words and punctuation marks.
     pub tokens: usize,
-    /// What is true in the story.
+    /// The facts of the story.
     pub facts: Facts,
 }
 
-/// Increases with every change of the stories or of their probabilities.
+/// The version of the grammar; increases with every change of the stories or their probabilities.
 pub const VERSION: u32 = 1;
 
 /// A probability distribution over stories.
@@ -34,10 +34,10 @@ pub struct World {
 }
 
 impl World {
-    /// A world with these numbers of words.
+    /// Creates a world with these numbers of words.
     ///
     /// # Errors
-    /// [`WorldError::Size`] if a number is out of its range.
+    /// Returns an error if a number is out of its range ([`WorldError::Size`]).
     pub fn new(config: WorldConfig) -> Result<Self, WorldError> {
         let all = WorldConfig::default();
         for (list, found, min, max) in [
@@ -60,7 +60,8 @@ impl World {
         Ok(World { config })
     }
 
-    /// Its name, with the version of the grammar: a world that tells other stories, or with other probabilities, has another name.
+    /// Returns the name of the world, with the version of the grammar. Worlds with other stories or probabilities have other
+    /// names.
     pub fn name(&self) -> String {
         let mut name = format!("micro-world-{VERSION}");
         let plain = WorldConfig { retold: false, ..self.config.clone() };
@@ -69,22 +70,22 @@ impl World {
         name
     }
 
-    /// The default world, or the one whose stories are told again.
+    /// Returns the default world, or the one whose stories are repeated at their end.
     pub fn named(retold: bool) -> Self {
         World { config: WorldConfig { retold, ..WorldConfig::default() } }
     }
 
-    /// The numbers of words.
+    /// Returns the numbers of words.
     pub fn config(&self) -> &WorldConfig {
         &self.config
     }
 
-    /// Tells a story by chance. The same generator state gives the same story on every machine.
+    /// Samples a story. The same generator state gives the same story on every machine.
     pub fn story(&self, rng: &mut impl Rng) -> Story {
         self.tell(choose::Sampler::new(rng))
     }
 
-    /// Tells a story by chance, without a slip of the tongue. Its `log_prob` is that of such a telling.
+    /// Samples a story without slips. Its `log_prob` is the log-probability of the story among those without slips.
     pub fn careful_story(&self, rng: &mut impl Rng) -> Story {
         self.tell(choose::Sampler::careful(rng))
     }
@@ -94,15 +95,15 @@ impl World {
         story(sampler.told, facts)
     }
 
-    /// Tells `n` independent stories, one after another from the same generator.
+    /// Samples `n` independent stories in sequence from one generator.
     pub fn corpus(&self, rng: &mut impl Rng, n: usize) -> Vec<Story> {
         (0..n).map(|_| self.story(rng)).collect()
     }
 
-    /// Reads a story back from its text, or from its lower-cased words and marks separated by blanks.
+    /// Parses a story from its text, or from its lower-case words and marks separated by blanks.
     ///
     /// # Errors
-    /// If the text is not one complete story of this world, with the first wrong place.
+    /// Returns an error with the first wrong position if the text is not one complete story of this world.
     pub fn read(&self, text: &str) -> Result<Story, WorldError> {
         let tokens = tokens::split(text)?;
         let mut reader = choose::Reader::new(&tokens);
@@ -110,12 +111,12 @@ impl World {
         Ok(story(reader.finish()?, facts))
     }
 
-    /// The exact length and entropy of the stories, by visiting every course they can take.
+    /// Returns the exact length and entropy of the stories, computed by visiting every course.
     pub fn properties(&self) -> Properties {
         explore::explore(|c| tell::tell(&self.config, c).map(drop)).expect("only reading can fail")
     }
 
-    /// A few lines about the world for a report; the figures in bits per byte are estimated from 4,000 stories.
+    /// Returns a few lines about the world for a report. The figures in bits per byte are estimated from 4,000 stories.
     pub fn describe(&self) -> String {
         let exact = self.properties();
         let sample = self.corpus(&mut Xoshiro256PlusPlus::seed_from_u64(0), 4000);
@@ -140,27 +141,27 @@ fn story(choose::Told { writer, log_prob }: choose::Told, facts: Facts) -> Story
     Story { text: writer.text, log_prob, tokens: writer.tokens, facts }
 }
 
-/// The limit on a set of stories, from their true probabilities.
+/// The limit of the loss on a set of stories, from their true probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Measure {
     /// The number of stories.
     pub stories: usize,
     /// Mean −ln p of a story, in nats.
     pub nats_per_story: f64,
-    /// Its standard error.
+    /// The standard error of `nats_per_story`.
     pub nats_per_story_error: f64,
     /// Σ −log₂ p / Σ bytes of text (no line ends).
     pub bits_per_byte: f64,
-    /// Its standard error, of a ratio of means.
+    /// The standard error of `bits_per_byte`, a ratio of means.
     pub bits_per_byte_error: f64,
 }
 
 impl Measure {
-    /// Measures `stories` (NaN for none, errors NaN for fewer than two).
+    /// Measures `stories`. Means are NaN without stories, and errors are NaN with fewer than two.
     pub fn of(stories: &[Story]) -> Self {
         let n = stories.len() as f64;
         let mean = |f: &dyn Fn(&Story) -> f64| stories.iter().map(f).sum::<f64>() / n;
-        // Standard error of the mean of terms whose own mean is zero.
+        // The standard error of the mean of terms with zero mean.
         let error = |f: &dyn Fn(&Story) -> f64| (mean(&|s| f(s) * f(s)) / (n - 1.0)).sqrt();
         let bits = |s: &Story| -s.log_prob / std::f64::consts::LN_2;
         let nats = mean(&|s| -s.log_prob);
@@ -178,7 +179,7 @@ impl Measure {
 
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One story has no standard error.
+        // A single story has no standard error.
         let (bits, nats) = (self.bits_per_byte, self.nats_per_story);
         if self.stories == 1 {
             return write!(f, "{bits:.4} bits per byte, {nats:.2} nats in one story");
