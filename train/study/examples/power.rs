@@ -1,4 +1,4 @@
-//! How often the ruler decides, and how often wrongly, with known effects: `cargo run --release -p gradus-study --example power`.
+//! The power and the error rates of the ruler on known effects: `cargo run --release -p gradus-study --example power`.
 
 use gradus_study::ruler::power::{Rates, Spread, rates};
 use gradus_study::ruler::{Ruler, Unit};

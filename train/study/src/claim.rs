@@ -1,4 +1,4 @@
-//! Claims of a paper, with what came out.
+//! Claims of a paper, with their results.
 
 use serde::Serialize;
 
@@ -6,26 +6,26 @@ use crate::mean::Mean;
 use crate::ruler::statistics::DUST;
 use crate::ruler::{Judgement, Ruler, Unit};
 
-/// A claim of a paper, with what came out here.
+/// A claim of a paper, with its result here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
     /// Its name in the plan.
     pub name: String,
-    /// The claim, as it is measured here.
+    /// The claim, in terms of the measurement here.
     pub statement: String,
     /// The paper's sentence.
     pub sentence: &'static str,
-    /// Where it is in the paper.
+    /// The section of the paper.
     pub section: &'static str,
-    /// Its figure.
+    /// The paper's figure.
     pub paper: String,
-    /// Ours, mean ± deviation over seeds.
+    /// The figure here, mean ± deviation over seeds.
     pub ours: String,
-    /// What its differences are measured in.
+    /// The unit of the differences.
     pub unit: Unit,
-    /// The difference by which it is judged, one per seed.
+    /// The differences by which the claim is judged, one per seed.
     pub differences: Vec<f64>,
-    /// What came out.
+    /// The judgement.
     #[serde(flatten)]
     pub judgement: Judgement,
 }
@@ -33,13 +33,13 @@ pub struct Claim {
 /// A sentence of a paper, and its section.
 #[derive(Clone, Copy, Debug)]
 pub struct Quote {
-    /// Where it is.
+    /// The section of the sentence.
     pub section: &'static str,
     /// The sentence.
     pub text: &'static str,
 }
 
-/// A claim that is not judged yet.
+/// A claim that is measured but not judged.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "as in a claim")]
 pub struct Measured {
@@ -48,13 +48,13 @@ pub struct Measured {
     pub quote: Quote,
     pub paper: &'static str,
     pub unit: Unit,
-    /// What the differences are.
+    /// A description of the differences.
     pub words: String,
     pub differences: Vec<f64>,
 }
 
 impl Measured {
-    /// All of a study's claims, judged.
+    /// Judges all claims of a study.
     pub fn judged(all: Vec<Self>, ruler: &Ruler) -> Vec<Claim> {
         let differences = all.iter().map(|claim| (claim.name.as_str(), claim.unit, &claim.differences[..]));
         let judgements = ruler.judge(&differences.collect::<Vec<_>>());
@@ -69,7 +69,7 @@ impl Measured {
     }
 }
 
-/// A difference with its sign.
+/// Formats a difference with its sign.
 fn signed(difference: Mean, unit: Unit) -> String {
     let told = difference.told(unit.times(), unit.digits());
     let is_zero =
@@ -79,7 +79,8 @@ fn signed(difference: Mean, unit: Unit) -> String {
 }
 
 impl Claim {
-    /// The seeds whose difference points the way of the mean, of all: how far one seed can be believed. `–` where nothing points.
+    /// Returns the number of seeds whose difference has the sign of the mean, out of all seeds, which indicates how reliable one
+    /// seed is. Returns `–` if the mean is about zero.
     pub fn agreeing(&self) -> String {
         let way = self.judgement.mean.unwrap_or_default();
         let agree = self.differences.iter().filter(|&&d| d * way > 0.0).count();
@@ -91,7 +92,7 @@ impl Claim {
         self.judgement.mean.filter(|mean| mean.abs() > DUST).map(|mean| mean > 0.0)
     }
 
-    /// The interval that it is judged by, and δ; `–` where there are too few seeds to judge.
+    /// Formats the interval by which the claim is judged, and δ; `–` if there are too few seeds.
     pub fn interval(&self, ruler: &Ruler) -> String {
         let end = |mean| signed(Mean { mean, deviation: None }, self.unit);
         let delta = Mean { mean: ruler.delta[&self.unit], deviation: None }.told(self.unit.times(), self.unit.digits());
@@ -104,7 +105,7 @@ impl Claim {
     }
 }
 
-/// The number of measured claims whose mean difference has the claim's sign, in words.
+/// Returns the number of measured claims whose mean difference has the claim's sign, in words.
 pub fn pointing(claims: &[Claim]) -> String {
     let measured = claims.iter().filter(|claim| claim.judgement.mean.is_some()).count();
     let points = claims.iter().filter(|claim| claim.points() == Some(true)).count();

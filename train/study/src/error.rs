@@ -1,10 +1,10 @@
-//! Everything that a study's folder can be refused for.
+//! Errors of a study and its folder.
 
 use std::path::PathBuf;
 
 use gradus_io::files::{FileError, quoted};
 
-/// Why a study could not begin or continue; finished stages are kept.
+/// The reason why a study cannot begin or continue; finished stages are kept.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum StudyError {

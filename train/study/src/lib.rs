@@ -1,8 +1,8 @@
-//! What studies over several seeds share: [`plan`], which is laid down before training; [`records`], the results that are kept; and
-//! [`ruler`], which judges their [`Claim`]s.
+//! Shared parts of studies over several seeds: [`plan`], fixed before training; [`records`], the stored results; and [`ruler`],
+//! which judges their [`Claim`]s.
 //!
-//! A study is a list of stages. Each is done once, and what it came to is kept in a file with a checksum; a study that was stopped goes on
-//! with the first stage that has none.
+//! A study is a list of stages. Each runs once, and its result is stored in a file with a checksum. A resumed study continues
+//! with the first stage that has no result.
 
 mod claim;
 mod error;

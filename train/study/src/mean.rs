@@ -4,7 +4,7 @@ use std::fmt;
 
 use gradus_data::sets::scores::mean_and_deviation;
 
-/// A mean over seeds.
+/// A mean over seeds, with its deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
     /// The mean.
@@ -14,16 +14,16 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// From one value per seed; `None` for no values.
+    /// Computes the mean of one value per seed; `None` without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let (mean, deviation) = mean_and_deviation(values);
         (!values.is_empty()).then_some(Mean { mean, deviation })
     }
 
-    /// Multiplied by `times`, with `digits` digits: `81.2 ± 0.7`.
+    /// Formats the mean times `times`, with `digits` decimals: `81.2 ± 0.7`.
     pub fn told(&self, times: f64, digits: usize) -> String {
         let mean = format!("{:.digits$}", times * self.mean);
-        // What is rounded to 0 has no sign.
+        // A mean that rounds to 0 has no sign.
         let is_zero = mean.bytes().all(|b| matches!(b, b'-' | b'0' | b'.'));
         let mean = mean.replace('-', if is_zero { "" } else { "−" });
         self.deviation.map_or(mean.clone(), |d| format!("{mean} ± {:.digits$}", times * d))
@@ -31,7 +31,7 @@ impl Mean {
 }
 
 impl fmt::Display for Mean {
-    /// In points of 100.
+    /// Formats the mean in percentage points.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.told(100.0, 1))
     }

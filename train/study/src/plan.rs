@@ -1,4 +1,4 @@
-//! What a study does: laid down before training, and nobody's to change.
+//! The plan of a study, fixed before training.
 
 use std::path::Path;
 
@@ -9,35 +9,36 @@ use serde_json::Value;
 
 use crate::error::StudyError;
 
-/// The file of a plan.
+/// The file name of a plan.
 const PLAN: &str = "plan.json";
 
-/// What a study does, with all that its results depend on.
+/// The plan of a study, with everything that determines its results.
 pub trait Plan: Clone + PartialEq + Serialize {
-    /// What such a study is called.
+    /// The name of this kind of study.
     const WHAT: &'static str;
-    /// The command that makes one.
+    /// The command that runs such a study.
     const COMMAND: &'static str;
-    /// From the bytes of its file; else what is wrong with them.
+    /// Parses the bytes of a plan file; the error is a description of the problem.
     ///
     /// # Errors
-    /// What is not a plan that this program makes.
+    /// Returns an error if the bytes are not a plan of this program.
     fn parse(bytes: &[u8]) -> Result<Self, String>;
-    /// This plan joined with one that is asked for; `None` where they do not go together.
+    /// Merges this plan with a requested one; `None` if they are incompatible.
     fn joined(&self, asked: &Self) -> Option<Self>;
-    /// The whole command that makes a study of this plan.
+    /// Returns the complete command line for a study with this plan.
     fn line(&self) -> String;
 }
 
-/// Lays down a plan in a directory, or joins it with the one that is there; the lock is held as long as work is done there.
+/// Writes a plan into a directory, or merges it with the existing plan. The returned lock must be held during work in the
+/// directory.
 ///
 /// # Errors
-/// A directory with something else, or with a plan that does not go with this one.
+/// Returns an error if the directory contains other files, or a plan that is incompatible with this one.
 pub fn begin<P: Plan>(asked: &P, out: &Path) -> Result<(P, Lock), StudyError> {
     let lock = Lock::take(out)?;
     let there = out.join(PLAN).exists();
     if !there {
-        checksums::undo_first(out)?; // a beginning that a crash ended
+        checksums::undo_first(out)?; // removes a first write that a crash interrupted
     }
     if let (false, Some(found)) = (there, occupant(out)) {
         return Err(StudyError::Foreign { what: P::WHAT, out: out.to_owned(), found });
@@ -55,10 +56,10 @@ pub fn begin<P: Plan>(asked: &P, out: &Path) -> Result<(P, Lock), StudyError> {
     Ok((plan, lock))
 }
 
-/// The plan in a directory, to be continued.
+/// Returns the plan in a directory, to resume the study.
 ///
 /// # Errors
-/// No such directory, no plan in it, or one that was changed.
+/// Returns an error if the directory or its plan is missing, or if the plan was changed.
 pub fn resume<P: Plan>(out: &Path) -> Result<(P, Lock), StudyError> {
     let plan = read(out)?;
     let lock = Lock::take(out)?;
@@ -66,17 +67,17 @@ pub fn resume<P: Plan>(out: &Path) -> Result<(P, Lock), StudyError> {
     Ok((plan, lock))
 }
 
-/// The commands that write plans, each with a field of its plans that those of later entries lack.
+/// The commands that write plans, each with a field that distinguishes its plans from those of later entries.
 const KINDS: [(&str, &str); 2] = [("survey", "systems"), ("reproduce", "recipe")];
 
-/// The command that wrote this plan, if it is another than `P`'s; `None` also if no command wrote it.
+/// Returns the command that wrote this plan if it is not `P`'s; `None` also if no command wrote it.
 fn other_command<P: Plan>(bytes: &[u8]) -> Option<&'static str> {
     let plan: serde_json::Map<String, Value> = serde_json::from_slice(bytes).ok()?;
     let of = KINDS.into_iter().find(|(_, field)| plan.contains_key(*field)).map(|(command, _)| command);
     of.filter(|command| *command != P::COMMAND)
 }
 
-/// A plan without the field that [`Kept`] adds.
+/// Returns a plan without the field that [`Kept`] adds.
 fn without_word(bytes: &[u8]) -> Vec<u8> {
     let plan = serde_json::from_slice::<serde_json::Map<String, Value>>(bytes);
     plan.ok().and_then(|mut plan| plan.remove("checksums").map(|_| json_text(&plan))).unwrap_or_else(|| bytes.to_vec())
@@ -91,6 +92,6 @@ fn read<P: Plan>(out: &Path) -> Result<P, StudyError> {
         |command: &str| format!("it is the plan of another command: `gradus {command} --resume {}` continues it", quoted(out));
     let told = |e: String| problem(other_command::<P>(&text).map_or(e, kind));
     let plan = P::parse(&without_word(&text)).map_err(told)?;
-    checksums::check_listed(out, PLAN)?; // what is laid down before training is nobody's to change
+    checksums::check_listed(out, PLAN)?; // a plan must not change after training began
     Ok(plan)
 }

@@ -1,4 +1,4 @@
-//! What stages came to, in files with checksums.
+//! The results of stages, in files with checksums.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StudyError;
 
-/// Reads a result; a file that cannot be read is an error, not a stage to run again.
+/// Reads a result. A file that cannot be read is an error; its stage is not run again.
 ///
 /// # Errors
-/// A file that is missing, damaged or changed.
+/// Returns an error if the file is missing, damaged or changed.
 pub fn read<R: DeserializeOwned>(path: &Path) -> Result<R, StudyError> {
     let damaged = |problem: String| StudyError::Damaged { path: path.to_owned(), problem };
     let (folder, name) = place(path);
@@ -27,18 +27,18 @@ pub fn read<R: DeserializeOwned>(path: &Path) -> Result<R, StudyError> {
     Ok(result)
 }
 
-/// Writes a result, and its checksum.
+/// Writes a result and its checksum.
 ///
 /// # Errors
-/// A folder or file that cannot be written.
+/// Returns an error if a folder or file cannot be written.
 pub fn write(path: &Path, result: &impl Serialize) -> Result<(), StudyError> {
     let (folder, name) = place(path);
     disk::make_folders(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
     Ok(checksums::write(folder, &[(name, json_text(result))])?)
 }
 
-/// Lists the subfolders of a study, which must exist from now on, and warns of missing ones. Subfolders of a seed are in progress
-/// while one of `results` in that seed is missing.
+/// Lists the subfolders of a study in its checksums, so that they must exist from now on, and warns of missing ones. Subfolders
+/// of a seed are in progress while one of `results` in that seed is missing.
 ///
 /// # Errors
 /// Returns an error if a listed subfolder is a link or has another digest.
@@ -53,7 +53,7 @@ pub fn list_folders(out: &Path, results: impl Iterator<Item = PathBuf>, monitor:
     Ok(())
 }
 
-/// The folder of a result, and its name there.
+/// Returns the folder of a result, and its file name.
 fn place(path: &Path) -> (&Path, &str) {
     (disk::parent(path), path.file_name().and_then(OsStr::to_str).expect("the name of a stage"))
 }

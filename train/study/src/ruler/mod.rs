@@ -1,26 +1,27 @@
-//! How a claim is judged: by an interval of its mean over seeds, and by the smallest effect that matters.
+//! The rule by which claims are judged: the interval of a mean over seeds, and the smallest effect that matters.
 //!
 //! ```text
-//! d     the difference that the claim is about, measured once per seed, paired; d̄ its mean, I its interval
+//! d     the difference that the claim is about, paired and measured once per seed; d̄ its mean, I its interval
 //! δ     the smallest effect that matters, in the unit of d
 //!
 //! shown                         I lies above 0, and d̄ ≥ δ
 //! against it                    I lies below 0, and d̄ ≤ −δ
 //! no difference that matters    I lies within ±δ, ends included
-//! undecided                     else, and always with fewer than six seeds
+//! undecided                     otherwise, and always with fewer than six seeds
 //! ```
 //!
-//! The first that holds counts; numbers that differ by rounding alone are equal.
+//! The first rule that applies decides. Numbers that differ only by rounding are equal.
 //!
-//! I has a confidence of 95 % for a claim that is exploratory. The primary claims are a family: where there is no effect, the chance that
-//! any of them is shown, or the opposite of any, is to be at most 5 %. So Holm's procedure (1979) takes them by their p-values, smallest first, and the k-th of m is judged
-//! at 1 − 0.05/(m − k + 1), until the first that is not refused: those after it are judged at its level, at which none can be.
+//! The confidence of I is 95 % for an exploratory claim. The primary claims are a family: if there is no effect, the probability
+//! that any of them, or the opposite of any, is shown must be at most 5 %. Holm's procedure (1979) therefore sorts them by
+//! p-value, smallest first, and judges the k-th of m at confidence 1 − 0.05/(m − k + 1), until the first claim whose null
+//! hypothesis is not rejected. The claims after it are judged at the same confidence, at which none of them can be shown.
 //!
-//! Student's interval is exact where d is normal. Where tasks are learnt suddenly or never, d is far from it: a few seeds then agree by
-//! chance too often, six do not where half of the seeds learn ([`power`] simulates it). What is learnt more rarely may be learnt in
-//! none of them, and is then no difference that these seeds could see.
+//! Student's interval is exact if d is normal. If tasks are learnt suddenly or never, d is far from normal: a few seeds then
+//! agree by chance too often, whereas six do not if half of the seeds learn ([`power`] simulates it). A task that is learnt more
+//! rarely may be learnt in none of the seeds; the verdict is then "no difference that matters".
 //!
-//! Seeds, δ and the primary claims are written down before training ([`crate::plan`]). More seeds are a new run, on fresh ones.
+//! Seeds, δ and the primary claims are fixed before training ([`crate::plan`]). More seeds require a new run with new seeds.
 
 pub mod power;
 pub mod statistics;
@@ -33,55 +34,55 @@ use serde::{Deserialize, Serialize};
 
 use statistics::{DUST, half_width, p_value};
 
-/// What differences are measured in.
+/// The unit of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Parts of 1, told in points of 100.
+    /// Fractions of 1, shown as percentage points.
     Score,
-    /// Parts of the way from guessing to the best possible score.
+    /// Fractions of the way from the score of guessing to the best possible score.
     Way,
-    /// The same, of the noise of a curve.
+    /// Fractions of the same way, for the noise of a curve.
     Roughness,
     /// Nats per example, or per word.
     Nats,
 }
 
 impl Unit {
-    /// What a difference is multiplied by where people read it.
+    /// Returns the factor that a difference is multiplied by for display.
     pub fn times(self) -> f64 {
         if self == Unit::Nats { 1.0 } else { 100.0 }
     }
 
-    /// Digits after the point, there.
+    /// Returns the number of decimals for display.
     pub fn digits(self) -> usize {
         if self == Unit::Nats { 3 } else { 1 }
     }
 }
 
-/// What is laid down before training.
+/// The parameters of the rule, fixed before training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ruler {
-    /// Of the intervals of exploratory claims, and of the family of the primary ones.
+    /// The confidence of the intervals of exploratory claims, and of the family of primary claims.
     pub confidence: f64,
     /// The smallest effect that matters, in each unit.
     pub delta: BTreeMap<Unit, f64>,
     /// The names of the primary claims.
     pub primary: Vec<String>,
-    /// How their family is judged.
+    /// The procedure for the family of primary claims.
     #[serde(default)]
     pub family: Procedure,
-    /// With fewer seeds nothing is decided.
+    /// The number of seeds below which nothing is decided.
     #[serde(default = "least_seeds")]
     pub least_seeds: usize,
 }
 
-/// How the chance of a wrong verdict is held down over a family of claims.
+/// A procedure that bounds the probability of a wrong verdict over a family of claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Procedure {
-    /// Holm's (1979): see the page's head.
+    /// Holm's procedure (1979); see the module documentation.
     #[default]
     Holm,
 }
@@ -94,35 +95,36 @@ fn least_seeds() -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The effect is there, and was measured as large enough to matter.
+    /// The effect exists, and its measured size is large enough to matter.
     Shown,
-    /// Whatever the effect is, it does not matter.
+    /// The effect, if any, is too small to matter.
     NoDifference,
-    /// The opposite is.
+    /// The opposite effect is shown.
     Against,
-    /// These seeds do not tell.
+    /// These seeds do not decide.
     Undecided,
-    /// It was not measured.
+    /// The claim was not measured.
     Open,
 }
 
-/// How a claim came out.
+/// The result of judging a claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judgement {
     /// The outcome.
     pub verdict: Verdict,
-    /// Mean of the differences; `None` where there are none.
+    /// The mean of the differences; `None` without differences.
     pub mean: Option<f64>,
-    /// Their interval; `None` for fewer than two.
+    /// The interval of the mean; `None` for fewer than two differences.
     pub interval: Option<[f64; 2]>,
     /// The confidence of that interval.
     pub confidence: f64,
-    /// Seeds that it was measured on.
+    /// The number of seeds measured.
     pub seeds: usize,
-    /// Is it one of the family of primary claims?
+    /// Whether it is one of the primary claims.
     pub primary: bool,
-    /// If undecided: the number of seeds with which it would be decided, if mean and deviation stayed as they are, so that as many fresh
-    /// ones decide about every second time; `None` where no number up to [`MOST_SEEDS`] does, and where there are too few to tell.
+    /// If undecided: the number of seeds that would decide the claim at the same mean and deviation, so that as many new seeds
+    /// decide it about every second time. `None` if no number up to [`MOST_SEEDS`] does, or if there are too few seeds to
+    /// estimate it.
     pub seeds_needed: Option<usize>,
 }
 
@@ -134,17 +136,17 @@ pub const RULE: &str = "A claim is judged by a difference d, measured once per s
     The primary claims (in bold) are a family: their intervals are wider, by Holm's procedure, so that, where there is no effect, the chance that any of them is shown, or its opposite, is at most 5 %. The others are exploratory, \
     each with an interval of 95 %. Seeds, δ and the primary claims were written down before training.";
 
-/// What a primary claim is, below a list in which each has a star.
+/// The footnote below a list in which primary claims have a star.
 pub const FOOTNOTE: &str = "* a primary claim: those are judged as a family, so that chance alone shows any of them, or its opposite, at most once in twenty";
 
-/// With fewer seeds nothing is decided, unless a ruler says another number.
+/// The number of seeds below which nothing is decided, unless a ruler sets another.
 pub const LEAST_SEEDS: usize = 6;
 
-/// The largest number of seeds that is named: the most that a reproduction takes.
+/// The largest number of seeds that is reported: the most that a reproduction takes.
 pub const MOST_SEEDS: usize = 100;
 
 impl Ruler {
-    /// The ruler of a study that stands for these primary claims.
+    /// Creates the ruler of a study with these primary claims.
     pub fn of(primary: &[&str]) -> Self {
         Ruler {
             confidence: 0.95,
@@ -155,7 +157,7 @@ impl Ruler {
         }
     }
 
-    /// The judgement of each claim, from its name, unit, and differences, one per seed.
+    /// Judges claims, each given by its name, unit and differences, one per seed.
     pub fn judge(&self, claims: &[(&str, Unit, &[f64])]) -> Vec<Judgement> {
         let is_primary = |name: &str| self.primary.iter().any(|primary| primary == name);
         let mut family: Vec<(usize, f64)> = Vec::new();
@@ -165,12 +167,12 @@ impl Ruler {
             }
         }
         family.sort_by(|a, b| a.1.total_cmp(&b.1));
-        // Primary claims that were not measured count too.
+        // Primary claims without measurements count in m too.
         let (m, alpha) = (self.primary.len(), 1.0 - self.confidence);
         let (mut levels, mut k) = (vec![alpha; claims.len()], 1);
         for (at, p) in family {
             levels[at] = alpha / (m - k + 1) as f64;
-            // From the first that is not refused on, the level stays.
+            // From the first claim that is not rejected, the level stays the same.
             k += usize::from(p <= levels[at] && k < m);
         }
         let judge = |(&(name, unit, differences), level): (&(&str, Unit, &[f64]), f64)| {
@@ -200,7 +202,7 @@ impl Ruler {
     }
 }
 
-/// The first number that a condition holds for, which holds from some number on.
+/// Returns the first number for which a condition holds, by bisection; the condition must hold from some number on.
 fn first(numbers: Range<usize>, holds: impl Fn(usize) -> bool) -> Option<usize> {
     let Range { mut start, end } = numbers;
     let mut last = end;
@@ -215,7 +217,7 @@ fn first(numbers: Range<usize>, holds: impl Fn(usize) -> bool) -> Option<usize> 
     (start < end).then_some(start)
 }
 
-/// The verdict on a mean whose interval has this half-width.
+/// Returns the verdict for a mean whose interval has this half-width.
 fn decide(mean: f64, half: f64, delta: f64) -> Verdict {
     let (low, high) = (mean - half, mean + half);
     match () {
@@ -227,7 +229,7 @@ fn decide(mean: f64, half: f64, delta: f64) -> Verdict {
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Shown => "shown",
@@ -240,7 +242,7 @@ impl Verdict {
 }
 
 impl Judgement {
-    /// The verdict in words, with the seeds that it would take.
+    /// Returns the verdict in words, with the number of seeds that would decide.
     pub fn words(&self) -> String {
         match (self.verdict, self.seeds_needed) {
             (Verdict::Undecided, _) if self.seeds < LEAST_SEEDS => format!("undecided: fewer than {LEAST_SEEDS} seeds"),
@@ -261,7 +263,7 @@ mod tests {
         Ruler::of(&PRIMARY)
     }
 
-    /// The verdict on a claim that is exploratory.
+    /// Judges an exploratory claim.
     fn alone(differences: &[f64]) -> Judgement {
         ruler().judge(&[("other", Unit::Score, differences)]).remove(0)
     }
@@ -297,20 +299,21 @@ mod tests {
     #[test]
     fn an_undecided_claim_names_the_seeds_that_would_decide() {
         let needed = |differences| alone(differences).seeds_needed;
-        // s = 0.02: t·s/√n ≤ 0.02 from 7 on (2.4469/√7 = 0.925, 2.5706/√6 = 1.049), as a difference that does not matter; or one that does.
+        // s = 0.02: t·s/√n ≤ 0.02 from n = 7 on (2.4469/√7 = 0.925, 2.5706/√6 = 1.049): no difference for the first, shown for
+        // the second.
         let spread = [-1.0, 1.0, -1.0, 1.0, 0.5f64.sqrt(), -0.5f64.sqrt()].map(|x| 0.02 * x);
         assert_eq!([needed(&spread), needed(&spread.map(|x| x + 0.02))], [Some(7); 2]);
         assert_eq!(alone(&spread).words(), "undecided; 7 fresh seeds would decide half the time");
         assert_eq!(alone(&[-1.0, 1.01, -1.0, 1.01, -1.0, 1.01]).words(), "undecided; 100 fresh seeds would not");
-        // So few do not tell how many it takes.
+        // With fewer than six seeds, the number needed is not estimated.
         assert_eq!(
             [alone(&[0.1, 0.1]), alone(&[0.5])].map(|j| (j.words(), j.seeds_needed)),
             [("undecided: fewer than 6 seeds".into(), None), ("undecided: fewer than 6 seeds".into(), None)]
         );
     }
 
-    /// Five of the family. The p-values are 0.0028 (at 0.05/5: refused), 0.0144 (at 0.05/4: not), so the third, 0.0201, which would be
-    /// at 0.05/2, is judged as the second.
+    /// A family of five claims. The p-values are 0.0028 (rejected at 0.05/5) and 0.0144 (not rejected at 0.05/4), so the third,
+    /// 0.0201, is judged at 0.05/4 as well.
     #[test]
     fn the_primary_claims_are_a_family() {
         let ruler = ruler();

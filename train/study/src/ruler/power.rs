@@ -1,37 +1,37 @@
-//! How often the ruler decides, and how often wrongly: the whole procedure on invented differences of known effect.
+//! The power and the error rates of the ruler, from simulated differences with a known effect.
 
 use gradus_tensor::rng::Philox;
 
 use super::{Ruler, Unit, Verdict};
 
-/// How the differences of seeds are distributed about their mean.
+/// The distribution of the differences over seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
-    /// Normally, with this deviation.
+    /// A normal distribution with this deviation.
     Normal(f64),
-    /// A task that is learnt suddenly or never: each of two models learns it in half of the seeds, or more or less often by as much as the
-    /// effect asks for; to learn it is worth this much.
+    /// A task that is learnt suddenly or never. Each of two models learns it in half of the seeds, plus or minus as many as the
+    /// effect requires. Learning it is worth this much.
     Bimodal(f64),
-    /// A task that only one of two models ever learns, in as many seeds as the effect asks for; to learn it is worth this much.
+    /// A task that only one of two models ever learns, in as many seeds as the effect requires. Learning it is worth this much.
     Rare(f64),
 }
 
-/// How often a family of claims with one effect was judged in each way.
+/// The fractions of verdicts on a family of claims with one effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
-    /// A claim was shown.
+    /// The fraction of claims that were shown.
     pub shown: f64,
-    /// At least one of the family was.
+    /// The fraction of families with at least one such claim.
     pub any_shown: f64,
-    /// A claim was judged to make no difference that matters.
+    /// The fraction of claims judged to make no difference that matters.
     pub no_difference: f64,
-    /// At least one of the family was.
+    /// The fraction of families with at least one such claim.
     pub any_no_difference: f64,
-    /// A claim was judged to be the wrong way round.
+    /// The fraction of claims whose opposite was shown.
     pub against: f64,
 }
 
-/// Judges `trials` families of primary claims, each measured with so many seeds, that all have this true effect.
+/// Judges `trials` families of primary claims with this true effect, each measured with `seeds` seeds.
 pub fn rates(ruler: &Ruler, effect: f64, spread: Spread, seeds: usize, trials: usize) -> Rates {
     let mut rng = Philox::new(1);
     let (mut rates, family) = (Rates::default(), ruler.primary.len());
@@ -51,7 +51,7 @@ pub fn rates(ruler: &Ruler, effect: f64, spread: Spread, seeds: usize, trials: u
 }
 
 impl Spread {
-    /// One difference per seed.
+    /// Draws one difference per seed.
     fn draw(self, effect: f64, seeds: usize, rng: &mut Philox) -> Vec<f64> {
         let one = |is: bool| f64::from(u8::from(is));
         match self {
@@ -76,7 +76,7 @@ mod tests {
 
     const DELTA: f64 = 0.02;
 
-    /// Of 4,000 families one in twenty is 200 ± 14.
+    /// One in twenty of 4,000 families is 200 ± 14.
     #[test]
     fn chance_alone_shows_a_claim_in_at_most_one_family_of_twenty() {
         let ruler = Ruler::of(&["a", "b", "c", "d", "e"]);
@@ -101,7 +101,7 @@ mod tests {
         assert!(half.no_difference > 0.9 && half.shown == 0.0, "an effect too small to matter: {half:?}");
         let against = with(-2.0, 1.0, 8);
         assert!(against.against > 0.9 && against.shown == 0.0, "{against:?}");
-        // In none of eight seeds, 0.8⁸ = 0.168: then nothing is seen of an effect that matters.
+        // With probability 0.8⁸ = 0.168, none of eight seeds learns the task, and an effect that matters is not detected.
         let rare = rates(&ruler, DELTA, Spread::Rare(5.0 * DELTA), 8, 4000);
         assert!((rare.no_difference - 0.8f64.powi(8)).abs() < 0.01, "{rare:?}");
     }

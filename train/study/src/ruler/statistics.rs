@@ -1,24 +1,24 @@
-//! What verdicts need of statistics: Student's t for means over seeds, and the binomial distribution for shares of seeds.
+//! Statistics for verdicts: Student's t for means over seeds, and the binomial distribution for fractions of seeds.
 //!
 //! ```text
 //! d̄ ± t·s/√n    t the quantile of Student's distribution with n − 1 degrees of freedom (Student 1908)
-//! k of n        the shares that a two-sided binomial test at this level does not refuse (Clopper & Pearson 1934):
+//! k of n        the fractions that a two-sided binomial test at this level does not reject (Clopper & Pearson 1934):
 //!               from the α/2 quantile of Beta(k, n − k + 1) to the 1 − α/2 quantile of Beta(k + 1, n − k)
 //! ```
 
 use gradus_data::sets::scores::mean_and_deviation;
 use statrs::distribution::{Beta, ContinuousCDF, StudentsT};
 
-/// Scores are sums of fractions: equal ones may differ by this much in rounding.
+/// The tolerance for equality: scores are sums of fractions, and equal ones may differ by rounding.
 pub(crate) const DUST: f64 = 1e-9;
 
-/// Student's distribution with so many degrees of freedom.
+/// Returns Student's distribution with the given degrees of freedom.
 fn student(freedom: usize) -> StudentsT {
     StudentsT::new(0.0, 1.0, freedom as f64).expect("at least one degree of freedom")
 }
 
-/// Half the width of the interval of a mean of `n` values with the sample deviation `s`: it covers the true mean of normal values in
-/// this share of samples. Infinite with fewer than two values.
+/// Returns half the width of the interval of a mean of `n` values with the sample deviation `s`. For normal values, the interval
+/// covers the true mean with probability `confidence`. Infinite for fewer than two values.
 pub fn half_width(n: usize, s: f64, confidence: f64) -> f64 {
     match n {
         0 | 1 => f64::INFINITY,
@@ -26,24 +26,24 @@ pub fn half_width(n: usize, s: f64, confidence: f64) -> f64 {
     }
 }
 
-/// The two-sided p-value of a mean of zero; 1 with fewer than two values.
+/// Returns the two-sided p-value for a mean of zero; 1 for fewer than two values.
 pub fn p_value(values: &[f64]) -> f64 {
     let n = values.len();
     match mean_and_deviation(values) {
-        (mean, Some(s)) if !(mean.is_finite() && s.is_finite()) => 1.0, // nothing was measured
+        (mean, Some(s)) if !(mean.is_finite() && s.is_finite()) => 1.0, // no measurement
         (mean, Some(s)) if n > 1 && (s > DUST || mean.abs() < DUST) => {
             let t = if s > DUST { mean.abs() / s * (n as f64).sqrt() } else { 0.0 };
             2.0 * student(n - 1).sf(t)
         }
-        (_, Some(_)) if n > 1 => 0.0, // the same in all seeds
+        (_, Some(_)) if n > 1 => 0.0, // the same value in all seeds
         _ => 1.0,
     }
 }
 
-/// The shares that fit `k` successes of `n`.
+/// Returns the interval of fractions that are compatible with `k` successes in `n` trials.
 ///
 /// # Panics
-/// Without trials, or with more successes than trials.
+/// Panics if there are no trials, or more successes than trials.
 pub fn shares(k: usize, n: usize, confidence: f64) -> [f64; 2] {
     assert!(k <= n && n > 0, "{k} of {n}");
     let quantile = |a: usize, b: usize, p| {
@@ -56,7 +56,7 @@ pub fn shares(k: usize, n: usize, confidence: f64) -> [f64; 2] {
     [low, high]
 }
 
-/// Where a condition that holds from 0 on ceases to hold, at most at 1.
+/// Returns the point between 0 and 1 up to which a condition holds, by bisection.
 fn bisect(holds: impl Fn(f64) -> bool) -> f64 {
     let [mut low, mut high] = [0.0, 1.0];
     for _ in 0..60 {
