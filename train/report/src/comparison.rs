@@ -17,19 +17,19 @@ const INKS: [Ink; 5] = [Ink::Validation, Ink::Train, Ink::Baseline, Ink::Limit, 
 /// A run in a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Compared {
-    /// Its directory.
+    /// The path of its directory.
     pub name: String,
     /// An identifier of its text and tokenization.
     pub data: String,
     /// Whether it predicts masked tokens instead of the next token.
     pub masked: bool,
-    /// Steps of the whole run.
+    /// The total number of steps of the run.
     pub total_steps: u64,
-    /// Number of parameters.
+    /// The number of parameters.
     pub parameters: u64,
     /// Every setting and its value.
     pub settings: Vec<(String, String)>,
-    /// Its metrics.
+    /// The metrics of the run.
     pub records: Vec<Record>,
 }
 
@@ -148,7 +148,7 @@ impl Comparison {
         [plot("Held-out loss", true, &held_out), plot("Train loss, moving mean", false, &train)]
     }
 
-    /// The comparison as a document.
+    /// Returns the comparison as a document.
     pub fn document(&self) -> Document {
         let mut document = Document {
             kicker: "Gradus · pre-training".into(),

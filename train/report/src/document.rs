@@ -1,4 +1,4 @@
-//! A document, section by section.
+//! A report as one document.
 
 use std::path::Path;
 
@@ -12,17 +12,17 @@ use crate::svg;
 /// A report as one document: a title, an introduction, and sections.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
-    /// What kind of report, above the title.
+    /// The kind of report, above the title.
     pub kicker: String,
     /// The title.
     pub title: String,
-    /// What was done and found, in a few sentences.
+    /// A summary in a few sentences.
     pub lead: String,
-    /// Headings with what follows them; a section with an empty heading has none.
+    /// The headings and blocks of the sections; a heading may be empty.
     pub sections: Vec<(String, Vec<Block>)>,
-    /// How the numbers are defined, below everything.
+    /// The definitions of the numbers, at the end.
     pub foot: String,
-    /// Seconds after which a browser reloads the page; `None`: never.
+    /// The number of seconds after which a browser reloads the page; `None` for never.
     pub reload: Option<u32>,
 }
 
@@ -34,7 +34,7 @@ impl Document {
         }
     }
 
-    /// The document as one HTML file that needs no other. The browser is told to load nothing from anywhere.
+    /// Renders the document as one self-contained HTML file. Its content security policy allows no other resource.
     pub fn render(&self) -> String {
         let section = |(heading, blocks): &(String, Vec<Block>)| {
             let heading = if heading.is_empty() { String::new() } else { format!("<h2>{}</h2>\n", escape(heading)) };
@@ -56,7 +56,7 @@ impl Document {
         )
     }
 
-    /// The document as Markdown, without what is drawn.
+    /// Renders the document as Markdown, without plots and diagrams.
     pub fn markdown(&self) -> String {
         let mut pieces = vec![format!("# {}", self.title), self.lead.clone()];
         for (heading, blocks) in &self.sections {
@@ -69,7 +69,7 @@ impl Document {
         pieces.join("\n\n") + "\n"
     }
 
-    /// Writes [`Document::render`] to a file, whole or not at all.
+    /// Writes [`Document::render`] to a file atomically.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         write_atomically(path, |out| out.write_all(self.render().as_bytes()))
     }

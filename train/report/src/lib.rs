@@ -1,10 +1,10 @@
-//! Reports, made from a run's records: one HTML file with everything in it, or a page of Markdown.
+//! Reports, rendered from a run's records as one self-contained HTML file or as a page of Markdown.
 //!
 //! | module | |
 //! |-|-|
-//! | [`metrics`] | what a run measured, as JSON lines |
-//! | [`html`] | the pieces that a report is made of |
-//! | [`svg`] | curves |
+//! | [`metrics`] | the measurements of a run, as JSON lines |
+//! | [`html`] | the building blocks of a report |
+//! | [`svg`] | plots |
 //! | [`tensorboard`] | event files for TensorBoard |
 //! | [`markup`] | text in HTML and XML |
 

@@ -1,8 +1,8 @@
-//! The pieces of a report as Markdown.
+//! The blocks of a report in Markdown.
 
 use crate::html::{Block, Row};
 
-/// Text, lines to be typed and tables; `None` for the rest, which is drawn or navigates a page.
+/// Renders text, commands and tables; returns `None` for all other blocks.
 pub fn block(block: &Block) -> Option<String> {
     match block {
         Block::Text(text) => Some(text.clone()),
@@ -16,7 +16,7 @@ pub fn block(block: &Block) -> Option<String> {
     }
 }
 
-/// A table; the subject of the report stands out.
+/// Renders a table, with the subject of the report highlighted.
 fn table(heads: &[String], rows: &[Row]) -> String {
     let line = |cells: Vec<String>| {
         let cells = cells.iter().map(|cell| cell.replace('|', "\\|"));

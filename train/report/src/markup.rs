@@ -15,7 +15,7 @@ pub fn prose(text: &str) -> String {
     out
 }
 
-/// Text for HTML and XML: what would be markup, and control characters that neither allows, made visible.
+/// Escapes a text for HTML and XML. Control characters that neither allows become visible symbols.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for letter in text.chars() {

@@ -11,34 +11,34 @@ use crate::metrics::{self, EvaluationRecord, Follows, ProcessTimes, Record, Samp
 use crate::scale::{Axis, Scale};
 use crate::svg::{self, Curve, Ink, Level, Plot};
 
-/// How many samples are shown; the metrics file has them all.
+/// The number of samples shown; the metrics file contains all.
 const SAMPLES: usize = 12;
 
-/// How the numbers are defined.
+/// The definitions of the numbers.
 const FOOT: &str = "Loss is the mean negative log-likelihood in nats per predicted token; perplexity is its exponential. Bits per \
     byte are the same nats, summed, over ln 2 and the bytes of the text, so models with different tokens can be compared. \
     Evaluations are made without dropout, the train loss with it.";
 
-/// The same where tokens are hidden.
+/// The definitions of the numbers for a model that predicts masked tokens.
 const FOOT_MASKED: &str = "Loss is the mean of −ln P in nats per token asked, given the text with most of these hidden; masked perplexity is \
     its exponential: neither makes a probability of the text, and they are compared between models that were asked alike alone. (In \
     `gradus evaluate` one token is hidden at a time: its pseudo-perplexity is another figure.) Evaluations are made without dropout, the \
     train loss with it.";
 
-/// How the limit is defined.
+/// The definition of the limit.
 const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the source that it was drawn from: on average no \
     model can pass it.";
 
-/// How the losses of pairs are defined.
+/// The definition of the losses of pairs.
 const FOOT_PAIRS: &str = " Texts are read in pairs: the train loss of a step adds that of whether the second follows the first, in nats \
     per pair; the validation loss is of tokens alone, and what is said of held-out pairs stands beside it.";
 
-/// What another model reaches on the same held-out text.
+/// The result of another model on the same held-out text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Baseline {
-    /// Its name: `Kneser–Ney 5-gram`.
+    /// The name of the model: `Kneser–Ney 5-gram`.
     pub name: String,
-    /// Its mean negative log-likelihood in nats per predicted token, over the same tokens.
+    /// The mean negative log-likelihood in nats per predicted token, over the same tokens.
     pub nll: f64,
 }
 
@@ -69,30 +69,30 @@ pub enum Standing {
 /// Seconds between reloads of the pages of a run in progress.
 const RELOAD: u32 = 10;
 
-/// Everything that a report of a pre-training run contains.
+/// The content of a report on a pre-training run.
 #[derive(Clone, Debug, Default)]
 pub struct PretrainReport {
     /// The title.
     pub title: String,
-    /// What was done, in a few sentences.
+    /// A summary in a few sentences.
     pub lead: String,
     /// The status of the run.
     pub standing: Standing,
-    /// The run's records, from its metrics file. The limit is that of the evaluations on [`VALIDATION`].
+    /// The run's records, from its metrics file. The limit is taken from the evaluations on [`VALIDATION`].
     pub records: Vec<Record>,
     /// Whether the model predicts masked tokens. Its loss is then not the negative log-probability of the text.
     pub masked: bool,
-    /// What others reach on the same held-out text.
+    /// The results of other models on the same held-out text.
     pub baselines: Vec<Baseline>,
     /// A reference excess over the limit: 0.10 for 10 %.
     pub mark: Option<f64>,
-    /// Number of parameters.
+    /// The number of parameters.
     pub parameters: u64,
     /// SHA-256 of the final parameters, in hexadecimal.
     pub parameters_sha256: String,
-    /// Every setting and its value, in the order to be shown.
+    /// Every setting and its value, in display order.
     pub configuration: Vec<(String, String)>,
-    /// The command that repeats the run.
+    /// The command that reproduces the run.
     pub command: String,
     /// The seed of the run.
     pub seed: u64,
@@ -101,8 +101,8 @@ pub struct PretrainReport {
 }
 
 impl PretrainReport {
-    /// The loss over the tokens seen, raw and smoothed, the validation loss, the limit and the baselines; also a picture of its
-    /// own. In nats per token, on a logarithmic axis, since what matters is how the loss nears its end.
+    /// Plots the loss over tokens: raw and smoothed, with the validation loss, the limit and the baselines. It is also written as
+    /// a separate file. The unit is nats per token, on a logarithmic axis to show the end of the curve.
     pub fn loss_plot(&self) -> Plot {
         let level = |name: &str, y: f64, ink: Ink| Level { name: format!("{name}: {y:.3}"), y, ink };
         let limit = self.limit().map(|limit| level("exact limit", limit, Ink::Limit));
@@ -137,7 +137,7 @@ impl PretrainReport {
         }
     }
 
-    /// The report, section by section.
+    /// Returns the report as a document.
     pub fn document(&self) -> Document {
         let summary = Summary::of(&self.records);
         let mut document = Document {
@@ -191,7 +191,7 @@ impl PretrainReport {
         self.document().write(&folder.join("report.html"))
     }
 
-    /// What losses are in.
+    /// Returns the unit of losses.
     fn unit(&self) -> &'static str {
         if self.masked { "nats per token asked" } else { "nats per token" }
     }
@@ -200,7 +200,7 @@ impl PretrainReport {
         metrics::evaluations(&self.records, VALIDATION)
     }
 
-    /// The exact limit in nats per token, where the run knows it.
+    /// Returns the exact limit in nats per token, if the records contain it.
     fn limit(&self) -> Option<f64> {
         self.evaluations().rev().find_map(|record| record.limit)
     }
@@ -246,7 +246,7 @@ impl PretrainReport {
         plots.map(|(plot, caption)| Block::Plots(vec![plot], caption.into())).collect()
     }
 
-    /// Excess over the limit over time or, where no limit is known, bits per byte.
+    /// Plots the excess over the limit over time, or bits per byte if no limit is known.
     fn time_plot(&self) -> Plot {
         let last = self.evaluations().last().map_or(0.0, |record| record.at.elapsed);
         let (unit, seconds) = match last {
@@ -271,7 +271,7 @@ impl PretrainReport {
             let levels: Vec<_> = baselines.map(named).chain(mark).collect();
             ("Excess over the exact limit", axis, points(|record| record.excess.map(|excess| 100.0 * excess)), levels)
         } else {
-            // The held-out text is the same, so bits per byte and nats per token are proportional.
+            // Both measures are over the same text, so they are proportional.
             let ratio = last.and_then(|record| Some(record.bits_per_byte? / record.nll));
             let named = |baseline: &Baseline| {
                 let y = baseline.nll * ratio?;
@@ -294,7 +294,7 @@ impl PretrainReport {
         }
     }
 
-    /// The model among the limit and the baselines, best first.
+    /// Compares the model with the limit and the baselines, sorted from the best.
     fn comparison(&self, summary: &Summary) -> Vec<Block> {
         let Some(best) = &summary.best else { return Vec::new() };
         let limit = self.limit();
@@ -323,7 +323,7 @@ impl PretrainReport {
             return Vec::new();
         }
         let shown = all.len().min(SAMPLES);
-        // Evenly spaced, the first and the last among them.
+        // Evenly spaced, including the first and the last.
         let picked = (0..shown).map(|index| all[index * (all.len() - 1) / (shown - 1).max(1)].clone()).collect();
         let words = if shown < all.len() {
             format!("{shown} of the {} texts that the model wrote while training, the prompt in colour.", all.len())
@@ -361,7 +361,7 @@ impl PretrainReport {
         blocks
     }
 
-    /// What each process waited for, where there were several.
+    /// Returns a table of each process's waiting times, for a run of several processes.
     fn processes(&self) -> Option<Block> {
         let mut sums: Vec<ProcessTimes> = Vec::new();
         for record in &self.records {
@@ -410,7 +410,7 @@ impl PretrainReport {
     }
 }
 
-/// A fraction as percent.
+/// Formats a fraction in percent.
 fn percent(fraction: f64) -> String {
     format!("{:.1} %", 100.0 * fraction)
 }
@@ -420,7 +420,7 @@ mod tests {
     use super::*;
     use crate::metrics::{Moment, StepRecord};
 
-    /// A run that nears its limit as runs do.
+    /// Returns a run that approaches its limit.
     fn example(limit: Option<f64>) -> PretrainReport {
         let mut records = Vec::new();
         for step in 1..=1500u64 {
@@ -556,7 +556,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(folder.path().join("report.html")).unwrap(), report.document().render());
     }
 
-    /// The pages of a run in progress reload themselves and load no other resource. Those of an ended run do not reload.
+    /// The pages of a run in progress reload themselves and load no other resource. The pages of an ended run do not reload.
     #[test]
     fn pages_reload_themselves_while_the_run_lasts() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,24 +1,24 @@
-//! Axes: where a value is placed, which values get a tick, how a tick reads.
+//! Axes: the position of a value, the values with a tick, and the text of a tick.
 
 use std::ops::Range;
 
-/// The square of it is a number still.
+/// The largest magnitude that is shown; its square is still finite.
 const LARGEST: f64 = 1e150;
 
-/// How values are laid along an axis.
+/// The mapping from values to positions on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences, equal distances.
+    /// Linear.
     Linear,
-    /// Equal ratios, equal distances; positive values alone.
+    /// Logarithmic; for positive values only.
     Log,
-    /// Equal differences of the square root, equal distances; from 0 on, with room for what is small.
+    /// Linear in the square root, from 0 on, which expands small values.
     Root,
 }
 
 impl Scale {
-    /// Whether the value has a place on the scale. What is beyond `LARGEST`, or nearer to zero on a logarithmic one than its
-    /// inverse, is no measurement, and ranges around it would be infinite.
+    /// Returns whether the value has a position on the scale. Magnitudes beyond `LARGEST`, and below its inverse on a logarithmic
+    /// scale, are no measurements, and would make ranges infinite.
     pub fn shows(self, value: f64) -> bool {
         let least = match self {
             Self::Linear => -LARGEST,
@@ -28,7 +28,7 @@ impl Scale {
         value >= least && value <= LARGEST
     }
 
-    /// Where the value is placed, up to a linear map.
+    /// Returns the position of the value, up to a linear map.
     pub fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
@@ -37,7 +37,7 @@ impl Scale {
         }
     }
 
-    /// The value at that place.
+    /// Returns the value at a position.
     fn value(self, place: f64) -> f64 {
         match self {
             Self::Linear => place,
@@ -50,27 +50,27 @@ impl Scale {
 /// An axis of a plot.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it measures, with the unit.
+    /// The label of the axis, with the unit.
     pub label: String,
-    /// How values are laid along it.
+    /// The scale of the axis.
     pub scale: Scale,
-    /// What follows each tick's number: ` %`, say.
+    /// The suffix of each tick's number, such as ` %`.
     pub suffix: &'static str,
 }
 
 impl Axis {
-    /// An axis whose ticks are bare numbers.
+    /// Creates an axis without a suffix.
     pub fn new(label: &str, scale: Scale) -> Self {
         Self { label: label.into(), scale, suffix: "" }
     }
 
-    /// The range of `values`, widened by `margin` of itself at both ends and never empty.
+    /// Returns the range of `values`, widened by `margin` times its width at both ends and never empty.
     pub(super) fn range(&self, values: impl Iterator<Item = f64>, margin: f64) -> Range<f64> {
         let places = values.map(|value| self.scale.place(value));
         let (low, high) = places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), p| (low.min(p), high.max(p)));
         let (low, high) = match (low, high) {
             (low, high) if low > high => (self.scale.place(1.0), self.scale.place(2.0)),
-            // Where a half is nothing beside the values, a little of them.
+            // A half may be negligible next to the values, so it grows with them.
             (low, high) if high - low < 1e-9 * high.abs().max(1e-9) => {
                 let half = f64::max(0.5, 1e-8 * high.abs());
                 (low - half, high + half)
@@ -81,7 +81,7 @@ impl Axis {
         self.scale.value(low - room)..self.scale.value(high + room)
     }
 
-    /// At most about `most` round values in the range.
+    /// Returns round values in the range, at most about `most`.
     pub(super) fn ticks(&self, range: &Range<f64>, most: usize) -> Vec<f64> {
         let most = most.max(2);
         if self.scale == Scale::Root {
@@ -91,7 +91,7 @@ impl Axis {
             }
         }
         if self.scale == Scale::Log {
-            // The finest of these families that is not too many; over less than a factor of two, as on a linear axis.
+            // The finest of these families with few enough ticks. If it has fewer than three in the range, the ticks are linear.
             const FAMILIES: [&[f64]; 5] = [
                 &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0],
                 &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0],
@@ -113,12 +113,12 @@ impl Axis {
         let decade = 10f64.powf(rough.log10().floor());
         let step = decade * [1.0, 2.0, 5.0, 10.0].into_iter().find(|head| head * decade >= rough).unwrap_or(10.0);
         let (first, last) = ((range.start / step).ceil() as i64, (range.end / step).floor() as i64);
-        // Divided, not multiplied, where the step is below one: 3 / 10 prints as 0.3.
+        // Division for steps below one, so that 3 / 10 prints as 0.3.
         let value = |index: i64| if step < 1.0 { index as f64 / (1.0 / step).round() } else { index as f64 * step };
         (first..=last).map(value).collect()
     }
 
-    /// How a tick reads: `250k`, `1.5M`, `0.002`.
+    /// Returns the text of a tick: `250k`, `1.5M`, `0.002`.
     pub(super) fn text(&self, value: f64) -> String {
         let (scaled, unit) = match value.abs() {
             size if size >= 1e9 => (value / 1e9, "G"),
@@ -132,7 +132,7 @@ impl Axis {
     }
 }
 
-/// From the largest down, each round value that is far enough from the one before and from the beginning; and 0.
+/// Returns round values from the largest down, each far enough from the last one taken and from the start of the range; and 0.
 fn root_ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
     let (first, last) = (range.start.sqrt(), range.end.sqrt());
     let least = 0.7 * (last - first) / most as f64;
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(texts, ["0 %", "−0.3 %", "1500 %", "250k %", "1.5M %", "0.002 %", "3e−5 %"]);
     }
 
-    /// A gradient's norm of 8.7e307 would have more ticks than can be counted.
+    /// A gradient norm of 8.7e307 would have too many ticks.
     #[test]
     fn extreme_values_have_few_ticks_or_no_place() {
         let extremes = [8.7e307, -8.7e307, f64::MAX, f64::MIN, f64::INFINITY, f64::NAN, 5e-324, 1e-200];

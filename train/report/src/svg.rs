@@ -1,7 +1,7 @@
-//! Plots as SVG: drawn by `plotters`, coloured by a style sheet, so that they read in light, in dark and on paper.
+//! Plots as SVG, drawn by `plotters` and coloured by a style sheet, for light and dark pages and for print.
 //!
-//! `plotters` knows only colours and draws on whole pixels. So each [`Ink`] is drawn in a colour of its own that is then replaced
-//! by a CSS class, and everything is drawn `FINE` times too large.
+//! `plotters` draws only in colours and whole pixels. Each [`Ink`] is therefore drawn in a unique colour that is then replaced by
+//! a CSS class, and the drawing is `FINE` times larger than the picture.
 
 use std::ops::Range;
 use std::path::Path;
@@ -15,39 +15,39 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::markup::escape;
 use crate::scale::Axis;
 
-/// Units of the drawing to a pixel of the picture.
+/// Drawing units per pixel.
 const FINE: i32 = 10;
-/// Size of the letters, in pixels.
+/// The font size in pixels.
 const LETTERS: i32 = 13;
-/// The least distance between two labels at the right edge, in pixels.
+/// The smallest distance between two labels at the right edge, in pixels.
 const LABEL_GAP: i32 = 17;
-/// The size in pixels of a plot as wide as the page; its text is as large as that of a [`HALF`] one.
+/// The size in pixels of a plot as wide as the page; its font size equals that of a [`HALF`] one.
 pub const WIDE: (u32, u32) = (950, 400);
 /// The size in pixels of a plot half as wide as the page.
 pub const HALF: (u32, u32) = (467, 300);
-/// Room around a plot that is a file of its own, in pixels.
+/// The padding around a plot in a separate file, in pixels.
 const PADDING: i32 = 20;
-/// More points than this on a curve cannot be told apart.
+/// The largest number of points drawn for a curve.
 const MOST_POINTS: usize = 800;
 
-/// What a line stands for; `plot.css` gives its colour.
+/// The role of a line; `plot.css` gives its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
     /// Text and axes.
     Text,
-    /// Text of less weight.
+    /// Less important text.
     Muted,
-    /// Lines behind the data.
+    /// Grid lines.
     Grid,
-    /// Measured at every step, as it is.
+    /// Measurements at every step, unsmoothed.
     Raw,
-    /// Measured at every step, smoothed.
+    /// Measurements at every step, smoothed.
     Train,
-    /// Measured on held-out text.
+    /// Measurements on held-out text.
     Validation,
-    /// What no model can pass.
+    /// A limit that no model can exceed.
     Limit,
-    /// What other models reach.
+    /// The result of another model.
     Baseline,
 }
 
@@ -63,7 +63,7 @@ impl Ink {
         (Self::Baseline, "baseline"),
     ];
 
-    /// The colour that stands for the ink until the classes are put in.
+    /// Returns the unique colour of the ink, to be replaced by its class.
     fn colour(self) -> RGBColor {
         RGBColor(0, 0, 1 + self as u8)
     }
@@ -72,24 +72,24 @@ impl Ink {
 /// A line through measured points.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// Its label at the right edge, or below its only point, to the right; none if empty.
+    /// The label at the right edge, or to the lower right of a single point; empty for none.
     pub name: String,
-    /// (x, y) in the units of the axes, x rising. Non-finite points are left out.
+    /// The points (x, y) in the units of the axes, with increasing x. Non-finite points are skipped.
     pub points: Vec<(f64, f64)>,
-    /// What it stands for.
+    /// The role of the curve.
     pub ink: Ink,
-    /// Whether each point gets a dot.
+    /// Whether each point is drawn as a dot.
     pub dots: bool,
 }
 
-/// A horizontal line to compare with.
+/// A horizontal line for comparison.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// Its label at the right edge.
+    /// The label at the right edge.
     pub name: String,
-    /// Where, in the units of the y axis.
+    /// The height in the units of the y axis.
     pub y: f64,
-    /// What it stands for.
+    /// The role of the line.
     pub ink: Ink,
 }
 
@@ -98,7 +98,7 @@ pub struct Level {
 pub struct Plot {
     /// The heading.
     pub title: String,
-    /// What is to be seen, in words, for those who cannot see it.
+    /// A text alternative for readers who cannot see the plot.
     pub description: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -112,7 +112,7 @@ pub struct Plot {
     pub size: (u32, u32),
 }
 
-/// A label, at a place in drawing units; of labels at the right edge only the height counts.
+/// A label at a position in drawing units; at the right edge, only the height is used.
 struct Label {
     x: i32,
     y: i32,
@@ -121,22 +121,22 @@ struct Label {
 }
 
 impl Plot {
-    /// Whether there is anything to see.
+    /// Returns whether no curve has two points to draw.
     pub fn is_empty(&self) -> bool {
         self.visible().all(|(_, points)| points.len() < 2)
     }
 
-    /// The plot as an `<svg>` element for a page that has [`STYLE`].
+    /// Renders the plot as an `<svg>` element for a page with [`STYLE`].
     pub fn inline(&self) -> String {
         self.render("", 0)
     }
 
-    /// The plot as an SVG file of its own.
+    /// Renders the plot as a separate SVG file.
     pub fn standalone(&self) -> String {
         self.file("")
     }
 
-    /// The plot as an SVG file that a browser reloads after this many seconds.
+    /// Renders the plot as an SVG file that a browser reloads after this many seconds.
     pub fn reloading(&self, seconds: u32) -> String {
         self.file(&format!("<script>setTimeout(() =&gt; location.reload(), {seconds}000)</script>\n"))
     }
@@ -154,7 +154,7 @@ impl Plot {
         write_atomically(path, |out| out.write_all(self.standalone().as_bytes()))
     }
 
-    /// The curves with the points that the axes can show, thinned to what the eye can tell apart.
+    /// Returns the curves with the points that the axes can show, thinned to [`MOST_POINTS`].
     fn visible(&self) -> impl Iterator<Item = (&Curve, Vec<(f64, f64)>)> {
         self.curves.iter().map(|curve| {
             let shown = curve.points.iter().filter(|(x, y)| self.x.scale.shows(*x) && self.y.scale.shows(*y));
@@ -162,7 +162,7 @@ impl Plot {
         })
     }
 
-    /// The element, beginning with `head`, with this many pixels of room around the drawing.
+    /// Renders the element, beginning with `head`, with `room` pixels of padding.
     fn render(&self, head: &str, room: i32) -> String {
         let mut drawn = String::new();
         let size = (self.size.0 * FINE as u32, self.size.1 * FINE as u32);
@@ -246,7 +246,7 @@ impl Plot {
         self.y.scale.place(y)
     }
 
-    /// A line across for every tick of y, a mark for every tick of x, and the line at the foot.
+    /// Draws a grid line at each tick of y, a mark at each tick of x, and the base line.
     fn draw_axes(&self, area: &Area<'_>, chart: &mut Chart<'_>, x: &Range<f64>, y: &Range<f64>, ticks: &[f64]) -> Drawn {
         for &tick in ticks {
             let ends = [x.start, x.end].map(|x| (self.across(x), self.up(tick)));
@@ -265,7 +265,7 @@ impl Plot {
         Ok(())
     }
 
-    /// The curve; where it ends, if it is to be named.
+    /// Draws the curve and returns its end if the curve has a label.
     fn draw_curve(
         &self,
         chart: &mut Chart<'_>,
@@ -283,12 +283,12 @@ impl Plot {
     }
 }
 
-/// About how wide so many letters are, in pixels.
+/// Returns the approximate width of a text of this many letters, in pixels.
 fn width_of(letters: usize) -> i32 {
     letters as i32 * LETTERS * 56 / 100
 }
 
-/// Words at a place; the title's line is bold.
+/// Draws text at a position; the line of the title is bold.
 fn text(area: &Area<'_>, words: &str, at: (i32, i32), ink: Ink, h: HPos, v: VPos) -> Drawn {
     let bold = if at.1 == 14 * FINE { FontStyle::Bold } else { FontStyle::Normal };
     let font = ("sans-serif", f64::from(LETTERS * FINE) * 1.24, bold).into_font();
@@ -300,8 +300,8 @@ type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Ra
 type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 type Drawn = Result<(), DrawingError>;
 
-/// Where the labels of single points go: below the point, to the right, and further down where another one stands; none comes below
-/// `bottom`, where the axis is.
+/// Places the labels of single points to the lower right of the point, or below another label there. None is placed below
+/// `bottom`, the axis.
 fn below(labels: &mut [Label], bottom: i32) {
     let gap = LABEL_GAP * FINE;
     let end = |label: &Label| label.x + width_of(label.text.chars().count()) * FINE;
@@ -320,12 +320,12 @@ fn below(labels: &mut [Label], bottom: i32) {
     }
 }
 
-/// Moves labels apart until none covers another, each as little as can be: labels that touch form a group around the mean
-/// of where they want to be (isotonic regression by pooling adjacent violators). None comes below `bottom`.
+/// Moves overlapping labels apart by the smallest amount: adjacent labels form a group around the mean of their intended
+/// positions (isotonic regression by pooling adjacent violators). None is placed below `bottom`.
 fn spread(labels: &mut [Label], bottom: i32) {
     let gap = LABEL_GAP * FINE;
     labels.sort_by_key(|label| label.y);
-    let mut groups: Vec<(i32, i32)> = Vec::new(); // (sum of the wished heights less the gaps above, members)
+    let mut groups: Vec<(i32, i32)> = Vec::new(); // (sum of the intended heights less the gaps above, members)
     for (index, label) in (0..).zip(labels.iter()) {
         let mut group = (label.y - index * gap, 1);
         while let Some(&(sum, members)) = groups.last().filter(|above| above.0 / above.1 > group.0 / group.1) {
@@ -345,7 +345,8 @@ fn spread(labels: &mut [Label], bottom: i32) {
     }
 }
 
-/// At most [`MOST_POINTS`] points that look the same: of each stretch the lowest and the highest; the last stays last.
+/// Reduces a curve to at most [`MOST_POINTS`] points with the same appearance: the lowest and the highest of each interval, and
+/// the last.
 fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     if points.len() <= MOST_POINTS {
         return points;
@@ -362,10 +363,10 @@ fn thin(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     kept
 }
 
-/// Each value's mean with its neighbours, up to a sixtieth of them to either side: no lag, and near the beginning, where
-/// a loss falls fastest, over as many to the right as there are to the left.
+/// Returns each value's mean with its neighbours, up to 1/60 of the points on either side. The window is symmetric, so there is
+/// no lag; near the beginning, where a loss falls fastest, it is narrower.
 pub(crate) fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    const BLOCK: usize = 128; // summed once: otherwise a long run's time would grow by the square of its length
+    const BLOCK: usize = 128; // block sums keep the time from growing quadratically with the length of a run
     let total = |points: &[(f64, f64)]| {
         points.iter().filter(|p| p.1.is_finite()).fold((0.0, 0.0), |(sum, number), p| (sum + p.1, number + 1.0))
     };
@@ -440,7 +441,7 @@ mod tests {
         assert!(smoothed[..590].iter().zip(&line).all(|(a, b)| (a.1 - b.1).abs() < 1e-9));
         let noise: Vec<_> = (0..600).map(|i| (f64::from(i), f64::from(i % 2))).collect();
         assert!(smooth(&noise)[20..].iter().all(|point| (point.1 - 0.5).abs() < 0.1));
-        // Over so many values that blocks of them are summed, it is the plain mean.
+        // With enough values to use the block sums, the result is the plain mean.
         let long: Vec<_> =
             (0..40_000).map(|i| (f64::from(i), if i % 7 == 0 { f64::NAN } else { f64::from(i * 31 % 101) })).collect();
         for (index, found) in smooth(&long).into_iter().enumerate().step_by(997) {

@@ -6,7 +6,7 @@
 //! Summary    1 value, repeated:     1 tag (string)   2 simple_value (float)
 //! ```
 //!
-//! The layout is that of TensorFlow's `core/util/event.proto`, `core/framework/summary.proto` and `lib/io/record_writer.h`.
+//! The layout follows TensorFlow's `core/util/event.proto`, `core/framework/summary.proto` and `lib/io/record_writer.h`.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -80,12 +80,12 @@ impl EventFile {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// The scalars of a record, by tag.
+/// Returns the scalars of a record, by tag.
 fn scalars(record: &Record) -> Vec<(String, f64)> {
     let named = |pairs: &[(&str, Option<f64>)]| -> Vec<(String, f64)> {
         pairs.iter().filter_map(|&(tag, value)| Some((tag.to_owned(), value?))).collect()
@@ -165,19 +165,20 @@ impl Message {
     }
 }
 
-/// An event framed as a TFRecord.
+/// Frames an event as a TFRecord.
 fn framed(event: &[u8]) -> Vec<u8> {
     let length = (event.len() as u64).to_le_bytes();
     let sums = [&length[..], event].map(|bytes| masked(crc32c(bytes)).to_le_bytes());
     [&length[..], &sums[0], event, &sums[1]].concat()
 }
 
-/// The masked CRC of TensorFlow's `crc32c.h`, for storage beside the data: CRCs are unreliable over data that contains CRCs.
+/// Returns the masked CRC of TensorFlow's `crc32c.h`, to be stored with the data: the CRC of data that contains CRCs is
+/// unreliable.
 fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// CRC-32C (Castagnoli; RFC 3720, appendix B.4), bit by bit, since events are short.
+/// Returns the CRC-32C (Castagnoli; RFC 3720, appendix B.4), computed bit by bit, since events are short.
 fn crc32c(bytes: &[u8]) -> u32 {
     let bit = |crc: u32| crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
     let byte = |crc: u32, &byte: &u8| (0..8).fold(crc ^ u32::from(byte), |crc, _| bit(crc));
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
     use crate::metrics::{EvaluationRecord, Moment, StepRecord};
 
-    /// The test vectors of RFC 3720, appendix B.4, and the mask by the opposite rotation.
+    /// The test vectors of RFC 3720, appendix B.4, and the inverse of the mask.
     #[test]
     fn sums_are_those_of_the_rfc() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
