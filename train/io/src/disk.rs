@@ -1,5 +1,5 @@
-//! Every call on files that a run depends on, in one place. Around each stands a [`Watcher`], so that a test can count the calls,
-//! make any one of them fail, and know what a crash would have lost.
+//! All calls on files that a run depends on. Each goes through a [`Watcher`] if one is set, so that a test can count the calls,
+//! make any of them fail, and determine what a crash would have lost.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -10,47 +10,47 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// A call on a file or a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call<'a> {
-    /// A file's contents are read.
+    /// Reads a file's contents.
     Read(&'a Path),
-    /// A file is mapped into memory.
+    /// Maps a file into memory.
     Map(&'a Path),
-    /// A folder is listed.
+    /// Lists a folder.
     List(&'a Path),
-    /// A new file is made.
+    /// Creates a new file.
     Create(&'a Path),
-    /// A file is opened to be appended to.
+    /// Opens a file for appending.
     Append(&'a Path),
-    /// So many bytes are written to a file, at its end.
+    /// Writes this many bytes to a file.
     Write(&'a Path, usize),
-    /// A file's contents are brought to the disk.
+    /// Syncs a file's contents to the disk.
     Sync(&'a Path),
-    /// A folder's names are brought to the disk.
+    /// Syncs a folder's entries to the disk.
     SyncFolder(&'a Path),
-    /// A file or folder takes another name.
+    /// Renames a file or folder.
     Rename(&'a Path, &'a Path),
-    /// A file is removed.
+    /// Removes a file.
     Remove(&'a Path),
-    /// A folder is removed, with all that is in it.
+    /// Removes a folder and its contents.
     RemoveFolder(&'a Path),
-    /// A folder is made.
+    /// Creates a folder.
     MakeFolder(&'a Path),
-    /// A file is locked.
+    /// Locks a file.
     Lock(&'a Path),
 }
 
-/// Stands around each call: it may let it `go`, fail in its place, or do either and take note.
+/// An observer of all calls, which can execute a call or make it fail.
 pub trait Watcher: Send + Sync {
-    /// In place of the call.
+    /// Runs in place of the call; `go` executes it.
     ///
     /// # Errors
-    /// The call's own, or one that the watcher invents.
+    /// Returns the error of the call, or one injected by the watcher.
     fn around(&self, call: Call<'_>, go: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()>;
 }
 
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 static WATCHER: RwLock<Option<Arc<dyn Watcher>>> = RwLock::new(None);
 
-/// All calls of this process go through `watcher` from now on; `None`: through nobody.
+/// Sends all later calls of this process through `watcher`; `None` removes the watcher.
 pub fn watch(watcher: Option<Arc<dyn Watcher>>) {
     IS_WATCHED.store(watcher.is_some(), Ordering::SeqCst);
     *WATCHER.write().unwrap_or_else(PoisonError::into_inner) = watcher;
@@ -71,26 +71,26 @@ fn watched<T>(call: Call<'_>, go: impl FnOnce() -> io::Result<T>) -> io::Result<
     made.ok_or_else(|| io::Error::other("a watcher let no call go, and gave no error"))
 }
 
-/// Reads a whole file. What is no plain file is refused: a pipe would keep its reader waiting, a device may never end.
+/// Reads a whole file. Only regular files are accepted: a pipe would block, and a device may have no end.
 ///
 /// # Errors
-/// Those of the system, and [`io::ErrorKind::InvalidInput`] for a pipe, socket or device.
+/// Returns an error if the file cannot be read, or if it is a pipe, socket or device ([`io::ErrorKind::InvalidInput`]).
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     watched(Call::Read(path), || {
         let file = open(path)?;
         let length = file.metadata()?.len();
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX)).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // Not beyond the length that it has now: a file that grows as it is read has no end either.
+        // Reading stops at the current length, since the file may grow during the read.
         file.take(length).read_to_end(&mut bytes)?;
         Ok(bytes)
     })
 }
 
-/// The same as text.
+/// Reads a whole file as text.
 ///
 /// # Errors
-/// As of [`read`], and [`io::ErrorKind::InvalidData`] for what is not UTF-8.
+/// Returns an error in the cases of [`read`], or if the file is not UTF-8 ([`io::ErrorKind::InvalidData`]).
 pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
@@ -98,10 +98,10 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     })
 }
 
-/// Opens a plain file to be read in parts.
+/// Opens a regular file for reading in parts.
 ///
 /// # Errors
-/// As of [`read`].
+/// Returns an error in the cases of [`read`].
 pub fn open_to_read(path: &Path) -> io::Result<File> {
     watched(Call::Read(path), || open(path))
 }
@@ -122,10 +122,10 @@ fn is_plain(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Lets a plain file be mapped by `map`.
+/// Maps a regular file with `map`.
 ///
 /// # Errors
-/// As of [`read`], and those of `map`.
+/// Returns an error in the cases of [`read`], or if `map` does.
 pub fn map<M>(path: &Path, map: impl FnOnce(&Path) -> io::Result<M>) -> io::Result<M> {
     watched(Call::Map(path), || {
         is_plain(path)?;
@@ -133,10 +133,10 @@ pub fn map<M>(path: &Path, map: impl FnOnce(&Path) -> io::Result<M>) -> io::Resu
     })
 }
 
-/// What a folder holds, sorted.
+/// Returns the paths of the entries of a folder, sorted.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if the folder cannot be listed.
 pub fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     watched(Call::List(path), || {
         let mut found = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
@@ -145,7 +145,7 @@ pub fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     })
 }
 
-/// A file that is written.
+/// A file opened for writing.
 #[derive(Debug)]
 pub struct Output {
     file: File,
@@ -153,19 +153,19 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes a new file; nothing may have its name, not even a link.
+    /// Creates a new file; its name must be unused, even by a link.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns an error if the file cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = watched(Call::Create(path), || File::options().write(true).create_new(true).open(path))?;
         Ok(Output { file, path: path.to_owned() })
     }
 
-    /// Opens a file to append to it. A link is not followed.
+    /// Opens a file for appending, without following links.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns an error if the file cannot be opened, or is not a regular file.
     pub fn append(path: &Path) -> io::Result<Self> {
         let file = watched(Call::Append(path), || {
             if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
@@ -176,10 +176,10 @@ impl Output {
         Ok(Output { file, path: path.to_owned() })
     }
 
-    /// Brings its contents to the disk.
+    /// Syncs the contents to the disk.
     ///
     /// # Errors
-    /// Those of the system: what was written may be lost.
+    /// Returns an error if the sync fails; the data may then be lost.
     pub fn sync(&self) -> io::Result<()> {
         watched(Call::Sync(&self.path), || self.file.sync_all())
     }
@@ -187,14 +187,14 @@ impl Output {
     /// Restricts the file to its owner (mode 600). Does nothing on systems without file modes.
     ///
     /// # Errors
-    /// Returns an error if the system refuses.
+    /// Returns an error if the mode cannot be changed.
     pub fn make_private(&self) -> io::Result<()> {
         #[cfg(unix)]
         self.file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         Ok(())
     }
 
-    /// Marks the file as being written, until it is closed; true unless another process has.
+    /// Locks the file until it is closed, to mark it as being written. Returns false if another process holds the lock.
     pub fn lock(&self) -> bool {
         !matches!(self.file.try_lock(), Err(fs::TryLockError::WouldBlock))
     }
@@ -216,35 +216,35 @@ impl Seek for Output {
     }
 }
 
-/// Writes a new file, to be synced later.
+/// Writes a new file without syncing it.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if the file cannot be created or written.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Output::create(path)?.write_all(bytes)
 }
 
-/// Syncs a file or a folder that others have written.
+/// Syncs a file or a folder that was written elsewhere.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if the sync fails.
 pub fn sync(path: &Path) -> io::Result<()> {
     // Windows syncs only files opened for writing.
     watched(Call::Sync(path), || File::options().read(true).write(cfg!(windows)).open(path)?.sync_all())
 }
 
-/// Syncs the names in a folder. Windows has no such call and needs none.
+/// Syncs the entries of a folder. Windows has no such call and needs none.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if the sync fails.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     watched(Call::SyncFolder(path), || if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) })
 }
 
-/// Gives a file or a folder another name; a file of that name is replaced.
+/// Renames a file or a folder, and replaces an existing file of the new name.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if the rename fails.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     watched(Call::Rename(from, to), || fs::rename(from, to))
 }
@@ -252,39 +252,39 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// Removes a file.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if the file cannot be removed.
 pub fn remove(path: &Path) -> io::Result<()> {
     watched(Call::Remove(path), || fs::remove_file(path))
 }
 
-/// Removes a folder and all that is in it.
+/// Removes a folder and its contents.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if the folder cannot be removed.
 pub fn remove_folder(path: &Path) -> io::Result<()> {
     watched(Call::RemoveFolder(path), || fs::remove_dir_all(path))
 }
 
-/// Removes a folder that is empty.
+/// Removes an empty folder.
 ///
 /// # Errors
-/// Those of the system, and where anything is in it.
+/// Returns an error if the folder is not empty or cannot be removed.
 pub fn remove_empty_folder(path: &Path) -> io::Result<()> {
     watched(Call::Remove(path), || fs::remove_dir(path))
 }
 
-/// Makes a folder that is not there.
+/// Creates a folder, which must not exist.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if the folder cannot be created.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     watched(Call::MakeFolder(path), || fs::create_dir(path))
 }
 
-/// Makes a folder and those above it, each known to the disk; those that are there stay.
+/// Creates a folder and its missing parents, and syncs each new entry. Existing folders are unchanged.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if a folder cannot be created.
 pub fn make_folders(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -298,10 +298,10 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The same; what is made, only its owner may enter.
+/// Creates folders as [`make_folders`] does. If `path` itself is new, only its owner can access it.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if a folder cannot be created, or its mode cannot be changed.
 pub fn make_private_folders(path: &Path) -> io::Result<()> {
     let is_new = !path.exists();
     make_folders(path)?;
@@ -313,7 +313,8 @@ pub fn make_private_folders(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The octal mode of a file, such as `644`, if its group or others may read it; `None` if they may not or the mode is unknown.
+/// Returns the octal mode of a file, such as `644`, if its group or others may read it; `None` if they may not or the mode is
+/// unknown.
 pub fn readable_by_others(path: &Path) -> Option<String> {
     #[cfg(unix)]
     {
@@ -327,15 +328,17 @@ pub fn readable_by_others(path: &Path) -> Option<String> {
     }
 }
 
-/// The folder above `path`; `.` for a bare name.
+/// Returns the folder above `path`; `.` for a bare name.
 pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Opens a file, made if needed, and locks it for this process; `None` if another has it. A link is not followed.
+/// Opens a file, which is created if needed, and locks it for this process. Returns `None` if another process holds the lock.
+/// Links are not followed.
 ///
 /// # Errors
-/// Those of the system. A file system without locks has none to respect.
+/// Returns an error if the file cannot be opened, or is not a regular file. On a file system without locks, locking always
+/// succeeds.
 pub fn lock(path: &Path) -> io::Result<Option<File>> {
     watched(Call::Lock(path), || {
         loop {
@@ -347,7 +350,7 @@ pub fn lock(path: &Path) -> io::Result<Option<File>> {
             if matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)) {
                 return Ok(None);
             }
-            // Whoever had the lock before may have removed the file meanwhile: then this lock is on a file without a name.
+            // The previous holder of the lock may have removed the file; this lock is then on a file without a name.
             if is_at(&file, path) {
                 return Ok(Some(file));
             }
@@ -362,7 +365,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     id(file.metadata()) == id(fs::metadata(path))
 }
 
-/// An open file cannot be removed there.
+/// Returns true: outside Unix, an open file cannot be removed.
 #[cfg(not(unix))]
 fn is_at(_: &File, _: &Path) -> bool {
     true

@@ -1,6 +1,6 @@
-//! Files that are written whole or not at all.
+//! Files and folders that are written atomically.
 //!
-//! A run may be killed, or its disk fill up, at any instant; what was on the disk before must survive.
+//! A run may be killed, or its disk may become full, at any time; the previous contents must survive.
 //!
 //! ```text
 //! one file    write .NAME.tmp-PID-N │ fsync │ rename over NAME │ fsync the folder     each .tmp file is locked while it is written
@@ -12,8 +12,8 @@
 //!             remove .NAME.tmp-PID                     crash: NAME is the new one
 //! ```
 //!
-//! `rename` replaces a file in one step, but not a folder that holds files; hence the detour by `.NAME.old`, and
-//! [`resolve_directory`] for readers; a writer first puts back what a crash left.
+//! `rename` replaces a file in one step, but not a folder with files. Hence the step through `.NAME.old`, and
+//! [`resolve_directory`] for readers. A writer first recovers what a crash left behind.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -27,34 +27,34 @@ use serde::Serialize;
 
 use crate::disk::{self, Output, parent};
 
-/// A file operation that failed: what was being done, to which path, why, and what would help.
+/// A failed file operation: the action, the path, the cause and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {cause}; {}", path.display(), remedy(action, path, cause))]
 pub struct FileError {
-    /// What was being done, as words after "cannot": `write`, `read`, …
+    /// The action, as words after "cannot": `write`, `read`, …
     pub action: &'static str,
     /// The file or folder concerned.
     pub path: PathBuf,
-    /// What the operating system answered.
+    /// The error of the operating system.
     pub cause: io::Error,
 }
 
-/// The action of an error about a file that is not what was written.
+/// The action in an error about a file whose contents differ from what was written.
 const TRUST: &str = "trust";
 
 impl FileError {
-    /// An error of `action` (words after "cannot") on `path`.
+    /// Creates an error of `action` (words after "cannot") on `path`.
     pub fn new(action: &'static str, path: &Path, cause: io::Error) -> Self {
         Self { action, path: path.to_path_buf(), cause }
     }
 
-    /// An error about a file that is not what was written.
+    /// Creates an error about a file whose contents differ from what was written.
     pub fn damaged(path: &Path, problem: String) -> Self {
         Self::new(TRUST, path, io::Error::new(io::ErrorKind::InvalidData, problem))
     }
 }
 
-/// What a reader of the error can do about it.
+/// Returns the remedy in the error message.
 fn remedy(action: &str, path: &Path, cause: &io::Error) -> Cow<'static, str> {
     use io::ErrorKind as Kind;
     if action == TRUST && cause.kind() == Kind::InvalidData {
@@ -84,7 +84,7 @@ fn remedy(action: &str, path: &Path, cause: &io::Error) -> Cow<'static, str> {
         Kind::IsADirectory => "a folder has that name: name a file, or move the folder away",
         Kind::NotADirectory => "a file has that name where a folder is needed: name another path, or move the file away",
         Kind::AlreadyExists => "a file has that name: name another path, or move the file away",
-        // Ours says what it expected there; the system's is about the name.
+        // An `InvalidInput` of this program states what was expected; one of the system is about the name.
         Kind::InvalidInput if cause.get_ref().is_some() => "put it in the place of what is there, or name another path",
         Kind::InvalidInput => "name a path whose last part is a plain name",
         _ => "check the path and its disk",
@@ -92,42 +92,43 @@ fn remedy(action: &str, path: &Path, cause: &io::Error) -> Cow<'static, str> {
     words.into()
 }
 
-/// A word of a command line, in quotes where a shell would take it for something else.
+/// Quotes a word of a command line if a shell would interpret it.
 pub fn quoted(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref().to_string_lossy();
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// A value as readable JSON, with a last line's end.
+/// Serialises a value as indented JSON, with a line end.
 ///
 /// # Panics
-/// For a value that JSON cannot hold, such as a path that is not Unicode.
+/// Panics if JSON cannot represent the value, such as a path that is not Unicode.
 pub fn json_text(value: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(value).expect("a value that JSON can hold");
     text.push(b'\n');
     text
 }
 
-/// Writes a value as readable JSON, whole or not at all.
+/// Writes a value as indented JSON, atomically.
 ///
 /// # Errors
-/// Those of [`write_atomically`], and a value that JSON cannot hold: a path that is not Unicode.
+/// Returns an error in the cases of [`write_atomically`], or if JSON cannot represent the value, such as a path that is not
+/// Unicode.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FileError> {
     let mut text = serde_json::to_vec_pretty(value).map_err(|e| FileError::new("write", path, io::Error::other(e)))?;
     text.push(b'\n');
     write_atomically(path, |file| file.write_all(&text))
 }
 
-/// Writes the file at `path` whole or not at all: `write` fills a temporary file beside it, which then takes its name.
+/// Writes the file at `path` atomically: `write` fills a temporary file in the same folder, which is then renamed.
 ///
 /// # Errors
-/// Whatever step fails, the temporary file is removed and the old file, if any, is untouched.
+/// Returns an error if a step fails. The temporary file is then removed, and the old file, if any, is unchanged.
 pub fn write_atomically(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), FileError> {
     replace_file(path, |file| write(file).map_err(|cause| FileError::new("write", path, cause)))
 }
 
-/// [`write_atomically`] for a writer that seeks or has errors of its own.
+/// Writes a file as [`write_atomically`] does, for a writer that seeks or has another error type.
 pub fn replace_file<E: From<FileError>>(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<Output>) -> Result<(), E>,
@@ -136,14 +137,14 @@ pub fn replace_file<E: From<FileError>>(
     Ok(sync_folder(parent(path))?)
 }
 
-/// A temporary file beside `path`, filled and synced.
+/// Writes and syncs a temporary file in the folder of `path`.
 pub(crate) fn written<E: From<FileError>>(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<Output>) -> Result<(), E>,
 ) -> Result<Temporary, E> {
     let error = |cause| FileError::new("write", path, cause);
     sibling(path, "")?;
-    // Renaming onto a device or a pipe would put a file in its place.
+    // Renaming to the name of a device or a pipe would replace it by a file.
     match path.metadata().map(|found| found.file_type()) {
         Ok(kind) if kind.is_dir() => return Err(error(io::ErrorKind::IsADirectory.into()).into()),
         Ok(kind) if !kind.is_file() => {
@@ -161,24 +162,24 @@ pub(crate) fn written<E: From<FileError>>(
     Ok(temporary)
 }
 
-/// A new file beside `path`, under a name that no other has.
+/// Creates a temporary file in the folder of `path`, under an unused name.
 fn create_beside(path: &Path) -> Result<(Output, Temporary), FileError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     loop {
         let name = sibling(path, &format!("{UNFINISHED}{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))?;
         match Output::create(&name) {
             Ok(file) => return Ok((file, Temporary(name))),
-            // What a killed process of the same number left.
+            // A killed process with the same process id left this file.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(cause) => return Err(FileError::new("write", path, cause)),
         }
     }
 }
 
-/// What the suffix of everything unfinished begins with.
+/// The beginning of the suffix of all unfinished files and folders.
 const UNFINISHED: &str = "tmp-";
 
-/// Is this the name of something that a writer had not finished, of whatever name or of this one?
+/// Returns whether this is the name of an unfinished file or folder, of any name or of the name `of`.
 pub(crate) fn is_unfinished(path: &Path, of: Option<&OsStr>) -> bool {
     let Some(name) = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix('.')) else { return false };
     let Some((name, number)) = name.rsplit_once(&format!(".{UNFINISHED}")) else { return false };
@@ -186,9 +187,10 @@ pub(crate) fn is_unfinished(path: &Path, of: Option<&OsStr>) -> bool {
     is_number && of.is_none_or(|of| of == name)
 }
 
-/// Removes what killed writers left unfinished in a folder, or of one name in it. What another process is writing stays.
+/// Removes the unfinished files and folders of killed writers in a folder, or only those of one name. Files that another process
+/// is writing are kept.
 pub fn remove_unfinished(folder: &Path, of: Option<&OsStr>) -> Result<(), FileError> {
-    let Ok(found) = disk::list(folder) else { return Ok(()) }; // there is none, or none that can be seen
+    let Ok(found) = disk::list(folder) else { return Ok(()) }; // the folder is missing or cannot be read
     for path in found.into_iter().filter(|path| is_unfinished(path, of)) {
         let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
         let is_held = || Output::append(&path).is_ok_and(|file| !file.lock());
@@ -201,8 +203,8 @@ pub fn remove_unfinished(folder: &Path, of: Option<&OsStr>) -> Result<(), FileEr
     Ok(())
 }
 
-/// Something in the folder at `path`, or the folder itself if it cannot be listed; `None` if it is missing or empty, but for what
-/// killed writers left unfinished.
+/// Returns an entry of the folder at `path`, or the folder if it cannot be listed. Returns `None` if it is missing, or empty
+/// except for unfinished files of killed writers.
 pub fn occupant(path: &Path) -> Option<PathBuf> {
     match disk::list(path) {
         Err(cause) if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
@@ -211,22 +213,22 @@ pub fn occupant(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The name of the file that holds a folder's checksums.
+/// The name of the file with a folder's checksums.
 pub(crate) const SUMS: &str = "checksums.json";
 /// The file that locks a folder for one process.
 pub(crate) const LOCK: &str = ".gradus.lock";
 
-/// A folder that one process works in. It is released at the end, even by a crash: the lock is the operating system's.
+/// A lock on a folder for one process. The operating system releases it when the process ends, even by a crash.
 #[derive(Debug)]
 pub struct Lock {
     folder: PathBuf,
-    /// The folder was created here: it is removed again if it stays empty.
+    /// Whether the folder was created here; it is then removed if it stays empty.
     made: bool,
     _file: File,
 }
 
 impl Lock {
-    /// Creates the folder if needed, and takes it; an error if another process has it.
+    /// Creates the folder if needed, and locks it. Returns an error if another process holds the lock.
     pub fn take(folder: &Path) -> Result<Self, FileError> {
         let error = |action| move |cause| FileError::new(action, folder, cause);
         let made = !folder.exists();
@@ -241,15 +243,15 @@ impl Drop for Lock {
     fn drop(&mut self) {
         let _ = disk::remove(&self.folder.join(LOCK));
         if self.made {
-            let _ = disk::remove_empty_folder(&self.folder); // refused where there is anything in it
+            let _ = disk::remove_empty_folder(&self.folder); // fails if the folder is not empty
         }
     }
 }
 
-/// Makes a folder within one that this process works in. A link to a folder elsewhere is refused.
+/// Creates a folder within a folder that this process has locked. A link is rejected.
 ///
 /// # Errors
-/// Those of the system.
+/// Returns an error if the folder is a link or cannot be created.
 pub fn make_own_folder(path: &Path) -> Result<(), FileError> {
     let error = |cause| FileError::new("make the directory", path, cause);
     if path.is_symlink() {
@@ -258,17 +260,18 @@ pub fn make_own_folder(path: &Path) -> Result<(), FileError> {
     disk::make_folders(path).map_err(error)
 }
 
-/// Replaces the folder at `path`, and **everything in it**, by what `fill` writes into the fresh folder it is given.
-/// At every instant either the old or the new folder is complete on the disk (see the [module](self)).
-/// One process writes one folder; many may read it.
+/// Replaces the folder at `path`, and **everything in it**, by what `fill` writes into a new folder. At any time, either the old
+/// or the new folder is complete on the disk (see the [module](self)). Only one process may write a folder; any number may read
+/// it.
 ///
 /// # Errors
-/// Whatever step fails, `fill` included, the fresh folder is removed and the old one is untouched.
+/// Returns an error if a step fails, including `fill`. The new folder is then removed, and the old one is unchanged.
 pub fn replace_directory<E: From<FileError>>(path: &Path, fill: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
     replace_observed(path, fill, &mut || ())
 }
 
-/// [`replace_directory`], calling `at` wherever a crash would leave a new state of the disk.
+/// Replaces a folder as [`replace_directory`] does, and calls `at` at each point where a crash would leave a new state of the
+/// disk.
 fn replace_observed<E: From<FileError>>(
     path: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,
@@ -301,7 +304,7 @@ fn replace_observed<E: From<FileError>>(
     }
     sync_folder(above)?;
     at();
-    // The new folder is in place. A leftover does no harm, so its removal may fail; the next call tries again.
+    // The new folder is in place. The old one is harmless, so its removal may fail; the next call tries again.
     if replaces && disk::rename(&old, &temporary.0).is_ok() {
         at();
     }
@@ -309,18 +312,18 @@ fn replace_observed<E: From<FileError>>(
     Ok(())
 }
 
-/// The folder that holds the contents of `path`, which must end in a name: `path` itself or, after a crash between two renames,
-/// `.NAME.old`. Changes nothing on the disk, so it suits a reader while another process writes.
+/// Returns the folder with the contents of `path`, which must end in a name: `path` or, after a crash between two renames,
+/// `.NAME.old`. Changes nothing on the disk, so readers can call it while another process writes.
 pub fn resolve_directory(path: &Path) -> Result<PathBuf, FileError> {
     let old = sibling(path, "old")?;
     Ok(if !path.exists() && old.exists() { old } else { path.to_path_buf() })
 }
 
-/// Puts a folder that a crash left as `.NAME.old` back as `path` and removes unfinished leftovers; true if it put one
-/// back. Only for the process that writes `path`; readers use [`resolve_directory`].
+/// Renames a folder that a crash left as `.NAME.old` to `path`, and removes unfinished files and folders. Returns whether it
+/// renamed a folder. Only for the process that writes `path`; readers use [`resolve_directory`].
 ///
 /// # Errors
-/// Where the system refuses.
+/// Returns an error if a rename or removal fails.
 pub fn recover_directory(path: &Path) -> Result<bool, FileError> {
     let (old, above) = (sibling(path, "old")?, parent(path));
     let restored = !path.exists() && old.exists();
@@ -336,7 +339,7 @@ pub fn recover_directory(path: &Path) -> Result<bool, FileError> {
     Ok(restored)
 }
 
-/// `.NAME.suffix` beside `path`: on the same disk, so that a rename suffices, and hidden.
+/// Returns `.NAME.suffix` in the folder of `path`: hidden, and on the same disk, so that a rename suffices.
 fn sibling(path: &Path, suffix: &str) -> Result<PathBuf, FileError> {
     let name = path.file_name().ok_or_else(|| FileError::new("write", path, io::ErrorKind::InvalidInput.into()))?;
     Ok(path.with_file_name([OsStr::new(""), name, OsStr::new(suffix)].join(OsStr::new("."))))
@@ -354,12 +357,12 @@ fn sync_tree(path: &Path) -> Result<(), FileError> {
     sync_folder(path)
 }
 
-/// Syncs the names in a folder to the disk.
+/// Syncs the entries of a folder to the disk.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), FileError> {
     disk::sync_folder(path).map_err(|cause| FileError::new("sync", path, cause))
 }
 
-/// A file or folder that is removed when this goes out of scope, unless it has another name by then.
+/// A file or folder that is removed on drop, unless it was renamed.
 #[derive(Debug)]
 pub(crate) struct Temporary(PathBuf);
 
@@ -371,7 +374,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // If it cannot be removed there is nobody left to tell: the error that brought us here is on its way.
+        // The error of a removal is dropped: another error is already being returned.
         if self.0.is_dir() {
             let _ = disk::remove_folder(&self.0);
         } else if self.0.exists() {

@@ -1,6 +1,6 @@
-//! Bytes in hexadecimal.
+//! Hexadecimal encoding.
 
-/// Bytes in hexadecimal, as digests are written.
+/// Encodes bytes in lower-case hexadecimal, the format of digests.
 pub fn encode(bytes: impl AsRef<[u8]>) -> String {
     bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,15 +1,15 @@
-//! A request to stop: made by Ctrl-C, honoured by every loop that can stop with a checkpoint.
+//! A stop request, set by Ctrl-C and checked by every loop that can stop with a checkpoint.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// Asks the work of this process to end after the current step; true if that was asked before.
+/// Requests that this process stop after the current step. Returns whether it was already requested.
 pub fn request() -> bool {
     REQUESTED.swap(true, Ordering::Relaxed)
 }
 
-/// Should the work end?
+/// Returns whether a stop was requested.
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }

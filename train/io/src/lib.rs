@@ -1,14 +1,14 @@
-//! What every part of a training program needs of the outside world.
+//! Input, output and process control for all parts of a training program.
 //!
 //! | module | |
 //! |-|-|
-//! | [`files`] | writes that are whole or absent, folders that one process works in |
-//! | [`checksums`] | what was written, so that what is read can be trusted |
-//! | [`disk`] | every call on files, with a place for a watcher |
-//! | [`progress`] | how far a long piece of work is, reported to what shows it |
-//! | [`interrupt`] | the request that the work should end |
-//! | [`numbers`] | counts, measurements and times as people read them |
-//! | [`hex`] | digests as they are written |
+//! | [`files`] | atomic writes, and folders locked by one process |
+//! | [`checksums`] | checksums that verify files when they are read |
+//! | [`disk`] | all calls on files, which tests can observe |
+//! | [`progress`] | progress reports of long work |
+//! | [`interrupt`] | the stop request |
+//! | [`numbers`] | counts, measurements and durations as text |
+//! | [`hex`] | hexadecimal digests |
 
 pub mod checksums;
 pub mod disk;

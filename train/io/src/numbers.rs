@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Numbers formatted for display.
 
-/// A whole number with its thousands separated: `116,534,784`.
+/// Formats an integer with its thousands separated: `116,534,784`.
 pub fn count(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),
@@ -8,12 +8,12 @@ pub fn count(number: u64) -> String {
     }
 }
 
-/// So many of something: `1 thread`, `1,000 threads`.
+/// Formats a number of things: `1 thread`, `1,000 threads`.
 pub fn many(number: usize, one: &str) -> String {
     format!("{} {one}{}", count(number as u64), if number == 1 { "" } else { "s" })
 }
 
-/// A positive measurement to about three digits: `9,480`, `23.4`, `0.0213`.
+/// Formats a positive measurement with about three digits: `9,480`, `23.4`, `0.0213`.
 pub fn figure(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => "–".into(),
@@ -26,7 +26,7 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// A time in words: `8 s`, `3 min 20 s`, `2 h 05 min`.
+/// Formats a duration: `8 s`, `3 min 20 s`, `2 h 05 min`.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.round().max(0.0) as u64;
     match whole {
@@ -36,7 +36,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// The median, the upper of two in the middle; 0 for none. The numbers are sorted.
+/// Returns the median, or the upper of the two middle values; 0 without values. Sorts the numbers.
 pub fn median(numbers: &mut [f64]) -> f64 {
     numbers.sort_unstable_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or_default()

@@ -1,6 +1,6 @@
-//! How far a long piece of work is: reported by the work, shown by a monitor.
+//! Progress of long work: reported by the work, displayed by a monitor.
 //!
-//! The work knows no terminal. It begins a [`Job`] with the [`Monitor`] it was given, and reports to the [`Progress`] it gets.
+//! The work is independent of the terminal. It begins a [`Job`] on a [`Monitor`], and reports to the returned [`Progress`].
 //!
 //! ```
 //! use gradus_io::progress::{Job, Monitor, Progress, Silent};
@@ -16,35 +16,35 @@
 
 use std::fmt;
 
-/// A piece of work, from 0 to a known number of steps.
+/// A job of a known number of steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// What is done.
+    /// A description of the work.
     pub label: String,
-    /// Number of steps.
+    /// The number of steps.
     pub total: u64,
-    /// What the steps are: `steps`, `merges`, `bytes`.
+    /// The unit of the steps: `steps`, `merges`, `bytes`.
     pub unit: String,
-    /// What the rate counts, and how many of it a step is worth: 2,048 tokens, say.
+    /// The unit of the rate, and its amount per step, such as 2,048 tokens.
     pub counted: (String, f64),
-    /// Steps that were done before; they do not count for the rate.
+    /// The number of steps done before, which do not count in the rate.
     pub done: u64,
 }
 
 impl Job {
-    /// `label`, over `total` `unit`s.
+    /// Creates a job `label` of `total` steps in `unit`s.
     pub fn new(label: &str, total: u64, unit: &str) -> Self {
         Job { label: label.into(), total, unit: unit.into(), counted: (unit.into(), 1.0), done: 0 }
     }
 
-    /// Gives the rate in something other than steps, `each` per step: `tokens`, say.
+    /// Sets another unit for the rate, with `each` per step, such as `tokens`.
     #[must_use]
     pub fn counting(mut self, what: &str, each: f64) -> Self {
         self.counted = (what.into(), each);
         self
     }
 
-    /// Begins at `position` rather than 0, as a resumed run does.
+    /// Sets the initial position, for a resumed run.
     #[must_use]
     pub fn starting_at(mut self, position: u64) -> Self {
         self.done = position;
@@ -52,13 +52,13 @@ impl Job {
     }
 }
 
-/// What watches the work: a terminal, a log, nothing.
+/// A display of progress: a terminal, a log, or nothing.
 pub trait Monitor: fmt::Debug + Sync {
-    /// A piece of work begins.
+    /// Begins a job.
     fn begin(&self, job: Job) -> Box<dyn Progress>;
-    /// Says a line to the reader; not when quiet.
+    /// Shows a line to the user, unless quiet.
     fn say(&self, words: &str);
-    /// Says a line to the reader even when quiet.
+    /// Shows a line to the user, even if quiet.
     fn warn(&self, words: &str) {
         self.say(words);
     }
@@ -66,23 +66,23 @@ pub trait Monitor: fmt::Debug + Sync {
 
 /// The progress of one [`Job`].
 pub trait Progress: Send {
-    /// `position` steps are done.
+    /// Reports that `position` steps are done.
     fn reach(&mut self, position: u64);
     /// Excludes the time since the last [`Progress::reach`] from the rate.
     fn skip(&mut self) {}
-    /// Sets the words beside the numbers: `loss 2.31`, say. They are shown from the next [`Progress::reach`] on.
+    /// Sets the text next to the numbers, such as `loss 2.31`. It is shown from the next [`Progress::reach`] on.
     fn note(&mut self, note: String);
-    /// Says a line to the reader; not when quiet.
+    /// Shows a line to the user, unless quiet.
     fn say(&mut self, words: &str);
-    /// Says a line to the reader even when quiet.
+    /// Shows a line to the user, even if quiet.
     fn warn(&mut self, words: &str);
     /// Reduces the total to the steps already done: the work needs fewer steps than expected.
     fn complete(&mut self) {}
-    /// The work is done. If dropped without this, the work has failed.
+    /// Reports that the work is done. Dropping the progress without this call reports a failure.
     fn finish(self: Box<Self>);
 }
 
-/// Nobody watches; warnings are not shown either.
+/// A monitor that displays nothing, not even warnings.
 #[derive(Clone, Copy, Debug)]
 pub struct Silent;
 

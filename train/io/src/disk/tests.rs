@@ -2,7 +2,7 @@ use std::sync::Mutex;
 
 use super::*;
 
-/// Takes note of the calls below a folder, and refuses those of one name.
+/// Records the calls below a folder, and makes those that begin with `refused` fail.
 struct Notes {
     folder: PathBuf,
     refused: &'static str,
@@ -10,7 +10,7 @@ struct Notes {
 }
 
 impl Notes {
-    /// A call in words, with paths from the folder; `None` for one elsewhere.
+    /// Describes a call, with paths relative to the folder; `None` for a call elsewhere.
     fn line(&self, call: Call<'_>) -> Option<String> {
         use Call::*;
         let (name, path) = match call {
@@ -47,7 +47,7 @@ impl Watcher for Notes {
     }
 }
 
-/// The calls below a folder while `act` goes on, those refused that begin with `refused`.
+/// Returns the calls below a folder during `act`; calls that begin with `refused` fail.
 pub(crate) fn calls<T>(folder: &Path, refused: &'static str, act: impl FnOnce() -> T) -> (Vec<String>, T) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ pub(crate) fn calls<T>(folder: &Path, refused: &'static str, act: impl FnOnce() 
     watch(Some(notes.clone()));
     let done = act();
     watch(None);
-    let _ = list(folder); // nobody is told of this one
+    let _ = list(folder); // not recorded
     let calls = std::mem::take(&mut *notes.calls.lock().unwrap());
     (calls, done)
 }
@@ -147,7 +147,7 @@ fn a_file_is_being_written_by_one() {
     assert!(second.lock());
 }
 
-/// Another process makes the folder between the look and the call.
+/// Another process creates the folder between the check and the call.
 #[test]
 fn a_folder_that_another_has_just_made_is_taken() {
     struct Other(PathBuf, fn(&Path));
@@ -162,7 +162,7 @@ fn a_folder_that_another_has_just_made_is_taken() {
     let folder = tempfile::tempdir().unwrap();
     let made = |name: &str, by: fn(&Path)| {
         let path = folder.path().join(name);
-        // Within this, so that no other test's watcher takes its place.
+        // Within `calls`, so that no other test replaces the watcher.
         calls(Path::new("/nowhere"), "", || {
             watch(Some(Arc::new(Other(path.clone(), by))));
             make_folders(&path)
@@ -172,7 +172,7 @@ fn a_folder_that_another_has_just_made_is_taken() {
     made("a", |path| fs::create_dir(path).unwrap()).unwrap();
     let error = made("b", |path| fs::write(path, "").unwrap()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-    // One that is refused for another reason is an error.
+    // A failure for another reason is an error.
     let (_, result) = calls(folder.path(), "make folder c", || make_folders(&folder.path().join("c")));
     assert_eq!(result.unwrap_err().kind(), io::ErrorKind::StorageFull);
 }
@@ -186,7 +186,7 @@ fn a_private_folder_is_its_owners_alone() {
     let path = folder.path().join("of/mine");
     make_private_folders(&path).unwrap();
     assert_eq!(mode(&path), 0o700);
-    // What was there stays as it was.
+    // An existing folder is unchanged.
     let theirs = folder.path().join("theirs");
     fs::create_dir(&theirs).unwrap();
     fs::set_permissions(&theirs, PermissionsExt::from_mode(0o750)).unwrap();
@@ -228,7 +228,7 @@ fn links_are_not_written_through() {
     assert!(!target.exists());
 }
 
-/// The lock of a file that was removed and made again is not the lock of the new one.
+/// The lock of a file that was removed and created again does not lock the new file.
 #[cfg(unix)]
 #[test]
 fn a_lock_is_on_the_file_that_has_the_name() {

@@ -21,7 +21,7 @@ fn copy_tree(from: &Path, to: &Path) {
 
 const FILES: [&str; 3] = ["config.json", "model.safetensors", "trainer.bin"];
 
-/// A checkpoint of three files that all say the same.
+/// Writes a checkpoint of three files with the same content.
 fn save(folder: &Path, content: &str) -> Result<(), FileError> {
     for file in FILES {
         write_atomically(&folder.join(file), |out| out.write_all(content.as_bytes()))?;
@@ -29,7 +29,7 @@ fn save(folder: &Path, content: &str) -> Result<(), FileError> {
     Ok(())
 }
 
-/// What a complete checkpoint says; panics on one that is incomplete or mixed.
+/// Returns the content of a complete checkpoint; panics if it is incomplete or mixed.
 fn load(folder: &Path) -> String {
     let contents = FILES.map(|file| fs::read_to_string(folder.join(file)).unwrap());
     assert!(contents.iter().all(|content| *content == contents[0]), "mixed checkpoint: {contents:?}");
@@ -102,8 +102,8 @@ fn a_failing_save_leaves_the_old_directory_and_no_other() {
     assert_eq!(names(folder.path()), ["last"]);
 }
 
-/// The disk is copied at each instant at which a crash would leave a new state; from every copy a reader and a
-/// writer must find a complete checkpoint, and the next save must work and leave nothing behind.
+/// Copies the disk at each point where a crash would leave a new state. From every copy, a reader and a writer must find a
+/// complete checkpoint, and the next save must succeed without leftovers.
 #[test]
 fn every_crash_leaves_a_complete_checkpoint() {
     for replaces in [false, true] {
@@ -140,7 +140,7 @@ fn every_crash_leaves_a_complete_checkpoint() {
             assert_eq!(load(&path), "next");
             assert_eq!(names(path.parent().unwrap()), ["last"], "crash {crash}");
         }
-        // Before: the old one (or none); from one instant on: the new one.
+        // Up to some point, the content is the old one (or none); after it, the new one.
         let before = if replaces { "old" } else { "none" };
         let turn = seen.iter().position(|content| content == "new").unwrap();
         assert!(seen[..turn].iter().all(|content| content == before), "{seen:?}");
@@ -186,7 +186,7 @@ fn every_cause_has_its_remedy() {
     let ours = io::Error::new(Kind::InvalidInput, "expected a plain file");
     let ours = FileError::new("lock", Path::new("run/x"), ours).to_string();
     assert_eq!(ours, "cannot lock run/x: expected a plain file; put it in the place of what is there, or name another path");
-    // What is not what was written can be accepted; what cannot be read, cannot.
+    // A file that differs from what was written can be accepted; a file that cannot be read cannot.
     let damaged = FileError::damaged(Path::new("runs/my run/log"), "it has 2 bytes".into()).to_string();
     assert!(damaged.starts_with("cannot trust runs/my run/log: it has 2 bytes; "), "{damaged}");
     assert!(damaged.ends_with("`gradus verify 'runs/my run' --accept`"), "{damaged}");
@@ -218,7 +218,7 @@ fn json_is_readable_and_its_last_line_ends() {
 fn a_file_is_written_beside_what_killed_processes_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    // Those of a process that had this one's number.
+    // Leftovers of a process with the same process id.
     for n in 0..1000 {
         fs::write(folder.path().join(format!(".log.tmp-{}-{n}", process::id())), "half").unwrap();
     }
@@ -273,7 +273,7 @@ fn what_is_unfinished_goes_unless_it_is_being_written() {
     remove_unfinished(folder.path(), None).unwrap();
     assert_eq!(names(folder.path()), ["mine"]);
     remove_unfinished(&at("none"), None).unwrap();
-    // Where the system refuses, the error names what could not be removed.
+    // If a removal fails, the error states the path.
     fs::write(at(".a.tmp-1"), "").unwrap();
     let (_, result) = calls(folder.path(), "remove", || remove_unfinished(folder.path(), None));
     assert_eq!(result.unwrap_err().path, at(".a.tmp-1"));
@@ -291,7 +291,7 @@ fn a_folder_is_taken_as_empty_without_locks_and_leftovers() {
     fs::write(at("log"), "").unwrap();
     assert_eq!(occupant(folder.path()), Some(at("log")));
     assert_eq!((occupant(&at("none")), occupant(&at("log"))), (None, None));
-    // What cannot be listed may hold anything.
+    // A folder that cannot be listed counts as occupied.
     fs::remove_file(at("log")).unwrap();
     let (_, found) = calls(folder.path(), "list", || occupant(folder.path()));
     assert_eq!(found.as_deref(), Some(folder.path()));
@@ -328,7 +328,7 @@ fn a_folder_of_ones_own_is_no_link() {
     assert!(make_own_folder(&link).unwrap_err().to_string().contains("found a link"));
 }
 
-/// The lines at the head of the module, call by call.
+/// The calls in the diagram of the module documentation.
 #[test]
 fn a_file_and_a_folder_take_their_names_when_they_are_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
