@@ -1,12 +1,13 @@
-//! A step on a link, measured and predicted by [`gradus_cluster::cost`].
+//! The time of a training step over a link, measured, and predicted by [`gradus_cluster::cost`].
 //!
 //! ```text
 //! link FILE I PRESET SEQUENCES SHARDS STEPS DELAY [BASE RATE]
 //! ```
 //!
-//! FILE has the address of each process, a line each; I is this one's number. A step has SEQUENCES windows of random tokens for each
-//! process, in SHARDS shards for all of them. DELAY seconds pass before what arrived is read. Process 0 prints a line: medians over
-//! STEPS steps; with BASE, the seconds of a step on a link that costs nothing, and RATE, in bytes per second, also what is predicted.
+//! FILE has the address of each process, one per line; I is the index of this process. A step has SEQUENCES windows of random
+//! tokens per process, in SHARDS shards over all processes. Received data is read DELAY seconds after its arrival. Process 0
+//! prints one line with medians over STEPS steps. BASE is the seconds of a step without the cost of a link, and RATE the link's
+//! bytes per second; with both, the line also has the predicted time.
 //! `link.sh` runs it on one machine, with and without a slow link between its processes.
 
 use std::collections::VecDeque;
@@ -27,7 +28,7 @@ use gradus_tensor::rng::Philox;
 use gradus_train::trainer::{Recipe, Trainer};
 use timely_communication::allocator::zero_copy::stream::Stream;
 
-/// A connection on which what comes is read later.
+/// A connection that delivers received data after a delay.
 struct Late {
     socket: TcpStream,
     delay: Duration,
@@ -44,7 +45,7 @@ impl Late {
         Late { socket, delay, came: None }
     }
 
-    /// Reads in a thread of its own, with the time at which it came.
+    /// Starts a thread that receives data and records when it arrived.
     fn listen(&mut self) -> io::Result<()> {
         let (to, from) = sync_channel(4096);
         let mut socket = self.socket.try_clone()?;
@@ -103,7 +104,7 @@ impl Stream for Late {
     }
 }
 
-/// Sequences of random tokens.
+/// Returns a batch of random tokens.
 fn batch(config: &GptConfig, sequences: usize) -> Batch {
     let (n, mut rng) = (sequences * config.context, Philox::new(1));
     let mut tokens = || (0..n).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
@@ -153,7 +154,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let begin = Instant::now();
         trainer.step(&batch)?;
         seconds.push(begin.elapsed().as_secs_f64());
-        let times = trainer.take_times(); // of the step before
+        let times = trainer.take_times(); // of the previous step
         own.push(times.iter().map(|t| t.own).sum::<f64>() / processes as f64);
         waits.push(times.iter().map(|t| t.slowest + t.wire).sum::<f64>() / processes as f64);
     }
@@ -163,7 +164,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         json += &format!(r#","step":{step:.4},"own":{own:.4},"waiting":{waits:.4}"#);
         if let [base, rate] = more {
             let (base, rate) = (base.parse::<f64>()?, rate.parse()?);
-            // Backward takes twice as long as forward.
+            // The backward pass takes twice as long as the forward pass.
             let last_backward = 2.0 / 3.0 * own / (shards.parse::<f64>()? / processes as f64);
             let work = Work { gradient: gradient as f64, at_the_end: at_the_end as f64, own: base, last_backward, update: 0.0 };
             let predicted = cost(&work, &Link { rate, latency: delay, copying: 0.0 }, processes);

@@ -1,12 +1,12 @@
-//! How much faster several machines train, by [`gradus_cluster::cost`].
+//! The predicted speed-up of training on several machines, by [`gradus_cluster::cost`].
 //!
 //! ```text
 //! predict [TOKENS_PER_SECOND [SEQUENCES [RATE [LATENCY [COPYING]]]]]
 //! ```
 //!
-//! For the `gpt1` preset on machines that each train so many tokens per second, at a global batch of SEQUENCES × 512 tokens, over links
-//! of RATE bytes per second each way, LATENCY seconds and COPYING seconds of a machine per byte; 350, 64, 125e6, 0.001 and 5e-10 where
-//! none are given.
+//! It predicts the `gpt1` preset on machines that each train TOKENS_PER_SECOND, at a global batch of SEQUENCES × 512 tokens. The
+//! links carry RATE bytes per second each way, with LATENCY in seconds; COPYING is the seconds of a machine per byte. The defaults
+//! are 350, 64, 125e6, 0.001 and 5e-10.
 
 use gradus_cluster::cost::{Link, Work, cost};
 use gradus_model::{GptConfig, Model, Tree};
@@ -24,12 +24,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         at_the_end += if name.contains("embed") { bytes } else { 0.0 };
     });
     let all = sequences * config.context as f64 / rate_of_one;
-    // The optimizer reads and writes four numbers of each parameter, at some 10 GB/s.
+    // The optimizer reads four numbers per parameter and writes three, at some 10 GB/s.
     let update = 7.0 * gradient / 10e9;
     println!("machines   seconds a step   waiting   times one machine   of what is possible");
     for machines in [1, 2, 4, 8, 16, 32, 64] {
         let own = all / f64::from(machines);
-        // Two shards at work at a time, each of a sequence where there are so many.
+        // A machine computes two shards at a time, each of one sequence if there are enough sequences.
         let last_backward = 2.0 / 3.0 * own / (sequences / f64::from(machines) / 2.0).max(1.0);
         let work = Work { gradient, at_the_end, own, last_backward, update };
         let predicted = cost(&work, &link, machines as usize);

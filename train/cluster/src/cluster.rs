@@ -1,4 +1,4 @@
-//! The processes of a run as a [`Collective`].
+//! The implementation of [`Collective`] over the processes of a run.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,31 +27,31 @@ use crate::sums::{Handle, Running};
 type Added = (Vec<Option<Shape>>, AdditionTree);
 type Ways = (Arc<Pieces>, Arc<Plan>);
 
-/// This process among those that train one model.
+/// This process's membership in a cluster of processes that train one model.
 pub struct Cluster {
     line: Arc<Line>,
     inbox: Arc<Inbox>,
     doing: Arc<Doing>,
     limits: Limits,
-    /// By the shapes of what is added and its tree.
+    /// The pieces and the plan of each all-reduce, by the shapes of the gradients and the addition tree.
     ways: Mutex<HashMap<Added, Ways>>,
     threads: Mutex<Option<(Control, JoinHandle<()>)>>,
 }
 
 impl Cluster {
-    /// Meets the other processes, waiting for them as long as `within`.
+    /// Connects to the other processes, waiting at most `within` for them.
     ///
     /// # Errors
-    /// Some are not there in time, or belong to another run.
+    /// Returns an error if a process is absent when `within` has passed, or belongs to another run.
     pub fn join(hosts: &Hosts, secret: &Secret, within: Duration, limits: Limits) -> Result<Self, RendezvousError> {
         let Met { control, data, session } = meet(hosts, secret, within)?;
         Ok(Self::over(hosts.me, control, data, session, limits)?)
     }
 
-    /// Begins on these connections, made and proven: those for control, and one to each other process for data.
+    /// Starts on existing, authenticated connections: `control`, and one connection in `data` to each other process.
     ///
     /// # Errors
-    /// The system gives no threads.
+    /// Returns an error if the system cannot start the threads.
     pub fn over<S: Stream + 'static>(
         me: usize,
         control: Vec<(usize, TcpStream)>,
@@ -68,7 +68,7 @@ impl Cluster {
         Ok(Cluster { line, inbox, doing, limits, ways: Mutex::default(), threads: Mutex::new(Some((control, engine))) })
     }
 
-    /// Leaves the others: at the end of the run, or telling them why this process has failed.
+    /// Leaves the run: with a farewell, or by sending the error `failed` to the other processes.
     pub fn leave(&self, failed: Option<String>) {
         let Some((control, engine)) = self.threads.lock().expect("nothing here panics").take() else { return };
         self.line.fault.leave();
@@ -82,12 +82,12 @@ impl Cluster {
         control.leave(failed);
     }
 
-    /// Why the run has ended, if it has before its time.
+    /// Returns the verdict that ended the run early, if any.
     pub fn verdict(&self) -> Option<PeerError> {
         self.line.fault.verdict()
     }
 
-    /// How such gradients are cut, and who adds what.
+    /// Returns the pieces of gradients of these shapes, and the plan that adds them.
     fn ways(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Ways, PeerError> {
         let mut ways = self.ways.lock().expect("nothing here panics");
         let of = (shapes.to_vec(), tree.clone());
@@ -113,7 +113,7 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// Who drops it has not said farewell: the others take it for dead.
+/// A `Cluster` dropped without [`leave`](Cluster::leave) sends no farewell: the other processes take this process for dead.
 impl Collective<f32> for Cluster {
     fn process(&self) -> usize {
         self.line.me

@@ -1,16 +1,17 @@
-//! Who lives: a connection of each process to process 0, with threads of their own, so that a process that computes for minutes is
-//! told from one that hangs.
+//! Failure detection: a control connection from each process to process 0, served by dedicated threads. These threads send
+//! heartbeats during long computations, which distinguishes a process that computes for minutes from one that hangs.
 //!
 //! ```text
-//! process p → 0    a beat, several in each time that silence may last      0 → p    a beat; the last word, which names who is at fault
-//!                  what it noted; that it has failed; farewell
+//! process p → 0    heartbeats, several per silence limit; suspicions;      0 → p    heartbeats; the verdict
+//!                  its failure; a farewell
 //! ```
 //!
-//! A connection for data may fail on its own, and just carry nothing any more: something travels on each as often as a beat does, and
-//! where nothing has come for half as long again as silence may last, that is noted.
+//! A data connection may stall without closing. So each data connection also carries a message per heartbeat interval, and a
+//! process records a suspicion if nothing has arrived for 1.5 times the silence limit.
 //!
-//! A process that dies takes its connections along, and others end because of it: they note only that a connection closed. Process
-//! 0 hears of all that and finds the cause: who ended without a word comes before who is silent, and both before a bad connection.
+//! When a process dies, its connections close, and other processes may fail in consequence; those record only a closed connection.
+//! Process 0 receives every such suspicion and finds the cause. A process that ended without a farewell ranks before a silent one,
+//! and both rank before a bad connection.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -23,44 +24,44 @@ use gradus_train::collective::PeerError;
 
 use crate::fault::Fault;
 
-/// Most bytes of a word's text.
+/// The maximum length of a message's text, in bytes.
 const MOST_TEXT: usize = 4000;
-/// Beats in the time that silence may last.
+/// The number of heartbeats in the silence limit.
 const BEATS: u32 = 5;
-/// How long a cause is waited for that explains a bad connection, at most.
+/// The longest wait for a cause that explains a bad connection.
 const GRACE: Duration = Duration::from_secs(2);
-/// How soon what was noted is looked at.
+/// The interval at which suspicions are examined.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How patient a process is.
+/// The time limits of failure detection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long a process may be silent.
+    /// The longest time without a heartbeat.
     pub silence: Duration,
-    /// How long a step may take a process that others wait for.
+    /// The longest time that a process may compute one step.
     pub step: Duration,
-    /// Called where the run has ended, but this process has not after as long as silence may last.
+    /// Called if this process still runs when `silence` has passed since the end of the run.
     pub stuck: Option<fn(&PeerError)>,
 }
 
 impl Limits {
-    /// How often a process says something, so that it is not taken to be silent.
+    /// Returns the interval between heartbeats.
     pub fn beats(&self) -> Duration {
         self.silence / BEATS
     }
 }
 
-/// What a process does, for its beats.
+/// The progress that a process reports in its heartbeats.
 #[derive(Debug, Default)]
 pub struct Doing {
-    /// Steps that it has finished.
+    /// The number of finished steps.
     steps: AtomicU64,
-    /// Does it compute one?
+    /// Whether the process is computing a step.
     computes: AtomicBool,
 }
 
 impl Doing {
-    /// A step begins or has ended.
+    /// Records that a step begins (`computes`) or has ended.
     pub fn step(&self, computes: bool) {
         self.computes.store(computes, Ordering::Relaxed);
         if !computes {
@@ -69,7 +70,7 @@ impl Doing {
     }
 }
 
-/// The connections to process 0, or of process 0 to all others.
+/// The control connections: one to process 0, or those of process 0 to all others.
 pub struct Control {
     events: Sender<Event>,
     watch: Option<std::thread::JoinHandle<()>>,
@@ -77,9 +78,9 @@ pub struct Control {
 
 enum Event {
     Heard(usize, Word),
-    /// A connection has ended: by nonsense?
+    /// A connection has ended; true if by malformed data.
     Lost(usize, bool),
-    /// This process leaves; it has failed with these words.
+    /// This process leaves the run, with its error if it has failed.
     Leave(Option<String>),
 }
 
@@ -89,9 +90,9 @@ enum Word {
         steps: u64,
         computes: bool,
     },
-    /// A bad connection.
+    /// A suspicion about a data connection.
     Noted(String),
-    /// The process itself has failed.
+    /// The error with which the sender itself has failed.
     Failed(String),
     /// The verdict.
     Last(PeerError),
@@ -111,7 +112,7 @@ impl Word {
         [&crc32fast::hash(&body).to_le_bytes()[..], &body].concat()
     }
 
-    /// The next word of a connection.
+    /// Reads the next message of a connection.
     fn read(from: &mut impl Read) -> io::Result<Word> {
         let mut head = [0; 7];
         from.read_exact(&mut head)?;
@@ -146,18 +147,18 @@ impl Word {
     }
 }
 
-/// A text's beginning, as long as a word may be, with what says how it is meant.
+/// Returns the beginning of a text that fits a message, with one byte left for the verdict's flag.
 fn cut(text: &str) -> Vec<u8> {
     text[..text.floor_char_boundary(MOST_TEXT - 1)].into()
 }
 
-/// The verdict on a process that has told its own error.
+/// Returns the verdict on a process that has reported its own error.
 fn told(process: usize, error: &str) -> PeerError {
     PeerError { problem: format!("process {process} stopped: {error}"), is_told: true }
 }
 
 impl Control {
-    /// Begins to watch these connections: those of process 0 to all others, or the one of another to process 0.
+    /// Starts to watch these connections: those of process 0 to all others, or the one of another process to process 0.
     pub fn start(
         me: usize,
         sockets: Vec<(usize, TcpStream)>,
@@ -172,7 +173,7 @@ impl Control {
             socket.set_write_timeout(Some(limits.silence))?;
             let (mut from, events) = (socket.try_clone()?, events.clone());
             named("gradus:hear", move || {
-                // Who receives no more has left.
+                // A closed event channel means that this process has left.
                 let by_nonsense = loop {
                     match Word::read(&mut from).map(|word| events.send(Event::Heard(number, word))) {
                         Ok(Ok(())) => {}
@@ -190,7 +191,7 @@ impl Control {
         Ok(Control { events, watch })
     }
 
-    /// Leaves: with a farewell, or by telling all others why this process has failed.
+    /// Leaves the run: with a farewell, or by sending the error `failed` to all others.
     pub fn leave(mut self, failed: Option<String>) {
         let _ = self.events.send(Event::Leave(failed));
         if let Some(watch) = self.watch.take() {
@@ -206,15 +207,15 @@ fn named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<std::th
 struct Peer {
     number: usize,
     socket: TcpStream,
-    /// When it was last heard.
+    /// When its last message arrived.
     heard: Instant,
-    /// Steps that it had finished then, and since when.
+    /// The number of steps it has finished, according to its last heartbeat.
     steps: u64,
     computes: bool,
     moved: Instant,
-    /// Its connection has ended.
+    /// Whether its connection has ended.
     gone: bool,
-    /// It has said farewell.
+    /// Whether it has sent a farewell.
     left: bool,
 }
 
@@ -224,11 +225,11 @@ struct Watch {
     fault: Fault,
     limits: Limits,
     doing: Arc<Doing>,
-    /// The first bad connection, and when it was noted.
+    /// The first suspicion, and when it was recorded.
     noted: Option<(Instant, String)>,
-    /// When the last beat was sent.
+    /// When the last heartbeat was sent.
     beaten: Option<Instant>,
-    /// When the verdict was passed on.
+    /// When this process received or sent the verdict.
     ended: Option<Instant>,
 }
 
@@ -236,7 +237,7 @@ impl Watch {
     fn run(mut self, inbox: &Receiver<Event>) {
         let mut awake = Instant::now();
         loop {
-            // Its own silence is not that of the others.
+            // A pause of this process must not be taken for silence of the others.
             let slept = awake.elapsed();
             awake = Instant::now();
             if slept > self.limits.silence {
@@ -263,7 +264,7 @@ impl Watch {
 
     fn say(&mut self, word: &Word) {
         let bytes = word.to_bytes();
-        // Who cannot be told is found to be gone or silent.
+        // A failed write needs no report: the peer is found to be gone or silent.
         self.peers.iter_mut().filter(|peer| !peer.gone).for_each(|peer| drop(peer.socket.write_all(&bytes)));
     }
 
@@ -320,7 +321,7 @@ impl Watch {
                 self.fault.raise(format!("process {} {waits} {seconds} s (--step-timeout), though it lives", peer.number));
             }
         }
-        // Who is silent everywhere is judged above, before this.
+        // The checks above come first: a process whose control connection is also silent is the better cause.
         self.fault.listen(silence * 3 / 2);
         for text in self.fault.suspicions() {
             if self.me != 0 && self.noted.is_none() {
@@ -336,7 +337,7 @@ impl Watch {
         }
     }
 
-    /// The verdict of process 0 is everybody's; who does not end by it is ended.
+    /// Sends the verdict of process 0 to all, and calls `stuck` if this process does not end.
     fn pass_on(&mut self) {
         let Some(verdict) = self.fault.verdict() else { return };
         if self.ended.is_none() {
@@ -352,7 +353,7 @@ impl Watch {
         }
     }
 
-    /// Says so, and stays until the others have heard it, or are gone.
+    /// Sends the reason for leaving, then waits until every other process has closed its connection.
     fn leave(mut self, failed: Option<String>, inbox: &Receiver<Event>) {
         self.fault.leave();
         let verdict = self.fault.verdict();

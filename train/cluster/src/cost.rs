@@ -1,8 +1,8 @@
-//! What a step costs in several processes, by a model of few numbers.
+//! A model of the time of a training step in several processes.
 //!
 //! ```text
-//! a link carries      2(P − 1)/P · G   bytes each way: gradients there, their sum back           (G: bytes of the gradient)
-//! while the last shard's backward runs, seconds b, all but E bytes go          (E: the embeddings, complete only at its end)
+//! a link carries      2(P − 1)/P · G   bytes each way: gradients to their sum, and the sum back   (G: bytes of the gradient)
+//! during the last shard's backward pass, b seconds, all but E bytes travel     (E: the embeddings, complete only at its end)
 //!
 //! wire     w = 2(P − 1)/P · G/r                                                r: bytes per second each way
 //! exposed  e = max(0, w·(G − E)/G − b) + w·E/G + h·d                           d: latency, h = 2⌈log₂ P⌉ + 1 hops in a row
@@ -24,7 +24,7 @@ pub struct Link {
     pub copying: f64,
 }
 
-/// The work of a process in a step, without others.
+/// The work of a process in a step, without communication.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
     /// G: bytes of the gradient.
@@ -39,18 +39,18 @@ pub struct Work {
     pub update: f64,
 }
 
-/// What a step is predicted to cost.
+/// The predicted cost of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// t: seconds of the step.
     pub step: f64,
-    /// e: seconds of it that a process waits for others.
+    /// e: seconds of it that a process waits for other processes.
     pub waiting: f64,
     /// Bytes that a link carries each way.
     pub bytes: f64,
 }
 
-/// The cost of a step in so many processes.
+/// Returns the cost of a step in `processes` processes.
 pub fn cost(work: &Work, link: &Link, processes: usize) -> Cost {
     let p = processes as f64;
     let Work { gradient, at_the_end, own, last_backward, update } = *work;
@@ -85,7 +85,7 @@ mod tests {
         let late = Link { latency: 0.1, ..fast };
         assert!((cost(&WORK, &late, 4).waiting - 0.5).abs() < 1e-6, "two levels up, two down, and the words");
         assert!((cost(&WORK, &late, 16).waiting - 0.9).abs() < 1e-6, "four up, four down, and the words");
-        // In a third of the time of waiting and backward the process computes: of 1,200 bytes, 400 are copied beside it.
+        // Computation fills a third of the time of waiting and backward: 400 of 1,200 bytes are copied during it.
         let slow = Link { copying: 0.001, ..LINK };
         assert!((cost(&WORK, &slow, 4).step - 35.0 - 0.4).abs() < 1e-9);
         let copied = Link { copying: 0.001, ..fast };

@@ -1,4 +1,4 @@
-//! The engine's thread: it alone holds the channels, passes on what is to be sent, and hands over what comes.
+//! The thread of the engine, the only one that holds the channels: it sends the outbox and delivers received messages.
 
 use std::io;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::inbox::Inbox;
 use crate::line::Line;
 use crate::message::{Kind, Message};
 
-/// How soon a verdict is seen where nothing comes.
+/// The longest wait for messages before the verdict is checked.
 const TICK: Duration = Duration::from_millis(20);
-/// Bytes taken from the outbox before what came is looked at.
+/// The number of bytes taken from the outbox before received messages are handled.
 const AT_ONCE: usize = 1 << 22;
 
-/// Starts it on these connections, by process; none to this one. Something is sent on each so often.
+/// Starts the engine on these connections, indexed by process (`None` for this one). Each carries a message per `beats`.
 pub fn start<S: Stream + 'static>(
     sockets: Vec<Option<S>>,
     line: Arc<Line>,
@@ -40,14 +40,16 @@ pub fn start<S: Stream + 'static>(
         line.serve();
         let ends_well = run(Allocator::Tcp(builder.build()), &line, &inbox, &outbox, beats);
         if ends_well {
-            drop(guard); // waits until all is sent, and all others have ended
+            drop(guard); // waits until all is sent and all other processes have ended
         } else {
-            std::mem::forget(guard); // its threads are parked, or wait for who will not come
+            std::mem::forget(guard); // its threads are parked, or wait for a process that will not end
         }
     })
 }
 
-/// Each process sends on the channel of its own number, so it is known who sent what. True at a good end.
+/// Runs the engine and returns whether it ended without a fault.
+///
+/// Each process sends on the channel of its number, so a channel identifies the sender.
 fn run(mut engine: Allocator, line: &Line, inbox: &Inbox, outbox: &Receiver<(usize, Message)>, beats: Duration) -> bool {
     let (mut senders, mut receivers) = (Vec::new(), Vec::new());
     for process in 0..line.processes {
@@ -60,7 +62,7 @@ fn run(mut engine: Allocator, line: &Line, inbox: &Inbox, outbox: &Receiver<(usi
     let mut beaten = Instant::now();
     loop {
         let (mut bytes, mut is_idle, mut is_closed) = (0, true, false);
-        // What is asked for before it is looked for comes before the end.
+        // Read before the outbox: messages queued before the close are still sent.
         let closing = line.is_closing();
         while bytes < AT_ONCE {
             let Ok((to, message)) = outbox.try_recv() else {

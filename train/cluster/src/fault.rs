@@ -1,4 +1,4 @@
-//! What ends a run: the verdict that all wait for, and what was seen before there is one.
+//! The verdict that ends a run, and the suspicions recorded before it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gradus_train::collective::PeerError;
 
-/// Shared by all threads of a process.
+/// The fault state of a process, shared by all its threads.
 #[derive(Clone, Debug, Default)]
 pub struct Fault(Arc<(Mutex<Seen>, Condvar)>);
 
@@ -15,10 +15,11 @@ struct Seen {
     verdict: Option<PeerError>,
     suspicions: Vec<String>,
     is_leaving: bool,
-    /// Since when this process has been waiting for others.
+    /// When this process began to wait for others.
     waits: Option<Instant>,
-    /// When something last came on each connection for data, and when it ended.
+    /// When something last arrived on each data connection.
     heard: BTreeMap<usize, Instant>,
+    /// When each data connection ended.
     ended: BTreeMap<usize, Instant>,
 }
 
@@ -27,23 +28,23 @@ impl Fault {
         self.0.0.lock().expect("nothing here panics")
     }
 
-    /// Ends the run for this process. The first verdict counts.
+    /// Ends the run for this process with a new verdict. Only the first verdict counts.
     pub fn raise(&self, problem: String) {
         self.end(PeerError::new(problem));
     }
 
-    /// The same by a verdict that is there.
+    /// Ends the run for this process with an existing verdict. Only the first verdict counts.
     pub fn end(&self, verdict: PeerError) {
         self.seen().verdict.get_or_insert(verdict);
         self.0.1.notify_all();
     }
 
-    /// The verdict, if there is one.
+    /// Returns the verdict, if any.
     pub fn verdict(&self) -> Option<PeerError> {
         self.seen().verdict.clone()
     }
 
-    /// Notes what may be the consequence of something else: process 0 finds the cause.
+    /// Records a problem that may be the consequence of another; process 0 finds the cause.
     pub fn suspect(&self, problem: String) {
         let mut seen = self.seen();
         if !seen.is_leaving {
@@ -52,29 +53,29 @@ impl Fault {
         self.0.1.notify_all();
     }
 
-    /// What was noted since.
+    /// Returns the suspicions recorded since the last call.
     pub fn suspicions(&self) -> Vec<String> {
         std::mem::take(&mut self.seen().suspicions)
     }
 
-    /// Something whole has come from a process.
+    /// Records that a whole frame has arrived from a process.
     pub fn hears(&self, process: usize) {
         self.seen().heard.insert(process, Instant::now());
     }
 
-    /// All has come from a process.
+    /// Records that a process has sent all its data and closed its connection.
     pub fn hears_all(&self, process: usize) {
         let mut seen = self.seen();
         seen.heard.remove(&process);
         seen.ended.insert(process, Instant::now());
     }
 
-    /// This process begins to wait for others, or waits no more.
+    /// Records whether this process is waiting for others.
     pub fn waits(&self, waits: bool) {
         self.seen().waits = waits.then(Instant::now);
     }
 
-    /// Looks for connections that have carried nothing for so long, and for who has left though this process waits for so long.
+    /// Suspects a connection that has carried nothing for `most`, or a process that left while this one has waited for `most`.
     pub fn listen(&self, most: Duration) {
         let seen = self.seen();
         let is_late = |at: &Instant| at.elapsed() > most;
@@ -87,19 +88,19 @@ impl Fault {
         drop(seen);
         if let Some((process, problem)) = silent.or(left) {
             self.suspect(problem);
-            // Once is enough.
+            // Report each connection only once.
             let mut seen = self.seen();
             seen.heard.remove(&process);
             seen.ended.remove(&process);
         }
     }
 
-    /// From now on connections may end.
+    /// Records that this process leaves: connections may end from now on.
     pub fn leave(&self) {
         self.seen().is_leaving = true;
     }
 
-    /// Waits for something to be noted, at most this long.
+    /// Waits for a verdict or a suspicion, at most `most`.
     pub fn wait(&self, most: Duration) {
         let seen = self.seen();
         drop(self.0.1.wait_timeout_while(seen, most, |seen| seen.verdict.is_none() && seen.suspicions.is_empty()));
@@ -119,7 +120,7 @@ mod tests {
         fault.clone().raise("b".into());
         fault.raise("c".into());
         assert_eq!(fault.verdict().unwrap().problem, "b");
-        fault.wait(Duration::from_secs(1000)); // at once
+        fault.wait(Duration::from_secs(1000)); // returns at once
         fault.leave();
         fault.suspect("d".into());
         assert!(fault.suspicions().is_empty(), "connections may end");

@@ -1,12 +1,12 @@
-//! Between a socket and the engine: frames that are checked, so that the engine sees verified bytes alone.
+//! Checked frames between a socket and the engine, so that the engine receives only verified bytes.
 //!
 //! ```text
 //! frame     length, 4 bytes · CRC-32 of (number of the frame ‖ contents), 4 bytes · contents, at most 1 MiB
-//! contents  the engine's messages: a header of six numbers, then so many bytes
+//! contents  the engine's messages: a header of six numbers, then as many bytes as its length states
 //! ```
 //!
-//! The engine trusts lengths and places from the wire, and panics where a connection ends. So what does not fit never reaches it: the
-//! fault is noted, and the engine's thread is parked for good; the process then ends by what it notes.
+//! The engine trusts lengths and process numbers from the wire, and panics if a connection ends. So invalid data never reaches it:
+//! the fault is recorded and the engine's thread is parked for good. The recorded fault then ends the process.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -16,35 +16,38 @@ use timely_communication::allocator::zero_copy::stream::Stream;
 use crate::fault::Fault;
 use crate::message::{Head, MOST_BYTES};
 
-/// Most bytes of a frame's contents.
+/// The maximum length of a frame's contents, in bytes.
 const MOST_FRAME: usize = 1 << 20;
-/// Bytes of the header of an engine's message.
+/// The length of the header of an engine message, in bytes.
 const HEADER: usize = 48;
 
-/// One side of a connection to another process.
+/// This side of a connection to another process.
 pub struct Frames<S> {
     socket: S,
     fault: Fault,
-    /// Number of this process, and of the other.
+    /// The number of this process.
     me: usize,
+    /// The number of the other process.
     peer: usize,
-    /// Frames written, and read.
+    /// The number of frames written.
     written: u64,
+    /// The number of frames read.
     read: u64,
-    /// Contents of the last frame, and how many of them have been taken.
+    /// The contents of the last frame.
     contents: Vec<u8>,
+    /// The number of bytes of `contents` that the engine has read.
     taken: usize,
     messages: Messages,
 }
 
 impl<S: Stream> Frames<S> {
-    /// Frames of a fresh connection between this process and another.
+    /// Creates the frames of a new connection between this process and another.
     pub fn new(socket: S, me: usize, peer: usize, fault: Fault) -> Self {
         let messages = Messages { me: me as u64, peer: peer as u64, ..Messages::default() };
         Frames { socket, fault, me, peer, written: 0, read: 0, contents: Vec::new(), taken: 0, messages }
     }
 
-    /// Notes a fault and never returns: the engine has no other way to end than to panic.
+    /// Records a fault and never returns: the engine can end only by a panic.
     fn park(&self, problem: String) -> ! {
         self.fault.suspect(problem);
         loop {
@@ -61,7 +64,7 @@ impl<S: Stream> Frames<S> {
         self.socket.write_all(contents)
     }
 
-    /// Reads the next frame; `None` at the end of a connection that was to end.
+    /// Reads the next frame. Returns `None` if the connection has ended after the engine's last message.
     fn read_frame(&mut self) -> Result<Option<()>, String> {
         let peer = self.peer;
         let lost = |e: io::Error| match e.kind() {
@@ -136,7 +139,7 @@ impl<S: Stream> Write for Frames<S> {
 }
 
 impl<S: Stream> Stream for Frames<S> {
-    /// Another handle: the engine writes to one and reads from another.
+    /// Returns another handle: the engine writes to one and reads from the other.
     fn try_clone(&self) -> io::Result<Self> {
         Ok(Frames::new(self.socket.try_clone()?, self.me, self.peer, self.fault.clone()))
     }
@@ -145,33 +148,33 @@ impl<S: Stream> Stream for Frames<S> {
         self.socket.set_nonblocking(nonblocking)
     }
 
-    /// Also where the other side has gone: the engine is done with it.
+    /// Ignores errors: the other side may have closed the connection already.
     fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         let _ = self.socket.shutdown(how);
         Ok(())
     }
 }
 
-/// The engine's messages, followed so far that none can harm it.
+/// The parser of the engine's messages, which rejects any that would make the engine panic.
 #[derive(Default)]
 struct Messages {
     me: u64,
     peer: u64,
-    /// The header under way.
+    /// The part of a header received so far.
     header: Vec<u8>,
-    /// Bytes of the message's contents that are still to come.
+    /// The number of bytes of the current message that are missing.
     rest: usize,
-    /// Has the header that ends a stream come?
+    /// Whether the header that ends a stream has arrived.
     is_last: bool,
 }
 
 impl Messages {
-    /// Has all come that was to come?
+    /// Returns whether the stream has ended with a whole message.
     fn is_over(&self) -> bool {
         self.is_last && self.rest == 0 && self.header.is_empty()
     }
 
-    /// Follows the next bytes; says what does not fit.
+    /// Parses the next bytes. Returns an error that describes the first invalid message.
     fn check(&mut self, mut bytes: &[u8]) -> Result<(), String> {
         while !bytes.is_empty() {
             if self.is_last {
@@ -189,7 +192,7 @@ impl Messages {
         Ok(())
     }
 
-    /// Channel, sender, first and last receiver, length, number.
+    /// Checks a header: channel, sender, first and last receiver, length, number.
     fn begin_message(&mut self) -> Result<(), String> {
         let words: Vec<u64> = self.header.as_chunks::<8>().0.iter().map(|&word| u64::from_be_bytes(word)).collect();
         self.header.clear();
@@ -219,13 +222,13 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    /// A message of process 2 to process 5.
+    /// Returns a message of process 2 to process 5.
     fn message(length: usize) -> Vec<u8> {
         let header = [2, 2, 5, 6, length as u64, 0].map(u64::to_be_bytes);
         [header.as_flattened(), &vec![7; length]].concat()
     }
 
-    /// What process 5 notes of these bytes from process 2.
+    /// Returns the suspicions of process 5 after it receives these bytes from process 2.
     fn noted(bytes: &[u8]) -> String {
         let (mut near, far) = pair();
         let fault = Fault::default();
@@ -265,7 +268,7 @@ mod tests {
         assert!(read == all);
     }
 
-    /// A socket that counts what is asked of it.
+    /// A socket that counts the calls of its methods.
     #[derive(Clone, Default)]
     struct Counting(std::sync::Arc<[std::sync::atomic::AtomicUsize; 3]>);
 

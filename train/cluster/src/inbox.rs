@@ -1,4 +1,4 @@
-//! What has come from the other processes: words as they are put together, and the sum under way.
+//! The receive buffers of a process: messages assembled from their pieces, and the all-reduce in progress.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,16 +9,16 @@ use crate::line::Line;
 use crate::message::{Head, Kind, Message, cut};
 use crate::sums::Running;
 
-/// Most pieces of what process 0 says: 256 GiB.
+/// The maximum number of pieces of a broadcast: 256 GiB.
 const MOST_PIECES: u32 = 1 << 20;
-/// Most pieces of what all tell one another with each step: 16 MiB.
+/// The maximum number of pieces of an all-gather message, sent with each step: 16 MiB.
 const MOST_OF_WORDS: u32 = 1 << 6;
-/// Most parts of a sum that come before it is begun here, from each process: 8 GiB.
+/// The maximum number of parts buffered from each process before this process begins their sum: 8 GiB.
 const MOST_EARLY: usize = 1 << 15;
-/// How many times process 0 may speak before this one listens.
+/// The maximum number of broadcasts of process 0 that are buffered.
 const MOST_AHEAD: u64 = 16;
 
-/// Takes what comes, and gives it to who waits.
+/// Sorts received messages and hands them to the threads that wait for them.
 pub struct Inbox {
     line: Arc<Line>,
     state: Mutex<State>,
@@ -26,23 +26,26 @@ pub struct Inbox {
 
 #[derive(Default)]
 struct State {
-    /// By number and process.
+    /// All-gather messages, by number and process.
     words: BTreeMap<(u64, usize), Parts>,
     broadcasts: BTreeMap<u64, Parts>,
-    /// Words told by this process, and broadcasts heard.
+    /// The number of all-gathers that this process has begun.
     told: u64,
+    /// The number of broadcasts that this process has sent or received.
     heard: u64,
-    /// By number and process, what process 0 collects, and how often it was asked for.
+    /// Messages gathered by process 0, by number and process.
     to_collect: BTreeMap<(u64, usize), Parts>,
+    /// The number of gathers that this process has begun.
     collected: u64,
-    /// Sums begun, and the last of them.
+    /// The number of sums begun.
     begun: u64,
+    /// The sum in progress.
     sum: Option<Arc<Running>>,
-    /// Parts of the sum after that, by process.
+    /// Parts of the next sum, by process.
     early: BTreeMap<usize, Vec<Message>>,
 }
 
-/// Words as they come, in order.
+/// The pieces of a message received so far, in order.
 #[derive(Default)]
 struct Parts {
     came: u32,
@@ -75,7 +78,7 @@ impl Inbox {
         self.state.lock().expect("nothing here panics")
     }
 
-    /// Takes what has come; what does not fit is noted.
+    /// Handles a received message. An invalid one becomes a suspicion.
     pub fn receive(&self, from: usize, message: Message) {
         let result = match message.read() {
             Some((head, _)) if !self.line.is_own(head) => Err("a message of another run".into()),
@@ -96,7 +99,7 @@ impl Inbox {
 
     fn add_words(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
         let mut state = self.state();
-        // Nobody is further than one ahead: all wait for all.
+        // No process is more than one all-gather ahead, since each waits for all.
         if head.number > state.told || head.number + 1 < state.told {
             return Err(format!("words {} after words {}", head.number, state.told));
         }
@@ -138,7 +141,7 @@ impl Inbox {
         }
     }
 
-    /// Begins the next sum.
+    /// Begins the next sum and processes its buffered parts.
     pub fn begin(&self, make: impl FnOnce(u64) -> Running) -> Arc<Running> {
         let (sum, early) = {
             let mut state = self.state();
@@ -153,12 +156,12 @@ impl Inbox {
         sum
     }
 
-    /// Forgets a sum that is made.
+    /// Drops the finished sum.
     pub fn end(&self) {
         self.state().sum = None;
     }
 
-    /// Tells all others; the number of these words.
+    /// Sends `words` to all other processes and returns the number of this all-gather.
     pub fn tell(&self, words: Vec<u8>) -> u64 {
         let number = {
             let mut state = self.state();
@@ -172,7 +175,7 @@ impl Inbox {
         number
     }
 
-    /// The words of all with this number.
+    /// Waits for the messages of an all-gather and returns them in the order of processes.
     pub fn told(&self, number: u64) -> Result<Vec<Vec<u8>>, PeerError> {
         self.line.wait(|| {
             let words = &mut self.state().words;
@@ -182,7 +185,7 @@ impl Inbox {
         })
     }
 
-    /// Says something as process 0, or hears it.
+    /// Broadcasts `words` from process 0; the other processes wait for them. Returns the words.
     pub fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         if self.line.me == 0 {
             let number = {
@@ -204,7 +207,7 @@ impl Inbox {
         })
     }
 
-    /// Gives process 0 the words of all; the others get none.
+    /// Gathers the words of all processes on process 0, which gets them in order; the others get an empty vector.
     pub fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
         let number = {
             let mut state = self.state();

@@ -1,15 +1,15 @@
-//! Several processes that train one model, on this machine or on several, to the same bits.
+//! Data-parallel training of one model by several processes, on one machine or on several, with bit-identical results.
 //!
-//! | module | |
+//! | module | contents |
 //! |-|-|
-//! | [`rendezvous`], [`secret`] | how they find one another, and prove that they belong together |
-//! | [`plan`] | who computes which shards, and who adds what |
-//! | [`control`] | who lives, and who is at fault |
-//! | [`cluster`] | what training asks of them |
-//! | [`cost`] | what a step costs on a link |
+//! | [`rendezvous`], [`secret`] | connecting the processes, and authenticating them |
+//! | [`plan`] | the assignment of shards and of additions to processes |
+//! | [`control`] | failure detection, and the search for the cause |
+//! | [`cluster`] | the collective operations that training uses |
+//! | [`cost`] | a model of the time of a step over a given link |
 //!
-//! Between them stands the engine, `timely_communication`: one thread holds its channels (`engine`), what comes is checked (`frames`),
-//! sorted (`inbox`) and added (`sums`).
+//! Messages travel over the engine `timely_communication`. One thread holds its channels (`engine`). Received data is checked
+//! (`frames`), sorted (`inbox`) and added (`sums`).
 
 pub mod cluster;
 pub mod control;

@@ -1,4 +1,4 @@
-//! What all threads of a process share: who it is, what ends the run, and the way to the engine.
+//! The state shared by all threads of a process: its number, its fault, and the queue to the engine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -11,18 +11,18 @@ use gradus_train::collective::PeerError;
 use crate::fault::Fault;
 use crate::message::{Head, Kind, Message};
 
-/// How soon a verdict is seen by who waits for something else.
+/// The longest wait before the verdict is checked again.
 const TICK: Duration = Duration::from_millis(20);
 
-/// One for all threads of a process.
+/// The shared state of a process.
 pub struct Line {
     /// The number of this process.
     pub me: usize,
-    /// How many there are.
+    /// The number of processes.
     pub processes: usize,
-    /// What ends the run.
+    /// The verdict and the suspicions.
     pub fault: Fault,
-    /// Marks its messages.
+    /// The number of the run, which marks its messages.
     run: u64,
     outbox: Sender<(usize, Message)>,
     engine: OnceLock<Thread>,
@@ -36,46 +36,46 @@ impl Line {
         Line { me, processes, fault, run, outbox, engine, is_closing, came }
     }
 
-    /// A head of this run.
+    /// Returns a message head of this run.
     pub fn head(&self, number: u64, kind: Kind) -> Head {
         Head { run: self.run, number, kind, node: 0, piece: 0, pieces: 1 }
     }
 
-    /// Is a message with this head of this run?
+    /// Returns whether a message with this head belongs to this run.
     pub fn is_own(&self, head: Head) -> bool {
         head.run == self.run
     }
 
-    /// The others.
+    /// Returns the numbers of the other processes.
     pub fn others(&self) -> impl Iterator<Item = usize> {
         let me = self.me;
         (0..self.processes).filter(move |&p| p != me)
     }
 
-    /// This thread is the engine's: it is to be woken for what is sent.
+    /// Registers the current thread as the engine's, which [`send`](Line::send) wakes.
     pub fn serve(&self) {
         let _ = self.engine.set(std::thread::current());
     }
 
-    /// Hands messages to the engine.
+    /// Queues messages for the engine.
     pub fn send(&self, messages: impl IntoIterator<Item = (usize, Message)>) {
-        // Without an engine the run is over.
+        // Sending fails only after the engine has stopped, when the run is over.
         messages.into_iter().for_each(|message| drop(self.outbox.send(message)));
         self.engine.get().into_iter().for_each(Thread::unpark);
     }
 
-    /// Lets the engine stop once all is sent.
+    /// Lets the engine stop once it has sent all queued messages.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
         self.send([]);
     }
 
-    /// Shall the engine stop?
+    /// Returns whether the engine is to stop.
     pub fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Acquire)
     }
 
-    /// Waits until `take` gives something.
+    /// Waits until `take` returns a value. Returns an error if the run ends first.
     pub fn wait<R>(&self, take: impl FnMut() -> Option<R>) -> Result<R, PeerError> {
         self.fault.waits(true);
         let result = self.wait_for(take);
@@ -96,7 +96,7 @@ impl Line {
         }
     }
 
-    /// Wakes who waits.
+    /// Wakes all waiting threads.
     pub fn wake(&self) {
         drop(self.came.0.lock().expect("nothing here panics"));
         self.came.1.notify_all();

@@ -1,4 +1,4 @@
-//! What travels on the engine's channels: pieces of gradients and of words, each with all that says what it is.
+//! The messages on the engine's channels: pieces of gradients and of other data, each with a head that identifies it.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use std::sync::Arc;
 use timely_bytes::arc::Bytes;
 use timely_communication::Bytesable;
 
-/// Most bytes of a message's contents.
+/// The maximum length of a message's contents, in bytes.
 pub const MOST_BYTES: usize = 1 << 18;
 
-/// What a message carries.
+/// The kind of a message's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
-    /// A summand: a node of the tree.
+    /// A partial sum of gradients, the value of one node of the addition tree.
     Part = 1,
-    /// The sum of all.
+    /// The sum over all shards, or the new parameters computed from it.
     Total = 2,
-    /// What a process tells all others.
+    /// Data for all other processes (all-gather).
     Words = 3,
-    /// What process 0 says.
+    /// Data from process 0 for all others (broadcast).
     Broadcast = 4,
-    /// What a process tells process 0 alone.
+    /// Data for process 0 only (gather).
     Collected = 5,
-    /// Nothing: the connection works.
+    /// Empty: a heartbeat of the connection.
     Beat = 6,
 }
 
@@ -31,25 +31,25 @@ impl Kind {
     const ALL: [Kind; 6] = [Kind::Part, Kind::Total, Kind::Words, Kind::Broadcast, Kind::Collected, Kind::Beat];
 }
 
-/// What a message is.
+/// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Of which run.
+    /// The number of the run.
     pub run: u64,
-    /// The sum, or the words, that it belongs to: processes count both alike.
+    /// The number of the sum or of the other operation; all processes count these equally.
     pub number: u64,
-    /// What it carries.
+    /// The kind of the contents.
     pub kind: Kind,
-    /// The node of the tree, of a summand.
+    /// The node of the addition tree, for a partial sum.
     pub node: u32,
-    /// Which piece.
+    /// The index of the piece.
     pub piece: u32,
-    /// Of how many.
+    /// The number of pieces.
     pub pieces: u32,
 }
 
 impl Head {
-    /// Bytes of a head.
+    /// The length of a head, in bytes.
     pub const BYTES: usize = 32;
 
     fn to_bytes(self) -> [u8; Self::BYTES] {
@@ -70,26 +70,26 @@ impl Head {
     }
 }
 
-/// A message: to be sent, or as it came.
+/// A message, to be sent or received.
 #[derive(Clone)]
 pub enum Message {
-    /// Numbers to be sent, to one process or several.
+    /// Numbers to be sent to one process or several.
     Numbers(Head, Arc<Vec<f32>>),
     /// Bytes to be sent.
     Bytes(Head, Arc<[u8]>),
-    /// As it came; it lies in a buffer of the engine.
+    /// A received message, in a buffer of the engine.
     Received(Bytes),
 }
 
 impl Message {
-    /// Head and contents of a message that came; `None` where it has no head.
+    /// Returns the head and contents of a received message, or `None` if its head is invalid.
     pub fn read(&self) -> Option<(Head, &[u8])> {
         let Message::Received(bytes) = self else { return None };
         Some((Head::from_bytes(bytes)?, bytes.get(Head::BYTES..)?))
     }
 }
 
-/// The numbers of a message's contents; `None` where it does not hold so many.
+/// Decodes the numbers of a message's contents. Returns `None` unless there are exactly `expected`.
 pub fn numbers(contents: &[u8], expected: usize) -> Option<Vec<f32>> {
     let (numbers, rest) = contents.as_chunks::<4>();
     (rest.is_empty() && numbers.len() == expected).then(|| numbers.iter().map(|&x| f32::from_le_bytes(x)).collect())
@@ -128,7 +128,7 @@ impl Bytesable for Message {
     }
 }
 
-/// Words of any length as messages, of which there is always one.
+/// Cuts data of any length into messages, at least one.
 pub fn cut(head: Head, words: &[u8]) -> Vec<Message> {
     let pieces = words.len().div_ceil(MOST_BYTES).max(1);
     let message = |piece: usize| {
@@ -144,7 +144,7 @@ pub mod tests {
 
     use super::*;
 
-    /// A message as it comes.
+    /// Returns a message as received.
     pub fn sent(message: &Message) -> Message {
         let mut bytes: Vec<u8> = Vec::new();
         message.into_bytes(&mut bytes);

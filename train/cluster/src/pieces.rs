@@ -1,26 +1,26 @@
-//! Gradients cut into pieces that travel on their own.
+//! The pieces of gradients, which are sent and added independently.
 //!
-//! A gradient is halved where a sum of its squares is ([`gradus_tensor::halves`]) until a part is small enough: so the squares of
-//! its pieces, added by the same halves, are those of the whole to the bit.
+//! A gradient is halved at the same places as in the sum of its squares ([`gradus_tensor::halves`]) until each piece is small
+//! enough. So the sums of squares of the pieces, added in the same order, equal that of the whole gradient to the bit.
 
 use std::ops::Range;
 
 use gradus_tensor::{Shape, halves};
 use gradus_train::collective::Place;
 
-/// Most numbers of a piece: 256 KiB of f32.
+/// The maximum number of elements of a piece: 256 KiB of f32.
 const MOST: usize = 1 << 16;
 
-/// The pieces of all gradients, numbered one after the other.
+/// The pieces of all gradients, numbered in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pieces {
     all: Vec<Place>,
-    /// By parameter, which pieces are its own.
+    /// The range of pieces of each parameter.
     of_parameter: Vec<Range<usize>>,
 }
 
 impl Pieces {
-    /// Those of gradients of these shapes; there is none of a parameter that is not trained.
+    /// Cuts gradients of these shapes. A parameter that is not trained (`None`) has no pieces.
     pub fn of(shapes: &[Option<Shape>]) -> Self {
         let mut pieces = Pieces { all: Vec::new(), of_parameter: Vec::new() };
         for (parameter, shape) in shapes.iter().enumerate() {
@@ -43,27 +43,27 @@ impl Pieces {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of pieces.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Numbers of each piece.
+    /// Returns the number of elements of each piece.
     pub fn sizes(&self) -> Vec<usize> {
         self.all.iter().map(|place| place.range.len()).collect()
     }
 
-    /// Where a piece lies.
+    /// Returns the position of a piece.
     pub fn place(&self, piece: usize) -> Place {
         self.all[piece].clone()
     }
 
-    /// How many numbers a piece has.
+    /// Returns the number of elements of a piece.
     pub fn size(&self, piece: usize) -> usize {
         self.all[piece].range.len()
     }
 
-    /// The pieces of a parameter.
+    /// Returns the pieces of a parameter.
     pub fn of_parameter(&self, parameter: usize) -> Range<usize> {
         self.of_parameter[parameter].clone()
     }
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// The squares of pieces, added as they were cut, are those of the whole.
+    /// The squares of the pieces, added in the order of the cuts, equal those of the whole gradient.
     #[test]
     fn squares_of_pieces_are_the_squares_of_the_whole() {
         fn squares(g: &Tensor, pieces: &Pieces, range: Range<usize>) -> f64 {

@@ -1,41 +1,42 @@
-//! Who computes which shards, and who adds what: chosen so that no link carries more than twice the gradient.
+//! The assignment of shards and of additions to processes, chosen so that no link carries more than twice the gradient.
 //!
-//! A sum may be made where one of its summands is; the other one then travels. The sum of all goes back the way its summands came.
-//! With P processes a gradient so makes P − 1 journeys there and P − 1 back, if each process computes shards that lie together in
-//! the tree; and each piece of it may take other ways, so that each link carries a P-th of these: 2(P − 1)/P gradients out and as
-//! many in. Where shares of equal size do not lie together (three processes), there is one journey more, and the bound still holds.
+//! A sum is computed on a process that holds one of its summands, and the other summand is sent there. The total returns along the
+//! same paths. If each process computes shards that form subtrees of the addition tree, a gradient takes P − 1 transfers to the
+//! total and P − 1 back, with P processes. Each piece may take other paths, so that each link carries 1/P of these: 2(P − 1)/P
+//! gradients out and as many in. If equal shares do not form subtrees (three processes), there is one transfer more, and the bound
+//! still holds.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use gradus_train::collective::{AdditionTree, part};
 
-/// Most processes of a run.
+/// The maximum number of processes of a run.
 pub const MOST_PROCESSES: usize = 256;
 
-/// A journey of a piece between two processes.
+/// A transfer of a piece between two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Journey {
-    /// Who sends.
+    /// The sending process.
     pub from: usize,
-    /// Who receives.
+    /// The receiving process.
     pub to: usize,
 }
 
-/// The ways of all pieces of a gradient. Every process computes the same.
+/// The paths of all pieces of a gradient. Every process computes the same plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     nodes: usize,
-    /// By piece and node, the process where it is.
+    /// The process that holds each node, by piece and node.
     places: Vec<u16>,
-    /// By piece, how the sum of all gets to everybody, in this order.
+    /// The transfers of the total to all processes, in order, by piece.
     back: Vec<Vec<Journey>>,
-    /// Numbers that each process sends and receives.
+    /// The number of elements that each process sends and receives.
     traffic: Vec<[usize; 2]>,
 }
 
 impl Plan {
-    /// For pieces of these sizes, of gradients made by processes that compute these shards.
+    /// Creates the plan for pieces of these sizes, if process `p` computes the shards `owners[p]`.
     pub fn new(tree: &AdditionTree, owners: &[Range<usize>], sizes: &[usize]) -> Self {
         let nodes = tree.nodes();
         let possible = possible_places(tree, owners);
@@ -46,7 +47,8 @@ impl Plan {
         plan
     }
 
-    /// From the sum of all down to the shards, a node is where its sum is if it can be, else where traffic is least.
+    /// Places the nodes of a piece from the total down to the shards: on the process of their sum if possible, else on the process
+    /// with the least traffic.
     fn add_piece(&mut self, tree: &AdditionTree, possible: &[BTreeSet<usize>], piece: usize, size: usize) {
         let processes = self.traffic.len();
         let least = |traffic: &[[usize; 2]], of: &BTreeSet<usize>| {
@@ -79,33 +81,33 @@ impl Plan {
         self.traffic[to][1] += size;
     }
 
-    /// Where a node of a piece is: a shard's where it was computed, a sum where it is made.
+    /// Returns the process that holds a node of a piece: a shard's gradient where it is computed, a sum where it is added.
     pub fn place(&self, piece: usize, node: usize) -> usize {
         self.places[piece * self.nodes + node].into()
     }
 
-    /// The pieces whose sum of all a process makes, in order.
+    /// Returns the pieces whose total a process computes, in order.
     pub fn own(&self, process: usize) -> Vec<usize> {
         (0..self.back.len()).filter(|&piece| self.place(piece, self.nodes - 1) == process).collect()
     }
 
-    /// To whom a process passes on the sum of all of a piece.
+    /// Returns the processes to which a process forwards the total of a piece.
     pub fn next(&self, piece: usize, process: usize) -> impl Iterator<Item = usize> {
         self.back[piece].iter().filter(move |way| way.from == process).map(|way| way.to)
     }
 
-    /// From whom a process gets the sum of all of a piece; `None`: it makes it.
+    /// Returns the process from which a process receives the total of a piece, or `None` if it computes the total itself.
     pub fn source(&self, piece: usize, process: usize) -> Option<usize> {
         self.back[piece].iter().find(|way| way.to == process).map(|way| way.from)
     }
 
-    /// The most numbers that a process sends, or receives.
+    /// Returns the largest number of elements that any process sends, or that any receives.
     pub fn most(&self) -> usize {
         self.traffic.iter().flatten().copied().max().unwrap_or(0)
     }
 }
 
-/// By node, where it may be without a journey more than it takes (Fitch 1971, "Toward defining the course of evolution").
+/// Returns the processes that may hold each node without extra transfers (Fitch 1971, "Toward defining the course of evolution").
 fn possible_places(tree: &AdditionTree, owners: &[Range<usize>]) -> Vec<BTreeSet<usize>> {
     let owner = |shard: usize| owners.iter().position(|own| own.contains(&shard)).expect("each shard has its process");
     let mut possible: Vec<BTreeSet<usize>> = (0..tree.shards()).map(|shard| BTreeSet::from([owner(shard)])).collect();
@@ -118,7 +120,8 @@ fn possible_places(tree: &AdditionTree, owners: &[Range<usize>]) -> Vec<BTreeSet
     possible
 }
 
-/// The shards of each process, no fewer than one: shared as equally as the bound on traffic allows. `None`: there are not enough.
+/// Returns the shards of each process, at least one each, shared as equally as the bound on traffic allows. Returns `None` if there
+/// are fewer shards than processes.
 pub fn owners(tree: &AdditionTree, processes: usize) -> Option<Vec<Range<usize>>> {
     const TRIED: usize = 256;
     let shards = tree.shards();
@@ -144,7 +147,7 @@ pub fn owners(tree: &AdditionTree, processes: usize) -> Option<Vec<Range<usize>>
     Some(all.into_iter().find(fits).unwrap_or(together))
 }
 
-/// Shares the shards below a node among so many processes, each with shards that lie together.
+/// Shares the shards below a node among `processes` processes, so that each one's shards form subtrees.
 fn share(tree: &AdditionTree, node: usize, processes: usize, owners: &mut Vec<Range<usize>>) {
     let own = shards_below(tree, node);
     if processes == 1 {
@@ -159,7 +162,7 @@ fn share(tree: &AdditionTree, node: usize, processes: usize, owners: &mut Vec<Ra
     share(tree, right, processes - k, owners);
 }
 
-/// The shards that a node is the sum of; they are neighbours.
+/// Returns the shards whose gradients a node sums; they are consecutive.
 fn shards_below(tree: &AdditionTree, node: usize) -> Range<usize> {
     match tree.summands(node) {
         None => node..node + 1,
@@ -190,16 +193,16 @@ mod tests {
         assert_eq!(sizes(16, 16).unwrap(), [1; 16]);
         assert_eq!(sizes(64, 4).unwrap(), [16; 4]);
         assert_eq!(sizes(2, 3), None);
-        // By groups of the tree, where equal shares would cut them: 8, 4, 4 is what lies together.
+        // Equal shares would cut groups of the tree, so whole groups are shared; of 16 shards, subtrees alone would give 8, 4, 4.
         assert_eq!([sizes(16, 3).unwrap(), sizes(12, 3).unwrap()], [[4, 6, 6], [3, 4, 5]]);
         assert_eq!(sizes(64, 7).unwrap().iter().max(), Some(&16));
-        // Shares that lie together: each side of a sum has as many processes as suit its shards.
+        // Shares that form subtrees: each side of a sum gets processes in proportion to its shards.
         assert_eq!([sizes(4, 3).unwrap(), sizes(6, 4).unwrap()], [vec![2, 1, 1], vec![2, 1, 1, 2]]);
         assert_eq!(sizes(7, 5).unwrap(), [2, 1, 1, 2, 1]);
         assert_eq!(sizes(9, 7).unwrap(), [2, 1, 1, 1, 1, 1, 2]);
     }
 
-    /// The numbers that each process sends and receives, counted journey by journey.
+    /// Returns the number of elements that each process sends and receives, counted transfer by transfer.
     fn carried(plan: &Plan, tree: &AdditionTree, processes: usize, sizes: &[usize]) -> Vec<[usize; 2]> {
         let mut carried = vec![[0; 2]; processes];
         let mut goes = |from: usize, to: usize, size: usize| {
@@ -220,8 +223,8 @@ mod tests {
         carried
     }
 
-    /// With shares that lie together, each gradient makes P − 1 journeys there and as many back, and each link has an equal part of them.
-    /// Of three processes' shares one does not, and its links have two gradients.
+    /// If shares form subtrees, each gradient takes P − 1 transfers to the total and P − 1 back, and the links share them equally.
+    /// Of three processes' shares one does not form a subtree, and the links carry two gradients.
     #[test]
     fn links_carry_alike() {
         for (processes, shards, journeys) in
@@ -253,7 +256,7 @@ mod tests {
         assert!(all.into_iter().eq(0..50));
     }
 
-    /// The shards of all processes, in order, and no link with more than twice the gradient, whatever the sizes of pieces.
+    /// The shares cover all shards in order, and no link carries more than twice the gradient, for any sizes of pieces.
     #[test]
     fn no_link_carries_more_than_twice_the_gradient() {
         let uneven = (0..700).map(|i| if i % 3 == 0 { 1 + 40 * i % 997 } else { 65_536 }).collect();
@@ -283,7 +286,7 @@ mod tests {
         }
     }
 
-    /// Every piece gets to everybody, from somebody who has it.
+    /// Every piece reaches every process, from a process that has it.
     #[test]
     fn the_sum_of_all_comes_to_all() {
         for (processes, shards) in [(1, 3), (2, 2), (3, 8), (5, 9), (8, 8), (12, 40)] {

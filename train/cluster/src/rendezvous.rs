@@ -1,16 +1,17 @@
-//! How the processes of a run find one another: each connects to all with a smaller number, and both sides prove that they know the
-//! secret before anything else is read.
+//! The connection setup of a run: each process connects to all with a smaller number, and both sides prove that they know the
+//! secret before either reads anything else.
 //!
 //! ```text
-//! connects → listens     hello: version, purpose, who, to whom, of how many, digest, nonce
-//! listens → connects     a verdict, its nonce
+//! connects → listens     hello: version, purpose, sender, receiver, number of processes, digest, nonce
+//! listens → connects     accepted or refused, its nonce
 //! connects → listens     proof
-//! listens → connects     a verdict, its proof
+//! listens → connects     accepted or refused, its proof
 //! ```
 //!
-//! First each connects to process 0, for [`control`](crate::control). Once all have, process 0 sends the session, random bytes; with
-//! it as digest come the connections for data, so that who is left of an earlier run is refused. A stranger gets a nonce at most,
-//! and holds nothing up: each connection has a thread and a deadline, and where too many wait, the oldest is closed.
+//! First each process connects to process 0, for [`control`](crate::control). Then process 0 sends the session, random bytes. The
+//! data connections use it as their digest, so that processes left over from an earlier run are refused. An unauthenticated peer
+//! receives at most a nonce, and delays nothing: each connection has a thread and a deadline, and if too many are pending, the
+//! oldest is closed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -27,29 +28,29 @@ use crate::plan::MOST_PROCESSES;
 use crate::secret::{Nonce, Proof, Secret, digest, nonce};
 
 const MAGIC: [u8; 8] = *b"gradus \n";
-/// Of all that travels between processes.
+/// The version of the protocol: of the handshake and of all messages.
 pub const VERSION: u32 = 1;
-/// Bytes of a hello.
+/// The length of a hello, in bytes.
 const HELLO: usize = 83;
-/// How long one side waits for the other in a handshake.
+/// The longest wait for the other side in a handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections that may wait to be proven.
+/// The maximum number of pending connections.
 const WAITING: usize = 32;
-/// How soon a request to stop is seen.
+/// The interval at which a request to stop is checked.
 const SOON: Duration = Duration::from_millis(100);
-/// Between two attempts to connect.
+/// The pause between two attempts to connect.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Where the processes of a run listen, and which of them this one is.
+/// The addresses of the processes of a run, and the number of this one.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    /// By number, as `host:port`.
+    /// The address of each process, as `host:port`.
     pub addresses: Vec<String>,
     /// The number of this process.
     pub me: usize,
 }
 
-/// Why the processes did not find one another.
+/// The reason why the connection setup failed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -84,17 +85,17 @@ fn unheard(problem: &Option<io::Error>) -> String {
     problem.as_ref().map_or(String::new(), |e| format!("; connections came that could not be taken: {e}"))
 }
 
-/// Why a process is not let in.
+/// The reason why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Refusal {
-    /// Versions differ.
+    /// The protocol versions differ.
     Version = 1,
-    /// Another list of hosts, or another session.
+    /// The lists of hosts or the sessions differ.
     Digest = 2,
-    /// It is not the process that is expected there.
+    /// The sender or receiver is not the expected process, or the sender is connected already.
     Number = 3,
-    /// It does not know the secret.
+    /// The peer does not know the secret.
     Secret = 4,
 }
 
@@ -113,7 +114,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Purpose {
@@ -121,18 +122,18 @@ enum Purpose {
     Data = 2,
 }
 
-/// The connections of this process, proven.
+/// The authenticated connections of this process.
 #[derive(Debug)]
 pub struct Met {
-    /// To process 0, or of process 0 to all others.
+    /// The control connections: one to process 0, or those of process 0 to all others.
     pub control: Vec<(usize, TcpStream)>,
-    /// By number; none to itself.
+    /// The data connections, by process; `None` for this one.
     pub data: Vec<Option<TcpStream>>,
-    /// Random bytes that all share.
+    /// Random bytes shared by all processes of the run.
     pub session: [u8; 32],
 }
 
-/// What one side says first.
+/// The first message of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Hello {
     version: u32,
@@ -176,7 +177,7 @@ impl Hello {
     }
 }
 
-/// One process on its way to the others.
+/// The connection setup of one process.
 struct Meeting<'h> {
     hosts: &'h Hosts,
     secret: &'h Secret,
@@ -184,13 +185,13 @@ struct Meeting<'h> {
     until: Instant,
 }
 
-/// Meets all other processes.
+/// Connects to all other processes.
 ///
 /// # Errors
-/// Some are not there in time, or belong to another run.
+/// Returns an error if a process is absent when `within` has passed, or belongs to another run.
 ///
 /// # Panics
-/// With no processes, too many, or a number that is none of theirs.
+/// Panics if there are more than [`MOST_PROCESSES`] addresses, or if `hosts.me` is not the index of one.
 pub fn meet(hosts: &Hosts, secret: &Secret, within: Duration) -> Result<Met, RendezvousError> {
     let (me, n) = (hosts.me, hosts.addresses.len());
     assert!(me < n && n <= MOST_PROCESSES, "process {me} of {n}");
@@ -252,14 +253,14 @@ impl Meeting<'_> {
         listen().map_err(|source| RendezvousError::Listen { address: address.clone(), source })
     }
 
-    /// Connects to another process; again and again, while it is not there yet.
+    /// Connects to another process, and retries until it listens or time runs out.
     fn connect(&self, to: usize, purpose: Purpose, digest: [u8; 32]) -> Result<TcpStream, RendezvousError> {
         let address = &self.hosts.addresses[to];
         loop {
             unless_interrupted()?;
             let problem = match self.try_connect(to, purpose, digest) {
                 Ok(socket) => return Ok(socket),
-                // Of data: a leftover of an earlier run may still be listening there.
+                // A data connection retries: a process left over from an earlier run may still listen there.
                 Err(Failure::Refused(refusal)) if purpose == Purpose::Control || Instant::now() >= self.until => {
                     return Err(RendezvousError::Refused { process: to, address: address.clone(), refusal });
                 }
@@ -291,7 +292,7 @@ impl Meeting<'_> {
         if proven { Ok(ready(socket)?) } else { Err(Failure::Refused(Refusal::Secret)) }
     }
 
-    /// Lets in all others that are to connect to this process, each once.
+    /// Accepts one connection from each process that is to connect to this one.
     fn admit(
         &self,
         listener: &TcpListener,
@@ -317,7 +318,7 @@ impl Meeting<'_> {
                     false
                 }
                 Err(e) => {
-                    // Nobody, or who has gone again; else it may pass.
+                    // No connection is pending, or the peer has gone; any other error may be temporary.
                     let is_empty = matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted);
                     problem = problem.or((!is_empty).then_some(e));
                     true
@@ -338,7 +339,7 @@ impl Meeting<'_> {
     }
 }
 
-/// Why a connection was not made.
+/// The reason why one attempt to connect failed.
 enum Failure {
     Refused(Refusal),
     Io(io::Error),
@@ -350,7 +351,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The other side's verdict.
+/// Reads whether the other side accepts or refuses this connection.
 fn verdict(socket: &mut TcpStream, until: Instant) -> Result<(), Failure> {
     let mut verdict = [0];
     read(socket, &mut verdict, until)?;
@@ -382,17 +383,17 @@ fn patient(socket: &TcpStream) -> io::Result<()> {
     socket.set_write_timeout(Some(PATIENCE))
 }
 
-/// After the handshake a connection may be silent.
+/// Removes the time limits of the handshake: afterwards a connection may be silent.
 fn ready(socket: TcpStream) -> io::Result<TcpStream> {
     socket.set_read_timeout(None)?;
     socket.set_write_timeout(None)?;
     Ok(socket)
 }
 
-/// A connection that is not proven yet, and whether it is settled what becomes of it.
+/// A pending connection, and whether its outcome is settled.
 type Waiting = (TcpStream, Arc<AtomicBool>);
 
-/// Takes a connection that came; where too many wait already, the oldest is closed.
+/// Starts the handshake of an accepted connection. If too many are pending, closes the oldest.
 fn knock(socket: TcpStream, door: &Arc<Door>, waiting: &mut VecDeque<Waiting>) {
     waiting.retain(|(_, settled)| !settled.load(Ordering::Acquire));
     if waiting.len() >= WAITING
@@ -410,20 +411,20 @@ fn knock(socket: TcpStream, door: &Arc<Door>, waiting: &mut VecDeque<Waiting>) {
         }
         settled.store(true, Ordering::Release);
     };
-    // Without a thread it is as if nobody had come: who belongs here tries again.
+    // If no thread can be started, the connection is dropped; a process of this run retries.
     let _ = std::thread::Builder::new().name("gradus:door".into()).stack_size(1 << 17).spawn(work);
 }
 
-/// Whom a process lets in.
+/// The listening side of the handshake.
 struct Door {
     secret: Secret,
     me: u16,
     processes: u16,
     purpose: Purpose,
     digest: [u8; 32],
-    /// Who is in, by number; `None` once all are.
+    /// The authenticated connections by process; `None` after [`close`](Door::close).
     inside: Mutex<Option<BTreeMap<u16, TcpStream>>>,
-    /// How many were not let in.
+    /// The number of refused connections.
     refused: AtomicUsize,
 }
 
@@ -432,19 +433,19 @@ impl Door {
         self.inside.lock().expect("nothing here panics")
     }
 
-    /// Who has not come yet.
+    /// Returns the processes that are not connected yet.
     fn missing(&self) -> Vec<usize> {
         let inside = self.inside();
         let is_in = |number: &u16| inside.as_ref().is_some_and(|inside| inside.contains_key(number));
         (self.me + 1..self.processes).filter(|number| !is_in(number)).map(usize::from).collect()
     }
 
-    /// Lets nobody in any more; who came, by number.
+    /// Refuses all further connections and returns the authenticated ones, by process.
     fn close(&self) -> Vec<(usize, TcpStream)> {
         self.inside().take().into_iter().flatten().map(|(number, socket)| (number.into(), socket)).collect()
     }
 
-    /// Lets the process behind a connection in, once it has proven that it belongs here.
+    /// Runs the handshake of a connection, and keeps the connection if the peer proves that it belongs to the run.
     fn open(&self, mut socket: TcpStream, settled: &AtomicBool) -> Result<(), Failure> {
         patient(&socket)?;
         let mut said = [0; HELLO];
@@ -460,7 +461,7 @@ impl Door {
         if !self.secret.is_proven(&proof, "connects", &said, &own) {
             return refuse(&mut socket, Refusal::Secret);
         }
-        // From here on nobody closes it to make room.
+        // From here on `knock` no longer closes it to make room.
         let (mut inside, is_closed) = (self.inside(), settled.swap(true, Ordering::AcqRel));
         let Some(inside) = inside.as_mut().filter(|_| !is_closed) else { return Err(io::Error::other("too late").into()) };
         if inside.get(&hello.from).is_some_and(is_open) {
@@ -490,7 +491,7 @@ fn refuse(socket: &mut TcpStream, refusal: Refusal) -> Result<(), Failure> {
     Err(Failure::Refused(refusal))
 }
 
-/// Is the other side still there? If not, another may take its place: it was started again.
+/// Returns whether the other side is still connected. If not, a restarted process may take its place.
 fn is_open(socket: &TcpStream) -> bool {
     let peek = || {
         socket.set_nonblocking(true)?;
@@ -504,12 +505,12 @@ fn is_open(socket: &TcpStream) -> bool {
     }
 }
 
-/// Whoever waits may be asked to stop.
+/// Returns an error if the user has requested a stop.
 fn unless_interrupted() -> Result<(), RendezvousError> {
     if interrupt::requested() { Err(RendezvousError::Interrupted) } else { Ok(()) }
 }
 
-/// Reads all these bytes until then, however slowly they come.
+/// Fills `bytes` before `until`, even if they arrive one at a time.
 fn read(socket: &mut TcpStream, bytes: &mut [u8], until: Instant) -> io::Result<()> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -522,7 +523,7 @@ fn read(socket: &mut TcpStream, bytes: &mut [u8], until: Instant) -> io::Result<
         }
         socket.set_read_timeout(Some(left.min(SOON)))?;
         let n = match socket.read(rest) {
-            // Its time is over: the next turn says so.
+            // The next iteration checks the deadline.
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => continue,
             read => read?,
         };
@@ -534,10 +535,10 @@ fn read(socket: &mut TcpStream, bytes: &mut [u8], until: Instant) -> io::Result<
     Ok(())
 }
 
-/// Free addresses of this machine for so many processes.
+/// Returns a free local address for each of `processes` processes.
 ///
 /// # Errors
-/// The system has none.
+/// Returns an error if the system has no free port.
 pub fn local_addresses(processes: usize) -> io::Result<Vec<String>> {
     let listeners = (0..processes).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<Vec<_>>>()?;
     listeners.iter().map(|it| it.local_addr().map(|address: SocketAddr| address.to_string())).collect()

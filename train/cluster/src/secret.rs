@@ -1,8 +1,8 @@
-//! The secret that the processes of a run share, and how one proves that it knows it without telling it.
+//! The secret shared by the processes of a run, and the proof that a process knows it without revealing it.
 //!
 //! ```text
-//! A → B   hello, with a nonce of A          HMAC(secret, who ‖ hello ‖ nonce of B), in each direction with another `who`:
-//! B → A   a nonce of B                      nobody can answer for another, nor repeat what was answered before
+//! A → B   hello, with a nonce of A          HMAC(secret, role ‖ hello ‖ nonce of the verifier), with a different role in each
+//! B → A   a nonce of B                      direction: no process can prove for another, nor replay an earlier proof
 //! ```
 
 use std::fmt;
@@ -13,33 +13,33 @@ use gradus_io::disk;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-/// Shorter ones can be guessed.
+/// The minimum length in bytes; shorter secrets can be guessed.
 const LEAST: usize = 16;
-/// More is no secret, but the wrong file.
+/// The maximum length in bytes; a longer file is probably the wrong one.
 const MOST: usize = 4096;
 
 /// Bytes that only the processes of a run know.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
-/// What proves that a process knows the secret.
+/// The proof that a process knows the secret.
 pub type Proof = [u8; 32];
-/// What is used once.
+/// A random number used only once.
 pub type Nonce = [u8; 32];
 
 impl Secret {
-    /// One that nobody knows yet.
+    /// Creates a random secret.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// Returns an error if the system provides no random numbers.
     pub fn random() -> io::Result<Self> {
         Ok(Secret(nonce()?.into()))
     }
 
-    /// That of a file; white space at its ends does not count.
+    /// Reads the secret in a file, without white space at either end.
     ///
     /// # Errors
-    /// No such file, or one that holds no secret.
+    /// Returns an error if the file cannot be read, or if its length is out of range.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
         disk::open_to_read(path)?.take(MOST as u64 + 1).read_to_end(&mut bytes)?;
@@ -51,12 +51,12 @@ impl Secret {
         Err(io::Error::new(io::ErrorKind::InvalidData, problem))
     }
 
-    /// The secret in hexadecimal digits, to be given to a process of this machine.
+    /// Returns the secret in hexadecimal digits, to be passed to a process on this machine.
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The same back.
+    /// Parses the digits of [`to_hex`](Secret::to_hex). Returns `None` if they are invalid or too few.
     pub fn from_hex(digits: &str) -> Option<Self> {
         let pairs = digits.as_bytes().as_chunks::<2>().0.iter();
         let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
@@ -68,35 +68,35 @@ impl Secret {
         mac.chain_update(who).chain_update([0]).chain_update(hello).chain_update(nonce)
     }
 
-    /// Proves to who sent `nonce` that this side, `who`, said `hello` and knows the secret.
+    /// Returns the proof, for the sender of `nonce`, that the side `who` sent `hello` and knows the secret.
     pub fn prove(&self, who: &str, hello: &[u8], nonce: &Nonce) -> Proof {
         self.mac(who, hello, nonce).finalize().into_bytes().into()
     }
 
-    /// Is this a proof? It takes as long whatever is wrong.
+    /// Returns whether a proof is valid, in constant time.
     pub fn is_proven(&self, proof: &Proof, who: &str, hello: &[u8], nonce: &Nonce) -> bool {
         self.mac(who, hello, nonce).verify_slice(proof).is_ok()
     }
 }
 
-/// It is not to be printed.
+/// Hides the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
 }
 
-/// Random bytes.
+/// Returns 32 random bytes.
 ///
 /// # Errors
-/// The system has none.
+/// Returns an error if the system provides no random numbers.
 pub fn nonce() -> io::Result<Nonce> {
     let mut nonce = Nonce::default();
     getrandom::fill(&mut nonce).map_err(io::Error::other)?;
     Ok(nonce)
 }
 
-/// A digest of these parts, each told from the next.
+/// Returns the SHA-256 digest of these parts, each preceded by its length.
 pub fn digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {

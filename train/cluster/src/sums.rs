@@ -1,4 +1,5 @@
-//! The sum of a step's gradients under way: each piece goes up the tree as its summands come, from this process or from others.
+//! The all-reduce of a step's gradients: each piece moves up the addition tree as its summands become available, locally or from
+//! other processes.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -10,7 +11,7 @@ use crate::message::{Head, Kind, Message, numbers};
 use crate::pieces::Pieces;
 use crate::plan::Plan;
 
-/// A sum under way.
+/// An all-reduce in progress.
 pub struct Running {
     line: Arc<Line>,
     number: u64,
@@ -22,24 +23,24 @@ pub struct Running {
     left: Mutex<Left>,
 }
 
-/// How many are missing.
+/// The number of missing pieces.
 struct Left {
-    /// Pieces whose sum of all, or what was made of it, has not come.
+    /// Pieces whose final value, the total or the new parameters, is missing.
     all: usize,
-    /// Pieces whose sum is made here, and is not.
+    /// Pieces whose total this process computes and has not finished.
     own: usize,
 }
 
-/// What there is of a piece.
+/// The state of a piece.
 #[derive(Default)]
 struct Slot {
     /// Nodes whose sibling is still missing.
     waiting: Vec<(usize, Vec<f32>)>,
-    /// Nodes that came from others.
+    /// Nodes received from other processes.
     came: Vec<usize>,
-    /// The sum of all, where it is made here and goes nowhere.
+    /// The total, if this process computes it and does not send it on.
     own: Option<Vec<f32>>,
-    /// What all get: the sum of all, or what was made of it.
+    /// The final value on all processes: the total, or the new parameters computed from it.
     total: Option<Arc<Vec<f32>>>,
 }
 
@@ -63,7 +64,7 @@ impl Running {
         Head { node, piece, pieces, ..self.line.head(self.number, kind) }
     }
 
-    /// Takes a part that came.
+    /// Handles a received part. Returns an error that describes it if it is invalid.
     pub fn receive(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
         let (piece, node, n) = (head.piece as usize, head.node as usize, self.pieces.len());
         if piece >= n || head.pieces as usize != n || node >= self.tree.nodes() {
@@ -96,7 +97,7 @@ impl Running {
         Ok(())
     }
 
-    /// A node of a piece is there: it is sent where it is to be added, or added, or waits for its sibling.
+    /// Handles the value of a node: sends it to the process of its sum, adds it to its sibling, or keeps it until that arrives.
     fn add(&self, piece: usize, mut node: usize, mut values: Vec<f32>) {
         while let Some(parent) = self.tree.parent(node) {
             let at = self.plan.place(piece, parent.node);
@@ -117,7 +118,7 @@ impl Running {
         self.summed(piece, values);
     }
 
-    /// The sum of all of a piece is made: it is passed on, or kept.
+    /// Handles the total of a piece: forwards it (all-reduce) or keeps it (reduce-scatter).
     fn summed(&self, piece: usize, values: Vec<f32>) {
         if self.goes == Goes::Everywhere {
             return self.end(piece, values);
@@ -127,7 +128,7 @@ impl Running {
         self.line.wake();
     }
 
-    /// What all get of a piece is there: it is passed on.
+    /// Handles the final value of a piece: forwards and stores it.
     fn end(&self, piece: usize, values: Vec<f32>) {
         let values = Arc::new(values);
         let message = Message::Numbers(self.head(Kind::Total, piece, self.tree.nodes() - 1), Arc::clone(&values));
@@ -149,7 +150,7 @@ impl Running {
     }
 }
 
-/// What a step has of its sum.
+/// The handle of a training step on its all-reduce.
 pub struct Handle {
     pub running: Arc<Running>,
     pub shapes: Vec<Option<Shape>>,

@@ -1,4 +1,4 @@
-//! A run's bits depend on its shards, never on its processes.
+//! A run's bits depend on its shards, never on the number of its processes.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use gradus_train::trainer::{Recipe, StepSummary, Trainer};
 
 use crate::with_processes;
 
-/// With parameters of more than one piece, and dropout.
+/// Returns a configuration with dropout and with parameters of more than one piece.
 fn config() -> GptConfig {
     GptConfig { vocab: 2500, width: 48, layers: 2, heads: 4, context: 6, ..tiny_gpt() }.with_dropout(0.1)
 }
 
-/// The summaries of three steps, and the trainer after them.
+/// Returns the summaries of three steps, and the trainer after them.
 fn trained(recipe: &Recipe, together: Option<Arc<dyn Collective<f32>>>, in_parts: bool) -> (Vec<StepSummary>, Trainer) {
     let mut trainer: Trainer = Trainer::new(recipe.clone(), Gpt::init(&config(), 1));
     trainer.together = together.unwrap_or_else(|| Arc::clone(&trainer.together));

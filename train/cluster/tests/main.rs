@@ -1,4 +1,4 @@
-//! Several processes, each a thread of this one, over real sockets.
+//! Tests of several processes, each a thread of this one, over real sockets.
 
 mod bits;
 mod faults;
@@ -11,10 +11,10 @@ use gradus_cluster::control::Limits;
 use gradus_cluster::rendezvous::{Hosts, local_addresses};
 use gradus_cluster::secret::Secret;
 
-/// As patient as a loaded machine needs.
+/// Limits long enough for a loaded machine.
 const LIMITS: Limits = Limits { silence: Duration::from_secs(20), step: Duration::from_secs(60), stuck: None };
 
-/// What each of `n` processes makes of its cluster; all leave in peace.
+/// Runs `work` on each of `n` processes and returns the results; all leave without a fault.
 fn with_processes<R: Send>(n: usize, work: impl Fn(Arc<Cluster>) -> R + Sync) -> Vec<R> {
     let (addresses, secret) = (local_addresses(n).unwrap(), Secret::random().unwrap());
     std::thread::scope(|scope| {
@@ -23,7 +23,7 @@ fn with_processes<R: Send>(n: usize, work: impl Fn(Arc<Cluster>) -> R + Sync) ->
             scope.spawn(move || {
                 let hosts = Hosts { addresses, me };
                 let cluster = Arc::new(Cluster::join(&hosts, &secret, Duration::from_secs(20), LIMITS).unwrap());
-                // Threads of its own: who waits for other processes keeps one.
+                // A separate pool, since waiting for other processes blocks a thread.
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
                 let result = pool.install(|| work(Arc::clone(&cluster)));
                 assert_eq!(cluster.verdict(), None);

@@ -1,7 +1,8 @@
-//! Pre-trainings whose connections break, one each, at a byte that is drawn: all processes end in time, by an error that names one at an end
-//! of that connection; every file is whole; and any number of processes goes on to the bits of a run that nothing disturbed.
+//! Pre-training runs in each of which one connection breaks at a random byte. All processes end in time, with an error that names
+//! a process at an end of that connection. Every file is whole, and any number of processes resumes to the bits of an undisturbed
+//! run.
 //!
-//! `cargo test` breaks a few, drawn anew each time; `GRADUS_STREAMS=200` says how many, `GRADUS_SEED` draws the same again.
+//! `cargo test` breaks a few connections, drawn at random. `GRADUS_STREAMS=200` sets their number; `GRADUS_SEED` repeats a draw.
 
 mod stream;
 
@@ -23,16 +24,16 @@ use gradus_train::run::Control;
 
 use stream::{Fault, Faulty, Flow};
 
-/// How long anything may take before it is taken to hang.
+/// The time after which anything is taken to hang.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Runs at once: most of the time they wait.
+/// The number of concurrent runs; they mostly wait.
 const AT_ONCE: u64 = 4;
-/// Of runs that are to end well.
+/// The limits of runs that should succeed.
 const PATIENT: Limits = crate::LIMITS;
-/// Of the others.
+/// The limits of runs whose connection breaks.
 const SHORT: Limits = Limits { silence: Duration::from_secs(2), ..PATIENT };
 
-/// The connection that breaks: by whom, with whom, whether as it reads, how and at which byte.
+/// The connection that breaks: on which process, to which peer, on reading or on writing, how, and at which byte.
 #[derive(Clone, Copy, Debug)]
 struct Break {
     by: usize,
@@ -42,7 +43,7 @@ struct Break {
     at: u64,
 }
 
-/// Where a run is made.
+/// The folders and options of a run.
 #[derive(Clone)]
 struct Place {
     root: PathBuf,
@@ -50,13 +51,13 @@ struct Place {
     shard_moments: bool,
 }
 
-/// What a process ended with, and the bytes that it wrote to each.
+/// The result of a process, and the bytes it wrote to each process.
 type End = (Result<Option<PretrainOutcome>, String>, Vec<u64>);
-/// By number of processes, and whether moments are sharded: the bytes from each to each of a run that ends well.
+/// The bytes from each process to each in a successful run, by number of processes and whether moments are sharded.
 type Traffic = BTreeMap<(usize, bool), Vec<Vec<u64>>>;
 
 impl Place {
-    /// Begins the run or goes on, as process 0, or follows as another.
+    /// Starts or resumes the run as process 0, or follows it as another process.
     fn train(&self, cluster: &Arc<Cluster>, me: usize) -> Result<Option<PretrainOutcome>, PretrainError> {
         let together = Arc::clone(cluster) as _;
         let run = Control { together, shard_moments: self.shard_moments, ..Control::new(&Silent) };
@@ -85,7 +86,7 @@ impl Place {
     }
 }
 
-/// One of `processes`, over connections of which one may break.
+/// Runs one of the processes, over connections of which one may break.
 fn process(place: &Place, hosts: &Hosts, secret: &Secret, breaks: Option<Break>) -> (End, bool) {
     let Met { control, data, session } = meet(hosts, secret, DEADLINE).unwrap();
     let mut flows = Vec::new();
@@ -110,7 +111,7 @@ fn process(place: &Place, hosts: &Hosts, secret: &Secret, breaks: Option<Break>)
     ((result, flows.iter().map(|[written, _]| written.bytes.load(Relaxed)).collect()), has_broken)
 }
 
-/// A run of so many processes in this place: what each ended with, and whether the connection has broken.
+/// Runs `processes` processes in this place. Returns each one's result, and whether the connection has broken.
 fn run(place: &Place, processes: usize, breaks: Option<Break>) -> (Vec<End>, bool) {
     let (addresses, secret, (says, said)) = (local_addresses(processes).unwrap(), Secret::random().unwrap(), mpsc::channel());
     for me in 0..processes {
@@ -127,7 +128,7 @@ fn run(place: &Place, processes: usize, breaks: Option<Break>) -> (Vec<End>, boo
     (all.into_iter().map(|(_, (end, _))| end).collect(), has_broken)
 }
 
-/// The parameters of a run that ends well.
+/// Returns the checksum of the parameters of a successful run.
 fn digest(ends: &[End]) -> &str {
     let ended = ends.iter().map(|(result, _)| result.as_ref().unwrap().as_ref());
     let outcome = ended.flatten().next().expect("process 0 has an outcome");
@@ -135,7 +136,7 @@ fn digest(ends: &[End]) -> &str {
     &outcome.parameters_sha256
 }
 
-/// A pre-training of several processes is broken, and gone on with.
+/// Runs a pre-training of several processes whose connection breaks, then resumes it.
 fn broken(root: &Path, number: u64, seed: u64, traffic: &Traffic, expected: &str) -> Break {
     let mut rng = Philox::with_stream(seed, number);
     let mut draw = |n: usize| rng.below(n as u64) as usize;
@@ -143,7 +144,7 @@ fn broken(root: &Path, number: u64, seed: u64, traffic: &Traffic, expected: &str
     let by = draw(processes);
     let (with, reads, shard_moments) = ((by + 1 + draw(processes - 1)) % processes, draw(2) == 0, draw(2) == 0);
     let [from, to] = if reads { [with, by] } else { [by, with] };
-    // Not in the last bytes: nobody looks at them.
+    // Not in the last bytes, which no process reads.
     let at = draw(traffic[&(processes, shard_moments)][from][to] as usize * 4 / 5) as u64;
     let breaks = Break { by, with, reads, fault: Fault::ALL[number as usize % Fault::ALL.len()], at };
     let what = format!("GRADUS_SEED={seed}, run {number} of {processes} processes: {breaks:?}");

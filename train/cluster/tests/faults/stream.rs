@@ -1,4 +1,4 @@
-//! A connection that breaks at a byte of what is written to it, or read from it.
+//! A connection that breaks at a given byte written to it or read from it.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use timely_communication::allocator::zero_copy::stream::Stream;
 
-/// How a connection breaks.
+/// The way in which a connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     Cuts,
-    /// For good, though it stays open.
+    /// Carries nothing more, but stays open.
     Stalls,
     FlipsABit,
-    /// What follows in the same portion.
+    /// Drops the rest of the same read or write.
     DropsBytes,
     DoublesBytes,
-    /// This one does no harm.
+    /// Pauses, which is harmless.
     Delays,
 }
 
@@ -27,18 +27,18 @@ impl Fault {
         [Fault::Cuts, Fault::Stalls, Fault::FlipsABit, Fault::DropsBytes, Fault::DoublesBytes, Fault::Delays];
 }
 
-/// A direction of a connection.
+/// One direction of a connection.
 #[derive(Debug, Default)]
 pub struct Flow {
-    /// Breaks at this byte.
+    /// The fault, and the byte at which it happens.
     pub breaks: Option<(Fault, u64)>,
     pub has_broken: AtomicBool,
-    /// Bytes so far.
+    /// The number of bytes so far.
     pub bytes: AtomicU64,
 }
 
 impl Flow {
-    /// Takes so many bytes more; how and where among them it breaks.
+    /// Counts `n` more bytes. Returns the fault and its position among them, if any.
     fn take(&self, n: usize) -> Option<(Fault, usize)> {
         let before = self.bytes.fetch_add(n as u64, Relaxed);
         let (fault, at) = self.breaks.filter(|(_, at)| (before..before + n as u64).contains(at))?;
@@ -105,7 +105,7 @@ impl Read for Faulty {
         match fault {
             Fault::Cuts => return Err(self.cut()),
             Fault::Stalls => stall(),
-            // What is doubled no longer fits: so much the worse.
+            // A read cannot insert bytes, so a bit flip stands in for doubled bytes.
             Fault::FlipsABit | Fault::DoublesBytes => into[at] ^= 1 << (at % 8),
             Fault::DropsBytes if at == 0 => return self.read(into),
             Fault::DropsBytes => return Ok(at),

@@ -1,4 +1,4 @@
-//! Strangers at the door: they know the addresses, and nothing else.
+//! Unauthenticated peers that connect during the rendezvous: they know the addresses, and nothing else.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -19,16 +19,16 @@ use gradus_train::trainer::{Recipe, Trainer};
 
 use crate::{DEADLINE, LIMITS, panics, seed, tries, with_others};
 
-/// True processes of a run.
+/// The number of true processes of a run.
 const PROCESSES: usize = 3;
-/// Strangers that knock at once.
+/// The number of strangers that connect at the same time.
 const STRANGERS: usize = 6;
-/// How often strangers knock before the last of the processes is started.
+/// The number of connections by strangers before the last process starts.
 const BEFORE: usize = 60;
-/// The most that a stranger is told: a verdict, a nonce, a verdict.
+/// The most bytes that a stranger receives: a verdict, a nonce, a verdict.
 const TOLD: usize = 34;
 
-/// What a process says first, field by field.
+/// The first message of a process, field by field.
 #[derive(Clone)]
 struct Hello {
     version: u32,
@@ -38,7 +38,7 @@ struct Hello {
 }
 
 impl Hello {
-    /// As process `from` says it to process `to`.
+    /// Returns the hello of process `from` to process `to`.
     fn true_one(addresses: &[String], from: u16, to: u16) -> Self {
         let digest = digest(std::iter::once(b"hosts".as_slice()).chain(addresses.iter().map(String::as_bytes)));
         Hello { version: VERSION, purpose: 1, numbers: [from, to, addresses.len() as u16], digest }
@@ -55,7 +55,7 @@ fn bytes(rng: &mut Philox, most: u64) -> Vec<u8> {
     (0..=rng.below(most)).map(|_| rng.word() as u8).collect()
 }
 
-/// One who knocks; the verdict that he may be given, if it is known, and whether he stays.
+/// Draws a stranger: the bytes it sends, the verdict it may receive if known, and whether it keeps the connection open.
 fn knock(rng: &mut Philox, addresses: &[String], to: u16) -> (Vec<u8>, Option<u8>, bool) {
     let hello = Hello::true_one(addresses, to + 1 + rng.below(2 - u64::from(to)) as u16, to);
     let (stays, random) = (rng.below(2) == 0, bytes(rng, 4000));
@@ -79,12 +79,12 @@ fn knock(rng: &mut Philox, addresses: &[String], to: u16) -> (Vec<u8>, Option<u8
     }
 }
 
-/// Strangers knock until the door is closed or they have done it `most` times; how often they were heard.
+/// Connects strangers until the door is closed or `most` have connected, and counts them in `knocked`.
 fn strangers(mut rng: Philox, addresses: &[String], knocked: &AtomicUsize, closed: &AtomicUsize, most: usize) {
     let mut silent = Vec::new();
     let until = Instant::now() + DEADLINE;
     for _ in 0..most {
-        // Process 1 lets others in only after all have come to process 0.
+        // Process 1 accepts others only after all have connected to process 0.
         let to = u16::from(rng.below(4) == 0);
         let (said, verdict, stays) = knock(&mut rng, addresses, to);
         let address: SocketAddr = addresses[usize::from(to)].parse().unwrap();
@@ -106,22 +106,22 @@ fn strangers(mut rng: Philox, addresses: &[String], knocked: &AtomicUsize, close
     }
 }
 
-/// Who is not let in hears a verdict, and at most a nonce: no proof.
+/// Asserts that a refused stranger receives at most a verdict, a nonce and a verdict: no proof.
 fn assert_tells_nothing(told: &[u8], verdict: Option<u8>) {
     let fits = match (told, verdict) {
         ([], _) => true,
         ([code], Some(expected @ 1..=3)) => *code == expected || *code == 2,
         ([0, nonce @ ..], Some(0)) => nonce.len() == 32,
-        // The second verdict, where it was not closed before.
+        // The second verdict is missing if the connection was closed before.
         ([0, rest @ ..], Some(4)) => rest.len() == 32 || rest.len() == 33 && rest[32] == 4,
-        // The session is asked for, after all have come to process 0.
+        // The digest must be the session's once all processes have connected to process 0.
         ([2], _) => verdict.is_some(),
         _ => false,
     };
     assert!(fits && told.len() <= TOLD, "{told:?} for {verdict:?}");
 }
 
-/// A connection; `None` once nobody listens there any more.
+/// Connects to an address. Returns `None` once the door is closed.
 fn connect(address: SocketAddr, closed: &AtomicUsize, until: Instant) -> Option<TcpStream> {
     while Instant::now() < until && closed.load(Relaxed) == 0 {
         match TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
@@ -132,7 +132,7 @@ fn connect(address: SocketAddr, closed: &AtomicUsize, until: Instant) -> Option<
     None
 }
 
-/// A step of a small model.
+/// Trains a small model for one step and returns it.
 fn trained(together: Option<Arc<dyn Collective<f32>>>) -> Model<Tensor> {
     let mut trainer: Trainer = Trainer::new(Recipe { seed: 5, ..Recipe::new(2, 4) }, Gpt::init(&tiny_gpt(), 1));
     trainer.together = together.unwrap_or_else(|| Arc::clone(&trainer.together));
@@ -142,13 +142,13 @@ fn trained(together: Option<Arc<dyn Collective<f32>>>) -> Model<Tensor> {
     trainer.params
 }
 
-/// One of the true processes meets the others, and does what it is there for.
+/// Joins the run as a true process, trains, and returns the model.
 fn joined(addresses: &[String], me: usize, secret: &Secret) -> Model<Tensor> {
     let hosts = Hosts { addresses: addresses.to_vec(), me };
     true_process(Cluster::join(&hosts, secret, DEADLINE, LIMITS).unwrap())
 }
 
-/// It trains, and leaves in peace.
+/// Trains as a true process and leaves without a fault.
 fn true_process(cluster: Cluster) -> Model<Tensor> {
     let cluster = Arc::new(cluster);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
@@ -158,7 +158,7 @@ fn true_process(cluster: Cluster) -> Model<Tensor> {
     model
 }
 
-/// Strangers knock as long as processes meet; how often.
+/// Runs a rendezvous while strangers connect, and returns the number of their connections.
 fn round(seed: u64, number: u64, expected: &Model<Tensor>) -> usize {
     let (addresses, secret) = (local_addresses(PROCESSES).unwrap(), Secret::random().unwrap());
     let (knocked, closed) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -217,7 +217,7 @@ fn strangers_do_not_make_it_wait_for_who_never_comes() {
     assert!(matches!(errors[1], RendezvousError::Unreached { process: 0, .. }), "{}", errors[1]);
 }
 
-/// Somebody has started process 2 twice: one of the two is let in.
+/// Of two processes with number 2, one is accepted.
 #[test]
 fn a_number_that_is_taken_is_refused() {
     let _others = with_others();
@@ -245,7 +245,7 @@ fn a_number_that_is_taken_is_refused() {
     });
 }
 
-/// Process 2 dies while others are waited for; it is started again.
+/// Process 2 dies while process 0 waits for others, and is restarted.
 #[test]
 fn who_has_died_before_all_were_there_may_come_again() {
     let _others = with_others();
@@ -271,7 +271,7 @@ fn who_has_died_before_all_were_there_may_come_again() {
     });
 }
 
-/// What stands in the place of process 0: it says this, so many bytes at a time.
+/// Poses as process 0: sends these bytes in portions of `portion`.
 fn false_process(listener: &TcpListener, says: &[u8], portion: usize, closed: &AtomicUsize) {
     listener.set_nonblocking(true).unwrap();
     let mut kept = Vec::new();
@@ -319,7 +319,7 @@ fn who_stands_in_the_place_of_process_0_does_not_keep_others() {
                     error
                 });
                 assert!(error.starts_with("process 0 at ") && error.contains(words), "{error}");
-                // It used to read on for as long as something came.
+                // Regression: the handshake once read on as long as bytes arrived.
                 assert!(started.elapsed() < within * 8, "{words}: {:?}", started.elapsed());
             });
         }

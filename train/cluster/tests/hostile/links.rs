@@ -1,4 +1,4 @@
-//! A run of three processes over connections that are made here; one of the three is false.
+//! A run of three processes over connections created by the test; one of the three is false.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -13,11 +13,11 @@ use gradus_train::collective::{Addition, AdditionTree, Collective, Goes, PeerErr
 
 use crate::{DEADLINE, LIMITS};
 
-/// How many processes there are.
+/// The number of processes.
 pub const PROCESSES: usize = 3;
-/// Numbers of the only gradient.
+/// The number of elements of the only gradient.
 pub const NUMBERS: usize = 5;
-/// What marks the messages of the run.
+/// The number that marks the messages of the run.
 pub const RUN: u64 = u64::from_le_bytes([0x5a; 8]);
 
 /// The connections of a process.
@@ -53,19 +53,19 @@ fn links() -> Vec<Links> {
 }
 
 impl Links {
-    /// The others.
+    /// Returns the numbers of the other processes.
     pub fn others(&self) -> Vec<usize> {
         (0..PROCESSES).filter(|&other| other != self.me).collect()
     }
 
-    /// Writes as far as the other side takes it.
+    /// Writes as much as the other side accepts.
     pub fn send(&mut self, to: usize, bytes: &[u8]) {
         let socket = self.data[to].as_mut().unwrap();
         socket.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
         let _ = socket.write_all(bytes);
     }
 
-    /// Says something to those that listen for it.
+    /// Writes to all control connections.
     pub fn say(&mut self, bytes: &[u8]) {
         self.control.iter_mut().for_each(|(_, socket)| drop(socket.write_all(bytes)));
     }
@@ -74,7 +74,7 @@ impl Links {
         self.control.iter().map(|(_, socket)| socket.try_clone().unwrap()).collect()
     }
 
-    /// Stays until the others have gone.
+    /// Keeps the control connections open until the others have closed them.
     fn stay(mut self) {
         for (_, socket) in &mut self.control {
             socket.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -83,13 +83,13 @@ impl Links {
     }
 }
 
-/// A word of the control connection.
+/// Returns a message of the control connection.
 pub fn word(kind: u8, text: &[u8]) -> Vec<u8> {
     let body = [&[kind][..], &(text.len() as u16).to_le_bytes(), text].concat();
     [&crc32fast::hash(&body).to_le_bytes()[..], &body].concat()
 }
 
-/// Says that the false process lives.
+/// Sends heartbeats for the false process until `ends`.
 fn beat(sockets: &mut [TcpStream], ends: &AtomicBool) {
     while !ends.load(Relaxed) {
         sockets.iter_mut().for_each(|socket| drop(socket.write_all(&word(0, &[0; 9]))));
@@ -97,7 +97,7 @@ fn beat(sockets: &mut [TcpStream], ends: &AtomicBool) {
     }
 }
 
-/// Steps without an end, but that of the run.
+/// Trains until the run ends.
 fn train(cluster: &dyn Collective<f32>) -> Result<Infallible, PeerError> {
     let tree = AdditionTree::new(Addition::Tree, PROCESSES);
     loop {
@@ -109,7 +109,7 @@ fn train(cluster: &dyn Collective<f32>) -> Result<Infallible, PeerError> {
     }
 }
 
-/// What the true processes say of a false one that does this; `beats`: does it say beside that it lives?
+/// Returns the errors of the true processes if a false one does `harm`, with or without heartbeats.
 pub fn harmed(false_one: usize, beats: bool, harm: impl FnOnce(&mut Links)) -> Vec<String> {
     let (says, said) = mpsc::channel();
     let mut links = links();

@@ -1,7 +1,7 @@
-//! Who means harm: strangers who do not know the secret, and processes of the run that do, but send what they should not.
+//! Attackers: strangers that do not know the secret, and processes that know it but send invalid data.
 //!
-//! `cargo test` has some 500 strangers knock, drawn anew each time; `GRADUS_HOSTILE=10000` says how many, and a tenth as many
-//! processes of runs do harm, at most 500; `GRADUS_SEED` draws the same again.
+//! `cargo test` connects some 500 strangers, drawn anew each time. `GRADUS_HOSTILE=10000` sets their number, and a tenth as many
+//! processes of runs send invalid data, at most 500. `GRADUS_SEED` repeats a draw.
 
 mod door;
 mod links;
@@ -17,12 +17,12 @@ use gradus_tests::allocations::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// As patient as a loaded machine needs, and no more: tests wait for it.
+/// Short limits, since tests wait for them, but long enough for a loaded machine.
 const LIMITS: Limits = Limits { silence: Duration::from_secs(2), step: Duration::from_secs(60), stuck: None };
-/// How long anything may take before it is taken to hang.
+/// The time after which anything is taken to hang.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Who measures memory is alone.
+/// The lock of memory use: a test that measures memory holds it exclusively.
 static MEMORY: RwLock<()> = RwLock::new(());
 
 fn with_others() -> RwLockReadGuard<'static, ()> {
@@ -33,7 +33,7 @@ fn alone() -> RwLockWriteGuard<'static, ()> {
     MEMORY.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What all draws of a test come from; a test that fails shows it.
+/// Returns the seed of all random draws of a test, and prints it for a failing test.
 fn seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_micros() as u64;
     let seed = std::env::var("GRADUS_SEED").map_or(now, |seed| seed.parse().expect("GRADUS_SEED is a number"));
@@ -41,12 +41,12 @@ fn seed() -> u64 {
     seed
 }
 
-/// How many strangers knock.
+/// Returns the number of connections by strangers.
 fn tries() -> usize {
     std::env::var("GRADUS_HOSTILE").map_or(500, |n| n.parse().expect("GRADUS_HOSTILE is a number"))
 }
 
-/// Panics so far of threads that belong to a cluster or its engine.
+/// Returns the number of panics so far in threads of a cluster or of its engine.
 fn panics() -> usize {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     static HOOK: Once = Once::new();

@@ -1,4 +1,4 @@
-//! Processes of the run that send what they should not: the run ends for all, by an error that names them.
+//! Processes of the run that send invalid data: the run ends for all, with an error that names the sender.
 
 use std::net::Shutdown;
 use std::time::Instant;
@@ -9,10 +9,10 @@ use gradus_tests::allocations::most_held;
 use crate::links::{Links, NUMBERS, PROCESSES, RUN, harmed, word};
 use crate::{alone, panics, seed, tries, with_others};
 
-/// Runs at once.
+/// The number of concurrent runs.
 const AT_ONCE: usize = 25;
 
-/// What a message says of itself: run, number, kind, node, piece, pieces.
+/// A message head: run, number, and kind, node, piece, pieces.
 #[derive(Clone, Copy)]
 struct Head(u64, u64, [u32; 4]);
 
@@ -27,7 +27,7 @@ fn frame(number: u64, contents: &[u8]) -> Vec<u8> {
     [&(contents.len() as u32).to_le_bytes()[..], &sum.to_le_bytes(), contents].concat()
 }
 
-/// The engine's header, and what it announces.
+/// Returns the engine's header followed by the contents it announces.
 fn engine(header: [u64; 6], contents: &[u8]) -> Vec<u8> {
     [header.map(u64::to_be_bytes).as_flattened(), contents].concat()
 }
@@ -37,12 +37,12 @@ fn message([from, to]: [u64; 2], Head(run, number, words): Head, contents: &[u8]
     engine([from, from, to, to + 1, head.len() as u64, 0], &head)
 }
 
-/// The bytes of each message in a frame of its own.
+/// Returns each message in a separate frame.
 fn frames(messages: &[Vec<u8>]) -> Vec<u8> {
     messages.iter().enumerate().flat_map(|(i, message)| frame(i as u64, message)).collect()
 }
 
-/// Frames that are damaged, or carry what would harm the engine; with what is said of them.
+/// Draws damaged frames, or frames that would harm the engine, with the expected error.
 fn damaged(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
     let [from, to] = way;
     let sound = frame(0, &message(way, Head(RUN, 0, [WORDS, 0, 0, 1]), &[7; 40]));
@@ -76,7 +76,7 @@ fn damaged(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
     }
 }
 
-/// Sound frames with messages that no process would send; with what is said of them, or the one or the other.
+/// Draws intact frames with invalid messages, with the expected error, or two alternatives.
 fn nonsense(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
     let numbers = [7; 4 * NUMBERS];
     let sum = |kind, node, piece, pieces| message(way, Head(RUN, 1, [kind, node, piece, pieces]), &numbers);
@@ -97,7 +97,7 @@ fn nonsense(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
         11 => ("where there are 1", vec![sum(PART, own, far, 1 + far)]),
         12 => ("where there are 1", vec![sum(PART, own, 0, 1 + far)]),
         13 => ("bytes as piece 0, which has 5 numbers", vec![message(way, Head(RUN, 1, [PART, own, 0, 1]), &[7; 21])]),
-        // Where the other parts have come, the sum is complete before the second.
+        // If the other parts have arrived, the sum is complete before the second.
         14 => ("which it should not send|which is not under way", vec![sum(PART, own, 0, 1), sum(PART, own, 0, 1)]),
         15 => ("for process 0 alone, after ", vec![message(way, Head(RUN, 99, [COLLECTED, 0, 0, 1]), &[7; 20])]),
         16 => ("", vec![sum(TOTAL, 4, 0, 1), sum(TOTAL, 4, 0, 1)]),
@@ -106,9 +106,9 @@ fn nonsense(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
     (frames(&messages), says)
 }
 
-/// Harm on a connection for data.
+/// Sends invalid data on a data connection.
 fn harm_data(rng: &mut Philox, links: &mut Links) -> &'static str {
-    // Process 0 judges: where it is false itself, each of the others must see it.
+    // Process 0 gives the verdict; if it is the false one, each of the others must detect the fault.
     let others = links.others();
     let kind = rng.below(20);
     let to = if links.me == 0 || kind == 1 { others } else { vec![others[rng.below(2) as usize]] };
@@ -135,7 +135,7 @@ fn harm_data(rng: &mut Philox, links: &mut Links) -> &'static str {
     says
 }
 
-/// Harm on the control connection, by who says nothing else there.
+/// Sends invalid data on the control connection, which carries nothing else.
 fn harm_control(rng: &mut Philox, links: &mut Links) -> &'static str {
     let random: Vec<u8> = (0..5000).map(|_| rng.word() as u8).collect();
     let mut damaged = word(2, b"damaged");
@@ -163,7 +163,7 @@ fn harm_control(rng: &mut Philox, links: &mut Links) -> &'static str {
     says
 }
 
-/// A process of the run does harm, drawn from a seed.
+/// Runs one false process, drawn from a seed.
 fn one(seed: u64, number: u64) {
     let mut rng = Philox::with_stream(seed, 1_000_000 + number);
     let (false_one, on_control, mut says) = ([0, 2][rng.below(2) as usize], rng.below(3) == 0, "");
@@ -181,7 +181,7 @@ fn one(seed: u64, number: u64) {
 fn who_sends_what_it_should_not_is_named_by_all() {
     let _others = with_others();
     let (seed, before, started) = (seed(), panics(), Instant::now());
-    // Threads and sockets of a run that ended so stay as long as its process.
+    // The threads and sockets of such a run live as long as this test's process.
     let runs = tries().div_ceil(10).min(500);
     std::thread::scope(|scope| {
         for first in 0..AT_ONCE {
@@ -212,7 +212,7 @@ fn what_is_announced_is_not_made_room_for() {
             links.data[0].as_ref().unwrap().shutdown(Shutdown::Write).unwrap();
         };
         let held = most_held(|| drop(harmed(2, true, harm)));
-        // The engine takes 1 MiB for what it reads and what it sends, for each of eight directions.
+        // The engine allocates 1 MiB for its reads and its writes, for each of eight directions.
         assert!(held < 16 << 20, "case {i}: {held} bytes");
     }
     assert_eq!(panics(), before);
