@@ -1,4 +1,4 @@
-//! One process.
+//! The collective operations of a single process.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use gradus_tensor::{Real, Shape, Tensor};
 
 use super::{AdditionTree, Answers, Collective, Goes, PeerError, Place, Sum};
 
-/// A process that trains alone.
+/// A process that trains without others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
@@ -57,10 +57,10 @@ impl Answers for Own {
 /// A node of the tree, and its value.
 type Node<T> = (usize, Tensor<T>);
 
-/// Sums that are made as soon as both summands are there.
+/// Sums that are added as soon as both summands are available.
 pub(super) struct Growing<T: Real> {
     tree: AdditionTree,
-    /// By parameter, the nodes whose sibling is still missing, and in the end the sum of all.
+    /// The nodes of each parameter whose sibling is missing, and in the end its total.
     waiting: Vec<Mutex<Vec<Node<T>>>>,
     shapes: Vec<Option<Shape>>,
 }
@@ -71,14 +71,14 @@ impl<T: Real> Growing<T> {
         Growing { tree, waiting, shapes }
     }
 
-    /// The sums, if all are there; they stay.
+    /// Returns the totals that are complete, and keeps them.
     #[cfg(test)]
     pub(super) fn totals(&self) -> Vec<Option<Tensor<T>>> {
         let all = self.waiting.iter().map(|nodes| nodes.lock().expect("no thread panicked with it"));
         all.map(|nodes| nodes.first().map(|(_, total)| total.clone())).collect()
     }
 
-    /// Takes a node's sibling, if it is there; otherwise leaves the node for it.
+    /// Takes a node's sibling if it is available; otherwise stores the node.
     fn meet(&self, parameter: usize, sibling: Option<usize>, (node, value): Node<T>) -> Option<[Tensor<T>; 2]> {
         let mut waiting = self.waiting[parameter].lock().expect("no thread panicked with it");
         match waiting.iter().position(|(other, _)| Some(*other) == sibling) {
@@ -92,7 +92,7 @@ impl<T: Real> Growing<T> {
 }
 
 impl<T: Real> Sum<T> for Growing<T> {
-    /// Adds without a lock: the kernel may take other work while it waits for its threads, this very one among it.
+    /// Adds without holding a lock: while the kernel waits for its threads it may run other work, which may call this function.
     fn give(&self, shard: usize, parameter: usize, gradient: Tensor<T>) {
         let (mut node, mut value) = (shard, gradient);
         loop {
@@ -121,7 +121,7 @@ impl<T: Real> Sum<T> for Growing<T> {
     }
 }
 
-/// The sum of all, moved out.
+/// Moves the total out.
 fn total<T: Real>(nodes: &Mutex<Vec<Node<T>>>) -> Option<Tensor<T>> {
     let mut nodes = nodes.lock().expect("no thread panicked with it");
     assert!(nodes.len() <= 1, "a shard has not given a gradient that others have");
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::collective::Addition;
 
-    /// f32s whose sum depends on the order.
+    /// Returns f32 values whose sum depends on the order.
     fn gradient(shard: usize, parameter: usize) -> Tensor {
         Tensor::new([3], (0..3).map(|i| 1.0 / (1 + 7 * shard + 3 * parameter + i) as f32).collect())
     }
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Shard by shard; where two are at work and the second comes first, it may have to wait as a fifth.
+    /// Shards arrive in order; if two are computed together and the second arrives first, a fifth gradient may wait.
     #[test]
     fn no_more_than_four_gradients_are_held() {
         for shards in [1, 8, 9, 16, 24, 64, 100] {

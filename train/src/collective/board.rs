@@ -1,4 +1,4 @@
-//! Several processes as threads of this one, for tests: what they tell one another stands on a board.
+//! Several processes as threads of this one, for tests. Their messages are kept on a shared board.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use gradus_tensor::{Shape, Tensor, halves};
 use super::alone::Growing;
 use super::{AdditionTree, Answers, Collective, Goes, PeerError, Place, Sum, part};
 
-/// What all have told, by number and process, and the sums under way.
+/// The messages of all processes, by number and process, and the sums in progress.
 #[derive(Default)]
 struct Board {
     told: Mutex<BTreeMap<(usize, usize), Vec<u8>>>,
@@ -17,17 +17,18 @@ struct Board {
     sums: Mutex<BTreeMap<usize, Arc<Growing<f32>>>>,
 }
 
-/// One of so many processes.
+/// One of `all` processes.
 pub(crate) struct Member {
     me: usize,
     all: usize,
     board: Arc<Board>,
-    /// How often it has told something, and begun a sum.
+    /// The number of all-gathers it has begun.
     told: Mutex<usize>,
+    /// The number of sums it has begun.
     begun: Mutex<usize>,
 }
 
-/// What each of `all` processes makes, as a thread with threads of its own.
+/// Runs `work` in each of `all` processes, each a thread with a separate pool, and returns the results.
 pub(crate) fn processes<R: Send>(all: usize, work: impl Fn(Arc<Member>) -> R + Sync) -> Vec<R> {
     let board = Arc::<Board>::default();
     std::thread::scope(|scope| {
@@ -56,7 +57,7 @@ impl std::fmt::Debug for Member {
     }
 }
 
-/// Words with this number.
+/// The all-gather with this number.
 struct Told<'m>(&'m Member, usize);
 
 impl Answers for Told<'_> {
@@ -86,7 +87,7 @@ impl Collective<f32> for Member {
         Ok(part(self.me, self.all, tree.shards()))
     }
 
-    /// Each half of a parameter is another's.
+    /// Assigns the two halves of a parameter to different processes.
     fn parts(&self, _: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError> {
         let mut parts = vec![Vec::new(); self.all];
         for (parameter, shape) in shapes.iter().enumerate() {
@@ -131,7 +132,7 @@ struct OnBoard<'m> {
 }
 
 impl OnBoard<'_> {
-    /// The sums, once all have given theirs.
+    /// Waits until all processes have added their gradients and returns the sums.
     fn totals(&self) -> Result<Vec<Option<Tensor>>, PeerError> {
         self.member.tell(Vec::new()).wait()?;
         Ok(self.growing.totals())

@@ -1,4 +1,4 @@
-//! What the processes that train one model do together: add gradients, tell one another, wait for one another.
+//! The collective operations of the processes that train one model: all-reduce, all-gather, broadcast, gather.
 //!
 //! ```text
 //! process p   its shards → a gradient each ─┐
@@ -6,8 +6,8 @@
 //! process q   its shards → a gradient each ─┘
 //! ```
 //!
-//! The order of addition is the [tree](AdditionTree)'s, whoever adds, so a run has the same bits in any number of processes.
-//! One process is [`Alone`].
+//! The [tree](AdditionTree) fixes the order of addition, whichever process adds, so a run has the same bits in any number of
+//! processes. [`Alone`] implements the operations for a single process.
 
 mod alone;
 #[cfg(test)]
@@ -22,18 +22,18 @@ use gradus_tensor::{Real, Shape, Tensor};
 pub use alone::Alone;
 pub use tree::{Addition, AdditionTree, Parent, part};
 
-/// Why the processes cannot go on together: who is at fault, and how.
+/// The reason why the processes cannot continue: the process at fault, and its fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; the run has ended in all processes, and its last checkpoint, if any, is untouched")]
 pub struct PeerError {
-    /// Names the process.
+    /// The problem, with the number of the process.
     pub problem: String,
-    /// Has the process told it as its own error? Another attempt would likely end with it, too.
+    /// Whether the process reported this as its own error. A retry would then likely fail with it again.
     pub is_told: bool,
 }
 
 impl PeerError {
-    /// What was seen of a process.
+    /// Creates an error that was not reported by the process at fault.
     pub fn new(problem: String) -> Self {
         PeerError { problem, is_told: false }
     }
@@ -41,89 +41,90 @@ impl PeerError {
 
 /// The processes of a run. Each calls the same methods in the same order.
 pub trait Collective<T: Real>: Debug + Send + Sync {
-    /// The number of this process, from 0.
+    /// Returns the number of this process, from 0.
     fn process(&self) -> usize;
-    /// How many there are.
+    /// Returns the number of processes.
     fn processes(&self) -> usize;
 
-    /// Which of a step's shards are computed here.
+    /// Returns the shards of a step that this process computes.
     ///
     /// # Errors
-    /// There are fewer shards than processes.
+    /// Returns an error if there are fewer shards than processes.
     fn own(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError>;
 
-    /// The parts of the sum of such gradients that each process ends up with, each in order; all of them together are all.
+    /// Returns the parts of the sum of such gradients that each process owns, in order. All parts together cover every gradient.
     ///
     /// # Errors
-    /// There are fewer shards than processes.
+    /// Returns an error if there are fewer shards than processes.
     fn parts(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError>;
 
-    /// Begins the sum of a step's gradients, with the shapes of those that there are, parameter by parameter.
+    /// Begins the sum of a step's gradients. `shapes` has one entry per parameter, `None` if it has no gradient.
     fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, goes: Goes) -> Box<dyn Sum<T> + '_>;
 
-    /// Tells all processes these bytes, at once; what they have told is then [received](Answers::wait).
+    /// Begins an all-gather of bytes. The result is [received](Answers::wait) later.
     fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_>;
 
-    /// What process 0 says to all others, of any length; theirs is ignored.
+    /// Broadcasts the bytes of process 0, of any length, and returns them. The argument of the other processes is ignored.
     ///
     /// # Errors
-    /// A process is lost.
+    /// Returns an error if a process is lost.
     fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError>;
 
-    /// Gives process 0 the words of each, in their order, of any length; the others get none, and do not wait.
+    /// Gathers the bytes of all processes, of any length, on process 0, which gets them in order. The others get an empty vector
+    /// and do not wait.
     ///
     /// # Errors
-    /// A process is lost.
+    /// Returns an error if a process is lost.
     fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError>;
 }
 
-/// What the processes tell one another.
+/// The result of an all-gather in progress.
 pub trait Answers: Send {
-    /// The words of each, in their order; none comes before all have told theirs.
+    /// Waits for the bytes of all processes and returns them, in order.
     ///
     /// # Errors
-    /// A process is lost.
+    /// Returns an error if a process is lost.
     fn wait(self: Box<Self>) -> Result<Vec<Vec<u8>>, PeerError>;
 }
 
-/// Where a sum goes.
+/// The destination of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goes {
-    /// To every process.
+    /// Every process (all-reduce).
     Everywhere,
-    /// Nowhere: each process keeps its [own](Sum::own) parts, and passes on what it makes of them.
+    /// Each process gets only its [own](Sum::own) parts (reduce-scatter), and later sends the values computed from them.
     InParts,
 }
 
-/// Where a part of a parameter lies among its numbers.
+/// A range of the elements of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The number of the parameter.
+    /// The index of the parameter.
     pub parameter: usize,
-    /// Which of its numbers.
+    /// The range of elements.
     pub range: Range<usize>,
 }
 
-/// The sum of a step's gradients, as they come.
+/// The sum of a step's gradients in progress.
 pub trait Sum<T: Real>: Sync {
-    /// Adds the gradient of a parameter, by number, which a shard has completed.
+    /// Adds the gradient of a parameter, by index, which a shard has completed.
     fn give(&self, shard: usize, parameter: usize, gradient: Tensor<T>);
 
-    /// The sums, once all shards of all processes have given theirs.
+    /// Waits for the gradients of all shards of all processes and returns the sums.
     ///
     /// # Errors
-    /// A process is lost.
+    /// Returns an error if a process is lost.
     fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor<T>>>, PeerError>;
 
-    /// This process's own [parts](Collective::parts) of the sum, each with one axis, where it [goes nowhere](Goes::InParts).
+    /// Waits for this process's own [parts](Collective::parts) of the sum, each flattened, if it is [scattered](Goes::InParts).
     ///
     /// # Errors
-    /// A process is lost.
+    /// Returns an error if a process is lost.
     fn own(&self) -> Result<Vec<Tensor<T>>, PeerError>;
 
-    /// Passes on what was made of the own parts; what all have made, put together.
+    /// Sends the values computed from the own parts to all processes and returns the whole parameters (all-gather).
     ///
     /// # Errors
-    /// A process is lost.
+    /// Returns an error if a process is lost.
     fn replace(self: Box<Self>, own: Vec<Tensor<T>>) -> Result<Vec<Option<Tensor<T>>>, PeerError>;
 }

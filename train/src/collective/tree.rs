@@ -1,19 +1,19 @@
-//! In which order the gradients of a step's shards are added, whoever adds them.
+//! The order in which the gradients of a step's shards are added, whichever process adds them.
 //!
 //! ```text
 //! shards 0 … L−1          are cut, in their order, into G = min(L, 8) groups
 //! within a group          g₀, (g₀ + g₁), ((g₀ + g₁) + g₂), …           one after the other
-//! groups 0 … G−1          (0 + 1), (2 + 3), …, then sums of these,     level by level; who is left over goes up as he is
+//! groups 0 … G−1          (0 + 1), (2 + 3), …, then sums of these,     level by level; an odd last one moves up unchanged
 //! ```
 //!
 //! A sum in floating point depends on its order, so the order is a function of the number of shards alone. The tree lets several
-//! processes add at once; its few leaves keep it flat: who adds as it grows holds a sum of each level and no more.
+//! processes add at the same time. Its few leaves keep it flat: adding in order holds at most one sum per level.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// Most groups of shards.
+/// The maximum number of groups of shards.
 const GROUPS: usize = 8;
 
 /// The order of addition.
@@ -23,17 +23,17 @@ pub enum Addition {
     /// Shard by shard: the order of runs that do not record one.
     #[default]
     InOrder,
-    /// By groups, and these by a binary tree.
+    /// Within groups of shards, then over the groups by a binary tree.
     Tree,
 }
 
 impl Addition {
-    /// Is it that of runs that do not record one?
+    /// Returns whether the order is that of runs that do not record one.
     pub fn is_in_order(&self) -> bool {
         *self == Addition::InOrder
     }
 
-    /// What it adds to what identifies a run.
+    /// Returns the text that the order adds to a run's identity.
     pub fn identity(self) -> &'static str {
         match self {
             Addition::InOrder => "",
@@ -42,29 +42,29 @@ impl Addition {
     }
 }
 
-/// All additions of a step. Nodes are numbered: first the shards, then sums within groups, then those of groups, level by level.
+/// All additions of a step. Nodes are numbered: first the shards, then sums within groups, then sums of groups, level by level.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AdditionTree {
     shards: usize,
     /// The two summands of each sum.
     sums: Vec<[usize; 2]>,
-    /// The sum that each node goes into; the last has none.
+    /// The sum that each node is added into; the last node has none.
     parents: Vec<usize>,
 }
 
-/// Where a node goes.
+/// The sum that a node is added into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
-    /// The sum.
+    /// The node of the sum.
     pub node: usize,
     /// The other summand.
     pub sibling: usize,
-    /// Is the other one the first?
+    /// Whether the sibling is the first summand.
     pub sibling_is_left: bool,
 }
 
 impl AdditionTree {
-    /// That of so many shards, at least one.
+    /// Creates the tree of `shards` shards, at least one.
     pub fn new(addition: Addition, shards: usize) -> Self {
         assert!(shards > 0, "a step has at least one shard");
         let groups = match addition {
@@ -93,27 +93,28 @@ impl AdditionTree {
         shards.fold(first, |sum, shard| self.push(sum, shard))
     }
 
-    /// Number of nodes, shards included.
+    /// Returns the number of nodes, shards included.
     pub fn nodes(&self) -> usize {
         self.shards + self.sums.len()
     }
 
-    /// Number of shards.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.shards
     }
 
-    /// Every sum with its two summands, each after those.
+    /// Returns every sum with its two summands, in an order in which each sum follows its summands.
     pub fn sums(&self) -> impl Iterator<Item = (usize, [usize; 2])> {
         self.sums.iter().enumerate().map(|(i, &summands)| (self.shards + i, summands))
     }
 
-    /// The two summands of a sum; `None` of a shard.
+    /// Returns the two summands of a sum, or `None` for a shard.
     pub fn summands(&self, node: usize) -> Option<[usize; 2]> {
         self.sums.get(node.checked_sub(self.shards)?).copied()
     }
 
-    /// Most gradients that one process holds where so many shards are at work at once, in their order: theirs, and sums that wait.
+    /// Returns the most gradients that one process holds if it computes `at_once` shards at a time, in order: those of the shards
+    /// and sums without a sibling.
     pub fn most_held(&self, at_once: usize) -> usize {
         let (mut waiting, mut most) = (Vec::new(), 0);
         for first in (0..self.shards).step_by(at_once.max(1)) {
@@ -131,7 +132,7 @@ impl AdditionTree {
         most
     }
 
-    /// Where a node goes; `None` of the sum of all.
+    /// Returns the sum that a node is added into, or `None` for the total.
     pub fn parent(&self, node: usize) -> Option<Parent> {
         let parent = *self.parents.get(node)?;
         let [left, right] = self.summands(parent)?;
@@ -140,7 +141,7 @@ impl AdditionTree {
     }
 }
 
-/// Part i of n things in so many parts, as equal as possible.
+/// Returns part `i` of `n` things cut into `parts` parts, as equal as possible.
 pub fn part(i: usize, parts: usize, n: usize) -> Range<usize> {
     i * n / parts..(i + 1) * n / parts
 }
@@ -149,7 +150,7 @@ pub fn part(i: usize, parts: usize, n: usize) -> Range<usize> {
 mod tests {
     use super::*;
 
-    /// The sum of all, written out.
+    /// Returns the expression of the total.
     fn written(addition: Addition, shards: usize) -> String {
         let tree = AdditionTree::new(addition, shards);
         let mut nodes: Vec<String> = (0..shards).map(|s| s.to_string()).collect();

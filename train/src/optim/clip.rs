@@ -1,16 +1,16 @@
-//! Clipping by the global norm (Pascanu, Mikolov, Bengio 2013), as TensorFlow does it and so the paper's code.
+//! Clipping by the global norm (Pascanu, Mikolov, Bengio 2013), as in TensorFlow and so in the paper's code.
 //!
 //! ```text
 //! ‖g‖ = √(Σ over all parameters, over all elements, g²)          g ← g · max/max(‖g‖, max)
 //! ```
 //!
-//! One norm for the whole model: clipping each tensor by its own would change the gradient's direction. (PyTorch divides
+//! There is one norm for the whole model: clipping each tensor by its norm would change the gradient's direction. (PyTorch divides
 //! by ‖g‖ + 1e-6 instead.)
 
 use gradus_tensor::{GlobalNorm, Real, Tensor};
 
-/// The factor on every gradient, where the gradients are: [`factor`] of the norm, or 1 without a `max`; NaN where the norm, or a
-/// number read with it, is not finite. Gradients that are `scale` times as large are brought back by it.
+/// Returns the factor on every gradient, on the gradients' device: [`factor`] of the norm, or 1 without a `max`. It is NaN if the
+/// norm or a number read with it is non-finite. Gradients that are `scale` times as large are scaled back by it.
 pub fn on_device<T: Real>(norm: &GlobalNorm<T>, max: Option<f64>, scale: f64) -> Tensor<T> {
     let back = 1.0 / scale;
     match max.map(|max| max * scale) {
@@ -19,7 +19,7 @@ pub fn on_device<T: Real>(norm: &GlobalNorm<T>, max: Option<f64>, scale: f64) ->
     }
 }
 
-/// 1 up to `max`, max/‖g‖ beyond. A NaN norm gives NaN, so that it is not taken for a small gradient.
+/// Returns 1 up to `max`, and max/‖g‖ beyond. A NaN norm gives NaN, so that it is not taken for a small gradient.
 pub fn factor(norm: f64, max: f64) -> f64 {
     if norm <= max { 1.0 } else { max / norm }
 }

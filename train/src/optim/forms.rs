@@ -1,4 +1,4 @@
-//! The optimizers, side by side.
+//! The update rules of the optimizers.
 //!
 //! With g the clipped gradient, s the schedule's factor, λ the decay (0 on parameters without decay), and
 //!
@@ -7,7 +7,8 @@
 //! v ← β₂v + (1 − β₂)g²       v̂ = v/(1 − β₂ᵗ)        (Kingma and Ba 2015, algorithm 1)
 //! ```
 //!
-//! each has its formula at its [name](OptimizerKind). All four Adams are one kernel, p ← p − step·m/(√v·v_scale + ε) − decay·p with g ← g·clip + l2·p, by
+//! each form's formula is at its [name](OptimizerKind). All four Adams use one kernel,
+//! p ← p − step·m/(√v·v_scale + ε) − decay·p with g ← g·clip + l2·p, where
 //!
 //! ```text
 //!            step                       v_scale          decay        l2
@@ -47,8 +48,8 @@ pub enum OptimizerKind {
     /// p ← p − s·(lr·m̂/(√v̂ + ε) + λp)
     /// ```
     ///
-    /// Source: Loshchilov and Hutter, "Fixing Weight Decay Regularization in Adam" (2017), algorithm 2. Its λ acts whole in
-    /// every step, so it wants a far smaller one than the other forms do.
+    /// Source: Loshchilov and Hutter, "Fixing Weight Decay Regularization in Adam" (2017), algorithm 2. Its λ is not scaled by the
+    /// learning rate, so it must be far smaller than in the other forms.
     Paper37,
     /// PyTorch's AdamW: decay by the plain rate.
     ///
@@ -66,7 +67,7 @@ pub enum OptimizerKind {
     /// g ← g + λp,   then Adam:   p ← p − lr·s·m̂/(√v̂ + ε)
     /// ```
     ///
-    /// Source: `torch.optim.Adam` with `weight_decay`; what 37 argues against.
+    /// Source: `torch.optim.Adam` with `weight_decay`, the method that reference 37 argues against.
     AdamL2,
     /// Stochastic gradient descent, the paper's word for its method (51, Robbins and Monro 1951).
     ///
@@ -74,15 +75,15 @@ pub enum OptimizerKind {
     /// p ← p − lr·s·(g + λp)
     /// ```
     ///
-    /// Here L2 and decay are the same thing. Has no moments.
+    /// For SGD, L2 and decay are equal. SGD has no moments.
     Sgd,
 }
 
 impl OptimizerKind {
-    /// Every form.
+    /// All forms.
     pub const ALL: [Self; 5] = [Self::OpenAi, Self::Paper37, Self::AdamW, Self::AdamL2, Self::Sgd];
 
-    /// Whether it keeps m and v.
+    /// Returns whether the form keeps m and v.
     pub fn has_moments(self) -> bool {
         self != OptimizerKind::Sgd
     }
@@ -95,7 +96,7 @@ impl fmt::Display for OptimizerKind {
     }
 }
 
-/// An optimizer: its form and its numbers. Holds no state: m, v and t belong to the trainer and its checkpoints.
+/// An optimizer: its form and its hyperparameters. It holds no state: m, v and t belong to the trainer and its checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Optimizer {
@@ -104,9 +105,9 @@ pub struct Optimizer {
     pub name: OptimizerKind,
     /// Base learning rate, before the schedule.
     pub lr: f64,
-    /// β₁, the share of m that stays.
+    /// β₁, the fraction of m that is kept.
     pub beta1: f64,
-    /// β₂, the share of v that stays.
+    /// β₂, the fraction of v that is kept.
     pub beta2: f64,
     /// ε.
     pub eps: f64,
@@ -115,29 +116,29 @@ pub struct Optimizer {
 }
 
 impl Default for Optimizer {
-    /// The paper's pre-training (§4.1) in its code's form.
+    /// Returns the optimizer of the paper's pre-training (§4.1), in the form of its code.
     fn default() -> Self {
         Optimizer { name: OptimizerKind::OpenAi, lr: 2.5e-4, beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.01 }
     }
 }
 
-/// What differs from one step to the next, the same for all parameters.
+/// The quantities that differ between steps but not between parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepFactors {
-    /// Number of the step, from 1.
+    /// The number of the step, from 1.
     pub t: u64,
     /// s, the schedule's factor on the rate.
     pub schedule: f64,
 }
 
 impl Optimizer {
-    /// Updates one parameter in place by its gradient g times `clip`, of one element ([`clip::factor`](super::clip::factor)); where
-    /// that is NaN nothing changes. `decays`: whether λ applies to it, as to all but biases and gains (§4.1, `Role::decays` of
-    /// gradus-model). `moments`: m and v, zero before the first step; ignored by [`Sgd`](OptimizerKind::Sgd). All others have one
-    /// shape.
+    /// Updates one parameter in place by its gradient `g` times `clip`, of one element ([`clip::factor`](super::clip::factor)). If
+    /// `clip` is NaN, nothing changes. `decays` states whether λ applies to the parameter, as to all but biases and gains (§4.1,
+    /// `Role::decays` of gradus-model). `moments` are m and v, zero before the first step; [`Sgd`](OptimizerKind::Sgd) ignores
+    /// them. Apart from `clip`, all tensors have one shape.
     ///
     /// # Panics
-    /// Where shapes differ, t is 0, or an Adam is given no moments.
+    /// Panics if shapes differ, if t is 0, or if an Adam gets no moments.
     pub fn update<T: Real>(
         &self,
         at: StepFactors,
@@ -160,7 +161,7 @@ impl Optimizer {
         p.adam(&self.adam_step(at, lambda), clip, m, v, g);
     }
 
-    /// The table at the head of this file.
+    /// Computes a row of the table at the head of this file.
     fn adam_step(&self, at: StepFactors, lambda: f64) -> AdamStep {
         let t = i32::try_from(at.t).unwrap_or(i32::MAX); // βᵗ is 0 long before
         let (c1, c2) = (1.0 - self.beta1.powi(t), 1.0 - self.beta2.powi(t));
@@ -178,7 +179,7 @@ impl Optimizer {
         AdamStep { beta1: self.beta1, beta2: self.beta2, step, v_scale, eps: self.eps, decay, l2 }
     }
 
-    /// Refuses the first number that no run can use.
+    /// Returns an error for the first hyperparameter that no run can use.
     pub fn validate(&self) -> Result<(), OptimError> {
         let check = |field, value: f64, fits: bool, expected, remedy| match fits {
             true => Ok(()),
@@ -211,7 +212,7 @@ mod tests {
         Optimizer { name, lr: 1e-2, beta1: 0.8, beta2: 0.99, eps: 1e-3, decay: 0.1 }
     }
 
-    /// The gradient of step t at a parameter: any function will do.
+    /// Returns the gradient of step t at a parameter; any function will do.
     fn gradient(t: u64, p: f64) -> f64 {
         p.sin() + 0.3 * t as f64 - 1.0
     }
@@ -220,12 +221,12 @@ mod tests {
         StepFactors { t, schedule: (t - 1) as f64 / 7.0 } // the first rate is 0, as after a warm-up's start
     }
 
-    /// The factor by clipping.
+    /// Returns the clipping factor.
     fn clip<T: Real>(t: u64) -> T {
         T::lit(1.0 / t as f64)
     }
 
-    /// Each form written out, as its source has it.
+    /// Computes each form directly from the formula of its source.
     fn restated(o: &Optimizer, decays: bool, mut p: f64) -> f64 {
         let (mut m, mut v) = (0.0, 0.0);
         let lambda = if decays { o.decay } else { 0.0 };
@@ -271,7 +272,7 @@ mod tests {
                 let (o, expected) = (settings(name), start.iter().map(|&p| restated(&settings(name), decays, p)));
                 let (double, single) = (run::<f64>(&o, decays, &start), run::<f32>(&o, decays, &start));
                 for (i, e) in expected.enumerate() {
-                    // Ten steps of a few roundings each, of numbers of order 1.
+                    // The tolerance allows ten steps of a few roundings each, of numbers of order 1.
                     assert!((double[i] - e).abs() < 1e-14, "{name} {decays} [{i}]: {} for {e}", double[i]);
                     assert!((single[i] - e).abs() < 5e-6, "{name} {decays} [{i}] in f32: {} for {e}", single[i]);
                 }
@@ -305,7 +306,7 @@ mod tests {
         }
     }
 
-    /// The guard against gradients that are not finite: their norm is NaN, and with it the factor.
+    /// A non-finite gradient has a NaN norm, and so a NaN factor.
     #[test]
     fn a_factor_of_nan_changes_nothing() {
         for name in OptimizerKind::ALL {

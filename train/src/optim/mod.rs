@@ -1,7 +1,7 @@
-//! Optimizers, schedules and clipping: the way from a gradient to the next parameters.
+//! Optimizers, schedules and clipping: the steps from a gradient to the next parameters.
 //!
-//! Step t = 1 … T takes the clipping factor from the global norm ([`clip`]), the factor s on the rate from the
-//! [`Schedule`], and then one pass over each parameter ([`Optimizer::update`]).
+//! Step t = 1 … T computes the clipping factor from the global norm ([`clip`]) and the factor s on the rate from the
+//! [`Schedule`], then makes one pass over each parameter ([`Optimizer::update`]).
 
 pub mod clip;
 mod forms;

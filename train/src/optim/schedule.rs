@@ -1,10 +1,10 @@
 //! The factor s on the learning rate.
 //!
 //! ```text
-//! steps t = 1 … T        x = (t − 1)/T        w = warm-up as a share of T
+//! steps t = 1 … T        x = (t − 1)/T        w = warm-up as a fraction of T
 //! ```
 //!
-//! so the first step of a warm-up has rate 0 (Adam's moments still move), and no step reaches x = 1. With w = 0 there
+//! so the first step of a warm-up has rate 0 (Adam's moments still change), and no step reaches x = 1. With w = 0 there
 //! is no warm-up: s starts from its value after it.
 
 use std::fmt;
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::OptimError;
 
-/// The shape of a schedule. The three named `warmup_…` are those of the paper's code (`opt.py`), which takes x ≤ w as the
-/// warm-up in each.
+/// The shape of a schedule. The three named `warmup_…` are those of the paper's code (`opt.py`), in which the warm-up is
+/// x ≤ w.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum), value(rename_all = "snake_case"))]
 #[serde(rename_all = "snake_case")]
@@ -54,7 +54,7 @@ pub enum ScheduleKind {
 }
 
 impl ScheduleKind {
-    /// Every shape.
+    /// All shapes.
     pub const ALL: [Self; 5] = [Self::Paper, Self::WarmupLinear, Self::WarmupCosine, Self::WarmupConstant, Self::Constant];
 }
 
@@ -65,14 +65,14 @@ impl fmt::Display for ScheduleKind {
     }
 }
 
-/// Length of the warm-up. Written as a whole number it counts steps (`2000`), with a decimal point it is a share of all
+/// The length of the warm-up. A whole number counts steps (`2000`); a number with a decimal point is a fraction of all
 /// steps (`0.002`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a number of steps (2000), or with a decimal point a share of them (0.02)")]
 pub enum Warmup {
     /// N steps, w = N/T.
     Steps(u64),
-    /// w itself, 0 to 1.
+    /// The fraction w, 0 to 1.
     Share(f64),
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Warmup {
 }
 
 impl Warmup {
-    /// w, for a run of `total` steps.
+    /// Returns w for a run of `total` steps.
     pub fn share(self, total: u64) -> f64 {
         match self {
             Warmup::Steps(n) => n as f64 / total.max(1) as f64,
@@ -130,19 +130,19 @@ pub struct Schedule {
     /// Its shape.
     #[serde(rename = "schedule")]
     pub kind: ScheduleKind,
-    /// Its warm-up; longer than the run, it never ends.
+    /// Its warm-up. A warm-up longer than the run never ends.
     pub warmup: Warmup,
 }
 
 impl Default for Schedule {
-    /// The paper's pre-training: 2,000 steps up, then a cosine down to 0.
+    /// Returns the schedule of the paper's pre-training: 2,000 steps up, then a cosine down to 0.
     fn default() -> Self {
         Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Steps(2000) }
     }
 }
 
 impl Schedule {
-    /// s for step t = 1 … `total`. A step beyond the last has the rate that x = 1 gives.
+    /// Returns s for step t = 1 … `total`. A step beyond the last has the rate of x = 1.
     pub fn factor(&self, t: u64, total: u64) -> f64 {
         let x = (t.saturating_sub(1) as f64 / total.max(1) as f64).min(1.0);
         let w = self.warmup.share(total);
@@ -161,7 +161,7 @@ impl Schedule {
         }
     }
 
-    /// Refuses a warm-up share that is not in 0 to 1.
+    /// Returns an error if the warm-up is a fraction outside 0 to 1.
     pub fn validate(&self) -> Result<(), OptimError> {
         self.warmup.checked().map(drop)
     }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use ScheduleKind::*;
 
-    /// Ten steps by hand; √½ = 0.7071… and cos 36° = 0.8090….
+    /// Ten steps computed by hand; √½ = 0.7071… and cos 36° = 0.8090….
     #[test]
     fn tables() {
         let c = |degrees: f64| 0.5 * (1.0 + degrees.to_radians().cos());

@@ -1,4 +1,4 @@
-//! Signs that training goes wrong although every number is finite.
+//! Warnings about training that goes wrong although every number is finite.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,45 +8,46 @@ use gradus_tensor::{GlobalNorm, Real, Tensor};
 
 use super::Gradient;
 
-/// Steps over which a unit must have had no gradient to be called dead, and over which norms are compared.
+/// The number of steps without a gradient after which a unit counts as dead, and over which norms are compared.
 const WINDOW: usize = 100;
-/// Steps in a row in which a parameter's gradient must have been 0 everywhere.
+/// The number of steps in a row in which a parameter's gradient must have been 0 everywhere.
 const IDLE: usize = 10;
-/// A norm this many times the median of those before is an alarm, if it is also far above every earlier one: where training
-/// converges the median falls, and a hard batch is no explosion.
+/// The multiple of the median of earlier norms that is an alarm, if the norm is also [far above](RECORD) every earlier one. When
+/// training converges the median falls, and a hard batch is no explosion.
 const EXPLODES: f64 = 10.0;
-/// How far above.
+/// The multiple of the largest earlier norm that an alarm requires.
 const RECORD: f64 = 2.0;
-/// The fewest norms to take a median of.
+/// The fewest norms of which a median is taken.
 const NORMS: usize = 20;
-/// How many steps' mean loss is compared with the first loss.
+/// The number of steps whose mean loss is compared with the first loss.
 const LOSSES: usize = 10;
-/// How many times the first: nothing is learnt, and what was known is lost.
+/// The multiple of the first loss at which training diverges.
 const DIVERGES: f64 = 3.0;
 
-/// What the last steps showed. It changes nothing, and is not part of a checkpoint: after a resume it begins anew.
+/// Statistics of the last steps. They change nothing in training and are not part of a checkpoint: a resumed run starts anew.
 #[derive(Clone, Debug, Default)]
 pub struct Alarms<T: Real> {
     norms: VecDeque<f64>,
-    /// The largest norm of all.
+    /// The largest norm so far.
     largest: f64,
     first_loss: Option<f64>,
     losses: VecDeque<f64>,
-    /// Has divergence of the loss been reported?
+    /// Whether divergence of the loss has been reported.
     diverged: bool,
-    /// Steps in a row that a parameter's gradient was 0 everywhere.
+    /// The number of steps in a row in which each parameter's gradient was 0 everywhere.
     idle: BTreeMap<String, usize>,
-    /// Of parameters with one axis, one element per unit: 1 where it had a gradient in this window.
+    /// For each parameter with one axis, one element per unit: 1 if it had a gradient in this window.
     alive: BTreeMap<String, Tensor<T>>,
     steps: usize,
-    /// Parameters already reported: once each.
+    /// The parameters already reported, each once.
     reported: BTreeSet<String>,
     warnings: Vec<String>,
 }
 
 impl<T: Real> Alarms<T> {
-    /// Observes a step's gradient, before clipping: `squares` has the sum of squares of each parameter's, at any scale, `None` where it
-    /// is not trained, `norm` the norm. Units are seen where the gradient is here.
+    /// Observes a step's gradient before clipping. `squares` has the sum of squares of each parameter's gradient, at any scale, or
+    /// `None` if it is not trained; `norm` is the global norm. Dead units are detected only if `gradient` has the parameter's
+    /// gradient.
     pub(super) fn observe(&mut self, gradient: &Gradient<T>, squares: &[Option<f64>], norm: f64) {
         self.steps += 1;
         let ends = self.steps.is_multiple_of(WINDOW);
@@ -80,8 +81,8 @@ impl<T: Real> Alarms<T> {
         }
     }
 
-    /// Reports parameters with units that had no gradient in a window, of 1 for each that had one. On a GPU all are read at once; a
-    /// fault shows at the next step.
+    /// Reports parameters with units that had no gradient in a window; `window` has a 1 for each unit that had one. On a GPU all
+    /// are read at once; a fault of the GPU is reported by the next step.
     fn report_dead_units(&mut self, window: &[(String, Tensor<T>)]) {
         let alive: Vec<&Tensor<T>> = window.iter().map(|(_, alive)| alive).collect();
         let Ok(counts) = GlobalNorm::of(&alive, &[]).read() else { return };
@@ -112,7 +113,7 @@ impl<T: Real> Alarms<T> {
         }
     }
 
-    /// The alarms since they were last taken.
+    /// Returns the alarms since the last call.
     pub fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
@@ -124,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// A gradient of ones, but for one parameter.
+    /// Returns a gradient of ones, except for one parameter.
     fn gradient(but: &str, values: impl Fn(usize) -> f64) -> Gradient<f64> {
         let config: ModelConfig =
             GptConfig { vocab: 5, context: 3, width: 4, layers: 1, heads: 2, ..GptConfig::default() }.into();
@@ -162,7 +163,7 @@ mod tests {
     fn dead_units_are_counted_over_a_window() {
         let (mut alarms, bias) = (Alarms::default(), "h.0.mlp.c_fc.bias");
         for t in 0..200 {
-            // Unit 3 never has a gradient, unit 5 only now and then.
+            // Unit 3 never has a gradient, unit 5 only occasionally.
             observe(&mut alarms, &gradient(bias, |i| f64::from(u8::from(i != 3 && (i != 5 || t % 90 == 1)))), 1.0);
         }
         let raised = alarms.take();
@@ -188,7 +189,7 @@ mod tests {
         let hard = |t: i32| if t >= 300 && t % 30 == 0 { 20.0 } else { 1.0 };
         (0..600).for_each(|t| observe(&mut alarms, &sound, 5.0 * 0.99f64.powi(t) * hard(t)));
         assert!(alarms.take().is_empty());
-        // Ten times the median, and twice the largest, are just not enough.
+        // Exactly ten times the median and exactly twice the largest are not enough.
         let raised = |norms: &[(usize, f64)]| {
             let mut alarms = Alarms::default();
             norms.iter().for_each(|&(times, norm)| (0..times).for_each(|_| observe(&mut alarms, &sound, norm)));
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn a_loss_that_runs_away_is_reported_once() {
         let mut alarms = Alarms::<f64>::default();
-        // Hard batches are no alarm, nor is a loss that rises but stays below three times the first.
+        // Neither hard batches nor a loss that rises but stays below three times the first are an alarm.
         (0..100).for_each(|t| alarms.observe_loss(if t % 9 == 8 { 30.0 } else { 3.0 }));
         (0..50).for_each(|_| alarms.observe_loss(5.0));
         assert!(alarms.take().is_empty());
@@ -211,7 +212,7 @@ mod tests {
         assert!(three_times.take().is_empty());
         (0..50).for_each(|_| alarms.observe_loss(127_270.0));
         let raised = alarms.take();
-        // The mean of nine fives and the first that ran away.
+        // The mean of nine losses of 5 and the first diverging one.
         let told = "the loss of the last 10 steps is 12,732, the first was 3.00: training diverges";
         assert!(raised.len() == 1 && raised[0].starts_with(told), "{raised:?}");
     }

@@ -1,8 +1,8 @@
-//! A step that failed, kept so that it can be repeated on its own.
+//! A failed step, saved so that it can be repeated.
 //!
 //! ```text
 //! DIR/  config.json, model.safetensors     the parameters before it, in Hugging Face's format
-//!       step.json                          its number, the recipe with the seed of its noise, its batch, and the error
+//!       step.json                          its number, the recipe with the seed of its dropout, its batch, and the error
 //! ```
 
 use std::ffi::OsStr;
@@ -20,11 +20,11 @@ use super::{Recipe, TrainError, Trainer};
 use crate::model_dir::{self, ModelDirError};
 use crate::precision::{self, Precision};
 
-/// The directory's name beside a run's files.
+/// The name of the directory of a saved step, in a run's directory.
 pub const ANOMALY: &str = "anomaly";
 const STEP: &str = "step.json";
 
-/// Why a kept step could not be read or written.
+/// The reason why a saved step could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -52,21 +52,21 @@ struct KeptStep {
     batch: Batch,
 }
 
-/// A step that was kept, to be made again.
+/// A saved step, to be repeated.
 #[derive(Debug)]
 pub struct Replay {
-    /// The trainer before it, on the CPU. Moments are not kept: they matter only after the gradient.
+    /// The trainer before the step, on the CPU. Moments are not saved: they matter only after the gradient.
     pub trainer: Trainer,
     /// Its batch.
     pub batch: Batch,
-    /// How precisely it multiplied.
+    /// The precision of its products.
     pub precision: Precision,
-    /// The error that it ended with.
+    /// The error with which it ended.
     pub error: String,
 }
 
 impl Trainer {
-    /// Keeps the step that ended with this error. The directory's contents are replaced, whole or not at all.
+    /// Saves the step that ended with this error. The directory's contents are replaced atomically.
     pub fn dump(&self, batch: &Batch, error: &TrainError, dir: &Path) -> Result<(), DumpError> {
         let (error, recipe, batch) = (error.to_string(), self.recipe.clone(), batch.clone());
         let (step, precision) = (self.done + 1, Precision::of(&self.device()));
@@ -77,8 +77,8 @@ impl Trainer {
         Ok(checksums::replace_within(parent(dir), name, &files)?)
     }
 
-    /// [`Trainer::dump`] beside a run's files if a number was non-finite, and a line that says so: how to repeat the step, or why
-    /// it was not kept.
+    /// Saves the step in a run's directory ([`Trainer::dump`]) if a number was non-finite. Returns a line that states how to repeat
+    /// the step, or why it could not be saved.
     pub fn keep(&self, batch: &Batch, error: &TrainError, run: &Path) -> Option<String> {
         if !matches!(error, TrainError::NotFinite { .. } | TrainError::Anomaly { .. }) {
             return None;
@@ -93,7 +93,7 @@ impl Trainer {
         })
     }
 
-    /// The step that was kept in a directory.
+    /// Reads the step saved in a directory.
     pub fn replay(dir: &Path) -> Result<Replay, DumpError> {
         let path = dir.join(STEP);
         if !path.exists() && dir.join(ANOMALY).join(STEP).exists() {
@@ -104,10 +104,10 @@ impl Trainer {
         Self::replay_of(&path, &text, || Ok(model_dir::read(dir)?))
     }
 
-    /// The same from the bytes of `step.json`, whose errors name `path`, and the parameters.
+    /// Decodes a saved step from the bytes of `step.json`, whose errors name `path`, and the parameters.
     ///
     /// # Errors
-    /// [`DumpError::Damaged`], and those of `params`.
+    /// Returns [`DumpError::Damaged`] if the bytes are malformed or do not fit the model, or the error of `params`.
     pub fn replay_of(
         path: &Path,
         bytes: &[u8],
@@ -123,7 +123,7 @@ impl Trainer {
     }
 }
 
-/// Checks that this model can read the batch.
+/// Returns an error if this model cannot read the batch.
 fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
     let side = &batch.side;
     let (n, targets, weights) = (side.tokens.len(), batch.targets.len(), batch.weights.len());
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// Four sequences of three tokens, in two examples of two where there are labels.
+    /// Returns four sequences of three tokens, with the given labels if any.
     fn batch(labels: impl IntoIterator<Item = Labels>) -> Batch {
         Batch { labels: labels.into_iter().collect(), ..Batch::next(4, [1; 12], [2; 12], [0.5; 12]) }
     }
@@ -278,7 +278,7 @@ mod tests {
         };
         refused(Some(labels(1, 4, 3)), None);
         refused(None, Some(Form::Classify));
-        // Each head is asked once at most.
+        // Each head has labels at most once.
         let twice = Batch { labels: vec![labels(1, 4, 3); 2], ..batch(None) };
         assert!(fits(&twice, &of(Some(Form::Classify))).is_err());
         refused(Some(Labels { head: 1, ..labels(1, 4, 3) }), Some(Form::Classify));
@@ -320,7 +320,7 @@ mod tests {
         let own = Trainer::replay(run.path()).unwrap_err().to_string();
         assert!(own.contains("this is the run's own directory"), "{own}");
         assert!(Trainer::replay(&kept.join("none")).unwrap_err().to_string().contains("step.json"));
-        // A run whose own step.json is there is read as what it seems to be.
+        // A run's directory with a step.json is read as a saved step.
         std::fs::write(run.path().join(STEP), "{").unwrap();
         let damaged = Trainer::replay(run.path()).unwrap_err().to_string();
         assert!(!damaged.contains("own directory"), "{damaged}");

@@ -1,15 +1,15 @@
-//! One step of the optimizer, and all that it depends on.
+//! The training step, and the state it depends on.
 //!
 //! ```text
 //! batch → logical shards → a tape each → loss, gradients → summed in order → clipped → optimizer
 //! ```
 //!
-//! The number of shards is part of the run, not of the machine: any number of threads and processes works on them, and the sum of
-//! their gradients has one order. So the same seed gives the same bits on 1, 2 or 16 threads, in 1, 2 or 8 processes.
+//! The number of shards is part of the run, not of the machine: any number of threads and processes computes them, and their
+//! gradients are added in one order. So the same seed gives the same bits on 1, 2 or 16 threads, in 1, 2 or 8 processes.
 //!
-//! A parameter that none of a batch's losses reaches rests: it is not updated, and its moments stay. The t of Adam's bias correction
-//! counts the run's steps, as in OpenAI's code, whichever parameters they reached; PyTorch counts each parameter's own. So one that is first
-//! reached at a late step moves there by up to (1 − β₁)/√(1 − β₂) of the rate, 3.2 for Adam's usual β, and not by 1.
+//! A parameter that none of a batch's losses reaches is not updated, and its moments stay. The t of Adam's bias correction counts
+//! the run's steps, as in OpenAI's code, whichever parameters they reached; PyTorch counts the steps of each parameter. So a
+//! parameter first reached at a late step moves there by up to (1 − β₁)/√(1 − β₂) of the rate, 3.2 for Adam's usual β, and not 1.
 
 mod alarms;
 mod dump;
@@ -42,34 +42,34 @@ pub use state::{PREVIOUS_FILE, StateError, TRAINER_FILE};
 use together::Told;
 pub use together::digest;
 
-/// What a step needs to know besides its batch.
+/// The settings of a training step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
     /// The update rule.
     pub optimizer: Optimizer,
     /// The factor on the rate over the steps.
     pub schedule: Schedule,
-    /// Number of steps T of the whole run.
+    /// The number of steps T of the whole run.
     #[serde(rename = "updates")]
     pub steps: u64,
-    /// The largest global norm of a gradient; larger ones are scaled down to it. `None`: no clipping.
+    /// The largest global norm of a gradient; larger ones are scaled down to it. `None` disables clipping.
     pub clip: Option<f64>,
-    /// Number of logical shards of a step.
+    /// The number of logical shards of a step.
     pub shards: usize,
-    /// Shards whose activations are held at once; the others wait (gradient accumulation).
+    /// The number of shards whose activations are held at the same time; the others wait (gradient accumulation).
     #[serde(rename = "at_once")]
     pub concurrent_shards: usize,
     /// The order in which the shards' gradients are added.
     #[serde(default, skip_serializing_if = "Addition::is_in_order")]
     pub addition: Addition,
-    /// How a gradient is made: on one tape, with less memory, or of the head alone.
+    /// The way a gradient is computed: on one tape, with less memory, or of the head alone.
     pub backward: GradientMode,
-    /// Seed of dropout.
+    /// The seed of dropout.
     pub seed: u64,
 }
 
 impl Recipe {
-    /// GPT-1's optimizer and schedule for so many steps in so many shards, all at once, clipped at 1; the seed is 0.
+    /// Returns GPT-1's optimizer and schedule for `steps` steps in `shards` shards, all at once, clipped at 1; the seed is 0.
     pub fn new(steps: u64, shards: usize) -> Self {
         Recipe {
             optimizer: Optimizer::default(),
@@ -84,12 +84,12 @@ impl Recipe {
         }
     }
 
-    /// The factors of step t.
+    /// Returns the factors of step t.
     pub fn factors(&self, t: u64) -> StepFactors {
         StepFactors { t, schedule: self.schedule.factor(t, self.steps) }
     }
 
-    /// What is allowed but hardly intended: a warm-up that never ends.
+    /// Returns a warning about settings that are allowed but hardly intended: a warm-up that never ends.
     pub fn doubt(&self) -> Option<String> {
         let endless = self.schedule.kind != ScheduleKind::Constant && self.schedule.warmup.share(self.steps) > 1.0;
         let (warmup, steps) = (self.schedule.warmup, self.steps);
@@ -99,8 +99,8 @@ impl Recipe {
     }
 }
 
-/// The default number of logical shards of a part with this many sequences: two, since a thread with its own half waits for the
-/// other once per step.
+/// Returns the default number of logical shards of a micro-batch with this many sequences: two, so that two threads synchronize
+/// only once per step.
 pub fn default_shards(sequences: usize) -> usize {
     sequences.clamp(1, 2)
 }
@@ -108,7 +108,7 @@ pub fn default_shards(sequences: usize) -> usize {
 /// A model being trained.
 #[derive(Clone, Debug)]
 pub struct Trainer<T: Real = f32> {
-    /// How it is trained.
+    /// The settings of training.
     pub recipe: Recipe,
     /// The model.
     pub params: Model<Tensor<T>>,
@@ -116,43 +116,44 @@ pub struct Trainer<T: Real = f32> {
     m: Model<Tensor<T>>,
     /// Second moments.
     v: Model<Tensor<T>>,
-    /// Whether weight decay falls on each parameter, in their order.
+    /// Whether weight decay applies to each parameter, in their order.
     decays: Vec<bool>,
-    /// Steps made.
+    /// The number of steps made.
     done: u64,
-    /// Whether every op's value and every summand is watched, not only the loss and its gradient.
+    /// Whether every op's value and every summand is checked, not only the loss and its gradient.
     pub watches: bool,
-    /// What looks wrong although it is finite.
+    /// Warnings about training that looks wrong although every number is finite.
     pub alarms: Alarms<T>,
-    /// The processes that train it.
+    /// The processes that train the model.
     pub together: Arc<dyn Collective<T>>,
-    /// Has any of them been asked to end the run, or to save it?
+    /// Whether any process has received a request to end the run.
     stops: bool,
+    /// Whether any process has received a request to save the run.
     saves: bool,
-    /// Does this one ask to save it?
+    /// Whether this process has received a request to save the run.
     asks: bool,
-    /// The moments of this process's own parts, where each keeps those alone: m and v are then empty.
+    /// The moments of this process's own parts if each process keeps only those; m and v are then empty.
     parts: Option<Vec<Moments<T>>>,
-    /// Where the time of the last steps went, by process.
+    /// The breakdown of the time of the last steps, by process.
     times: Vec<ProcessTimes>,
-    /// This process's own time in the step before, with what it did since the one before that, and what it waited.
+    /// Seconds of this process in the step before: its own work, including that since the step before that, and its waiting.
     time: [f64; 2],
     /// When the last step ended.
     ended: Option<Instant>,
 }
 
-/// A gradient of each parameter that is trained.
+/// The gradient of each parameter that is trained.
 pub type Gradient<T> = Model<Option<Tensor<T>>>;
 
-/// What the shards of a step give beside their gradients, where the parameters are.
+/// The results of a step's shards besides their gradients, on the parameters' device.
 struct Shards<T: Real> {
     /// Each shard's loss, without axes.
     losses: Vec<Tensor<T>>,
-    /// Each shard's [mark](Guard::mark), NaN where a number on the way was not finite; none unless they are watched.
+    /// Each shard's [mark](Guard::mark), NaN if a number in it was non-finite; empty unless the shards are checked.
     marks: Vec<Tensor<T>>,
-    /// Losses and gradient are so many times as large as the batch's.
+    /// The factor by which losses and gradient exceed the batch's.
     scale: f64,
-    /// What else all processes told; `None` of one alone.
+    /// The other data of the all-gather; `None` for a single process.
     told: Option<Told>,
     /// Seconds of this process's own work.
     seconds: f64,
@@ -172,18 +173,18 @@ pub struct StepSummary {
     pub rate: f64,
 }
 
-/// Why a step, counted from 1, was not made; the parameters are unchanged.
+/// The reason why a step, counted from 1, was not made. The parameters are unchanged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum TrainError {
-    /// `anomaly` is found by computing the gradient again on an observed tape; `None` where each shard's gradient is finite, but
+    /// `anomaly` is found by recomputing the gradient on an observed tape; it is `None` if each shard's gradient is finite but
     /// their sum is not.
     #[error(
         "step {step}: the loss is {loss} and its gradient's norm {norm}: training diverged and stops before this step; the last \
          checkpoint, if any, is untouched; begin another run with a lower --lr, a longer --warmup or gradients clipped to a smaller norm (--clip){}{}", range(*.products), first(.anomaly)
     )]
     NotFinite { step: u64, loss: f64, norm: f64, products: Products, anomaly: Option<Box<Anomaly>> },
-    /// The loss and its gradient may be finite all the same.
+    /// The loss and its gradient may still be finite.
     #[error(
         "step {step}: --anomaly found a non-finite number, so training stops before this step; the last checkpoint, if any, is \
          untouched; begin another run with a lower --lr, a longer --warmup or gradients clipped to a smaller norm (--clip). {anomaly}"
@@ -215,10 +216,10 @@ fn first(anomaly: &Option<Box<Anomaly>>) -> String {
     }
 }
 
-/// Whether a device has room to train so many bytes of parameters: for them, their gradient and its moments.
+/// Checks that a device has room to train `bytes` bytes of parameters: for them, their gradient and its moments.
 ///
 /// # Errors
-/// As of [`Device::check_room`].
+/// Returns the errors of [`Device::check_room`].
 pub fn check_room(device: &Device, bytes: u64) -> Result<(), DeviceError> {
     device.check_room(&needs(bytes))
 }
@@ -228,17 +229,17 @@ fn needs(bytes: u64) -> [(&'static str, u64); 3] {
 }
 
 impl<T: Real> Shards<T> {
-    /// Of one shard on one tape.
+    /// Creates the results of one shard on one tape.
     fn one(loss: Tensor<T>, scale: f64) -> Self {
         Shards { losses: vec![loss], marks: vec![], scale, told: None, seconds: 0.0 }
     }
 
-    /// The losses and marks, to be read with the norm.
+    /// Returns the losses and marks, to be read with the norm.
     fn numbers(&self) -> Vec<&Tensor<T>> {
         self.losses.iter().chain(&self.marks).collect()
     }
 
-    /// The batch's own loss and gradient.
+    /// Returns the loss and gradient of the unscaled batch.
     fn unscaled(&self, losses: &[f64], gradient: Gradient<T>) -> (f64, Gradient<T>) {
         let scale = self.scale;
         let own = |g: Tensor<T>| if scale == 1.0 { g } else { g * (1.0 / scale) };
@@ -247,8 +248,8 @@ impl<T: Real> Shards<T> {
 }
 
 impl Trainer {
-    /// Median time of `steps` steps on one batch, in seconds. Not generic, so that a crate that times a trainer
-    /// compiles none of its own.
+    /// Returns the median time of `steps` steps on one batch, in seconds. Not generic, so that a crate that times a trainer
+    /// instantiates none.
     pub fn seconds_per_step(&mut self, batch: &Batch, steps: usize) -> Result<f64, TrainError> {
         let time = |_| {
             let begin = Instant::now();
@@ -259,7 +260,7 @@ impl Trainer {
 }
 
 impl<T: Real> Trainer<T> {
-    /// A trainer before its first step.
+    /// Creates a trainer before its first step.
     pub fn new(recipe: Recipe, params: impl Into<Model<Tensor<T>>>) -> Self {
         let params = params.into();
         let zeros = || params.as_ref().map(|_, p| p.zeros_like(*p.shape()));
@@ -286,11 +287,11 @@ impl<T: Real> Trainer<T> {
         }
     }
 
-    /// Brings the model and its moments to a device.
+    /// Moves the model and its moments to a device.
     ///
     /// # Errors
-    /// As of [`Device::check_room`], before anything is sent, where there is no memory for them and for a gradient; and of
-    /// [`Tensor::to`].
+    /// Returns the errors of [`Device::check_room`] if the device lacks memory for them and for a gradient, before anything is
+    /// sent, and those of [`Tensor::to`].
     pub fn place(&mut self, device: &Device) -> Result<(), DeviceError> {
         check_room(device, self.params.bytes_to(device))?;
         (self.params, self.m, self.v) = (self.params.to(device)?, self.m.to(device)?, self.v.to(device)?);
@@ -298,24 +299,24 @@ impl<T: Real> Trainer<T> {
         Ok(())
     }
 
-    /// The same in another precision.
+    /// Returns the trainer in another precision.
     pub fn cast<U: Real>(&self) -> Trainer<U> {
         let fresh = Trainer::new(self.recipe.clone(), self.params.cast());
         Trainer { m: self.m.cast(), v: self.v.cast(), done: self.done, watches: self.watches, ..fresh }
     }
 
-    /// Number of steps made.
+    /// Returns the number of steps made.
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    /// First and second moments of the gradient, m and v; unused by SGD.
+    /// Returns the first and second moments of the gradient, m and v; unused by SGD.
     pub fn moments(&self) -> (&Model<Tensor<T>>, &Model<Tensor<T>>) {
         (&self.m, &self.v)
     }
 
-    /// The loss of a batch and its gradient, by shards; with a seed the dropouts are active. A parameter that is not trained
-    /// ([`GradientMode::Head`]) has none.
+    /// Returns the loss of a batch and its gradient, by shards; with a seed, dropout is active. A parameter that is not trained
+    /// ([`GradientMode::Head`]) has no gradient.
     pub fn gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<(f64, Gradient<T>), TrainError> {
         let (shards, sum) = self.shards(&*self.together, batch, dropout, Goes::Everywhere)?;
         let gradient = self.gradient_of(batch, sum.finish().map_err(|error| self.peer(error))?);
@@ -325,7 +326,7 @@ impl<T: Real> Trainer<T> {
         Ok(shards.unscaled(losses, gradient))
     }
 
-    /// The same, before anything is read, and while gradients are still being added. Only this process's own shards are computed here.
+    /// Computes this process's shards of a batch. Returns before the losses are read, while gradients are still being added.
     fn shards<'c>(
         &self,
         together: &'c dyn Collective<T>,
@@ -347,7 +348,7 @@ impl<T: Real> Trainer<T> {
                     (dropout.map(|seed| seed.from_sequence(*first as u64)), guard.clone().map(|it| it as _));
                 Ok((self.shard(batch, dropout, observer, |parameter, g| sum.give(*shard, parameter, g))?, guard))
             };
-            // The longest come last and are started first, so that no thread waits for one of them.
+            // The longest shards come last and are started first, so that no thread waits for one of them.
             let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().rev().map(work).collect() };
             for result in done.into_iter().rev() {
                 let (loss, guard) = result?;
@@ -365,7 +366,7 @@ impl<T: Real> Trainer<T> {
         Ok((Shards { losses, marks, scale, told, seconds }, sum))
     }
 
-    /// The shape of each parameter's gradient; `None` where it is not trained.
+    /// Returns the shape of each parameter's gradient; `None` if it is not trained.
     fn shapes_of_gradients(&self) -> Vec<Option<Shape>> {
         let mut shapes = Vec::new();
         self.params.backbone.as_ref().visit(|_, p| shapes.push((self.recipe.backward != GradientMode::Head).then(|| *p.shape())));
@@ -373,24 +374,24 @@ impl<T: Real> Trainer<T> {
         shapes
     }
 
-    /// Whether a loss that the batch declares depends on each parameter ([`Model::reached`]), in their order.
+    /// Returns whether a loss that the batch declares depends on each parameter ([`Model::reached`]), in their order.
     fn reached(&self, batch: &Batch) -> Vec<bool> {
         let mut all = Vec::new();
         self.params.reached(batch).visit(|_, is| all.push(is));
         all
     }
 
-    /// The tree of these parts, one for each parameter. None of the losses that the batch declares reaches those that rest.
+    /// Returns the tree of the gradients, given one per parameter, without those that no loss of the batch reaches.
     fn gradient_of(&self, batch: &Batch, parts: Vec<Option<Tensor<T>>>) -> Gradient<T> {
         let mut parts = parts.into_iter();
         self.params.reached(batch).map(|_, is_reached| parts.next().flatten().filter(|_| is_reached))
     }
 
-    /// The loss of a shard. The gradient of each parameter goes to `each`, with the parameter's number, once it is complete; it is 0
-    /// where the shard declares no loss that reaches the parameter. That of another shard may.
+    /// Returns the loss of a shard. Each parameter's gradient is passed to `each`, with the parameter's index, once it is complete.
+    /// It is 0 if none of the shard's losses reaches the parameter, since another shard's may.
     ///
     /// # Errors
-    /// A loss that is declared does not reach a parameter as it should.
+    /// Returns an error if a declared loss does not reach a parameter that it should.
     fn shard(
         &self,
         batch: &Batch,
@@ -416,7 +417,7 @@ impl<T: Real> Trainer<T> {
         first.map_or(Ok(loss), |name| Err(TrainError::NoGradient { step: self.done + 1, name }))
     }
 
-    /// The loss of a shard and its gradient.
+    /// Returns the loss of a shard and its gradient.
     fn only_shard(
         &self,
         batch: &Batch,
@@ -428,7 +429,7 @@ impl<T: Real> Trainer<T> {
         Ok((loss, self.gradient_of(batch, parts)))
     }
 
-    /// One step: forward, backward, clip, optimizer. On an error nothing changes, unless it is a device that failed.
+    /// Makes one step: forward, backward, clip, optimizer. On an error nothing changes, unless a device failed.
     pub fn step(&mut self, batch: &Batch) -> Result<StepSummary, TrainError> {
         let together = Arc::clone(&self.together);
         on_pool(|| {
@@ -453,7 +454,7 @@ impl<T: Real> Trainer<T> {
         })
     }
 
-    /// The same with an observer, on one tape, however many shards the recipe has.
+    /// Makes one step with an observer, on one tape, for any number of shards in the recipe.
     pub fn observed_step(&mut self, batch: &Batch, observer: Arc<dyn Observer<T>>) -> Result<StepSummary, TrainError> {
         on_pool(|| {
             let (larger, scale) = self.scaled(batch);
@@ -462,12 +463,12 @@ impl<T: Real> Trainer<T> {
         })
     }
 
-    /// The dropouts of the next step.
+    /// Returns the dropout seed of the next step.
     fn dropout(&self) -> DropoutSeed {
         DropoutSeed::new(self.recipe.seed, self.done + 1)
     }
 
-    /// The first non-finite number on the way to the next step's gradient, computed to the same bits.
+    /// Returns the first non-finite number in the computation of the next step's gradient, recomputed to the same bits.
     pub fn anomaly(&self, batch: &Batch) -> Option<Anomaly> {
         self.anomaly_with(batch, Some(self.dropout()))
     }
@@ -480,14 +481,14 @@ impl<T: Real> Trainer<T> {
         })
     }
 
-    /// Where a shard's mark is NaN, the error that says which number was the first.
+    /// Returns an error that names the first non-finite number if a shard's mark is NaN.
     fn check(&self, marks: &[f64], batch: &Batch, dropout: Option<DropoutSeed>) -> Result<(), TrainError> {
         let found = marks.iter().any(|mark| mark.is_nan()).then(|| self.anomaly_with(batch, dropout)).flatten();
         found.map_or(Ok(()), |anomaly| Err(TrainError::Anomaly { step: self.done + 1, anomaly: Box::new(anomaly) }))
     }
 
-    /// Applies the gradient of `batch`. All is computed where the parameters are; then what the summary needs is read, at once.
-    /// Where the loss, the norm or a mark is not finite, the factor of clipping is NaN, and nothing has changed.
+    /// Applies the gradient of `batch`. All computation is on the parameters' device; the numbers of the summary are read once, at
+    /// the end. If the loss, the norm or a mark is non-finite, the clipping factor is NaN, and nothing has changed.
     fn apply(&mut self, batch: &Batch, shards: &Shards<T>, gradient: &Gradient<T>) -> Result<StepSummary, TrainError> {
         let mut all = Vec::new();
         gradient.as_ref().visit(|_, g| all.extend(g));
@@ -510,7 +511,7 @@ impl<T: Real> Trainer<T> {
         Ok(summary)
     }
 
-    /// What a step measured, where it can be made.
+    /// Returns the summary of a step, or an error if a number in it is non-finite.
     fn summary(&self, batch: &Batch, shards: &Shards<T>, read: &Norms) -> Result<StepSummary, TrainError> {
         let (losses, marks) = read.numbers.split_at(shards.losses.len());
         let (loss, gradient_norm) = (losses.iter().sum::<f64>() / shards.scale, read.norm() / shards.scale);
@@ -521,19 +522,19 @@ impl<T: Real> Trainer<T> {
         Ok(StepSummary { loss, gradient_norm, rate: self.recipe.optimizer.lr * self.recipe.factors(self.done + 1).schedule })
     }
 
-    /// Takes note of a step that was made; `squares` as of [`Alarms::observe`].
+    /// Records a completed step; `squares` is as in [`Alarms::observe`].
     fn made(&mut self, summary: StepSummary, gradient: &Gradient<T>, squares: &[Option<f64>]) {
         self.alarms.observe(gradient, squares, summary.gradient_norm);
         self.alarms.observe_loss(summary.loss);
         self.done += 1;
     }
 
-    /// Why the next step is not made, where its loss or its gradient's norm is not finite.
+    /// Returns the error of a step whose loss or gradient norm is non-finite.
     fn not_finite(&self, batch: &Batch, loss: f64, norm: f64) -> TrainError {
         match non_finite(&self.params).filter(|_| self.done == 0) {
             Some(name) => TrainError::Broken { name },
             None => {
-                // One process looks for it: it computes all shards again.
+                // Only process 0 searches, since the search recomputes all shards.
                 let anomaly = if self.together.process() == 0 { self.anomaly(batch) } else { None };
                 let (products, anomaly) = (self.products(), anomaly.map(Box::new));
                 TrainError::NotFinite { step: self.done + 1, loss, norm, products, anomaly }
@@ -550,7 +551,7 @@ impl<T: Real> Trainer<T> {
     }
 }
 
-/// The first parameter that holds a non-finite number.
+/// Returns the name of the first parameter that holds a non-finite number.
 pub fn non_finite<T: Real>(model: &Model<Tensor<T>>) -> Option<String> {
     let mut found = None;
     model.as_ref().visit(|name, p| {

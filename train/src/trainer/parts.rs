@@ -1,13 +1,13 @@
-//! Each process with the moments of its own part of the parameters alone (ZeRO-1: Rajbhandari et al. 2020, "ZeRO: Memory
-//! optimizations toward training trillion parameter models", §5.1).
+//! Optimizer state sharding: each process keeps the moments of its own part of the parameters alone (ZeRO-1: Rajbhandari et al.
+//! 2020, "ZeRO: Memory optimizations toward training trillion parameter models", §5.1).
 //!
 //! ```text
-//! gradients → their sum, each process its own parts     Σ g² of each part → all: one norm, one factor of clipping
-//! own parts of p, m, v → one step of the optimizer       own parts of p → all
+//! gradients → reduce-scatter: each process its own parts     Σ g² of each part → all-gather: one norm, one clipping factor
+//! own parts of p, m, v → one step of the optimizer           own parts of p → all-gather
 //! ```
 //!
-//! A part is cut where a sum of squares is halved, and the squares are added by the same halves: so the norm has the bits of the
-//! whole gradient's. The optimizer works element by element, so the parameters have theirs.
+//! A part is cut at a place where a sum of squares is halved, and the squares are added in the same order. So the norm has the bits
+//! of the whole gradient's norm. The optimizer works element by element, so the parameters have the same bits, too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,14 +21,14 @@ use crate::collective::{AdditionTree, PeerError, Place, Sum};
 
 /// The moments m and v of a part of a parameter.
 pub(super) type Moments<T> = [Tensor<T>; 2];
-/// The own parts of the gradient, and the sum of squares of each parameter's whole gradient; `None`: it is not trained.
+/// The own parts of the gradient, and the sum of squares of each parameter's whole gradient (`None` if it is not trained).
 type OwnParts<T> = (Vec<Tensor<T>>, Vec<Option<f64>>);
 
 impl<T: Real> Trainer<T> {
-    /// From now on each process keeps the moments of its own parts alone. One process keeps all.
+    /// Lets each process keep the moments of its own parts alone from now on. A single process keeps all.
     ///
     /// # Errors
-    /// There are fewer shards than processes.
+    /// Returns an error if there are fewer shards than processes.
     pub fn shard_moments(&mut self) -> Result<(), PeerError> {
         if self.together.processes() == 1 {
             return Ok(());
@@ -41,10 +41,10 @@ impl<T: Real> Trainer<T> {
         Ok(())
     }
 
-    /// Gives process 0 the moments of all parts, to be saved.
+    /// Gathers the moments of all parts on process 0, to be saved.
     ///
     /// # Errors
-    /// A process is lost.
+    /// Returns an error if a process is lost.
     pub fn gather_moments(&mut self) -> Result<(), PeerError> {
         let Some(parts) = &self.parts else { return Ok(()) };
         let bytes = |[m, v]: &Moments<T>| [numbers_to(&m.to_vec()), numbers_to(&v.to_vec())].concat();
@@ -76,7 +76,7 @@ impl<T: Real> Trainer<T> {
         Ok(())
     }
 
-    /// Keeps the own parts alone again, after all were saved.
+    /// Drops the gathered moments, so that each process keeps its own parts alone again.
     pub fn forget_moments(&mut self) {
         if self.parts.is_some() {
             let none = || self.params.as_ref().map(|_, p| p.zeros_like([0]));
@@ -89,8 +89,8 @@ impl<T: Real> Trainer<T> {
         self.together.parts(&tree, &self.shapes_of_gradients())
     }
 
-    /// Applies the gradient of `batch`, each process to its own parts. Where the loss, the norm or a mark is not finite, nothing has
-    /// changed.
+    /// Applies the gradient of `batch`, each process to its own parts. If the loss, the norm or a mark is non-finite, nothing
+    /// changes.
     pub(super) fn apply_in_parts(
         &mut self,
         batch: &Batch,
@@ -144,7 +144,7 @@ impl<T: Real> Trainer<T> {
     }
 }
 
-/// The sum of squares of these numbers of a parameter, from those of its parts.
+/// Returns the sum of squares of a range of a parameter, from those of its parts.
 fn whole(parts: &BTreeMap<(usize, usize, usize), f64>, parameter: usize, range: Range<usize>) -> f64 {
     if let Some(square) = parts.get(&(parameter, range.start, range.end)) {
         return *square;
@@ -153,14 +153,14 @@ fn whole(parts: &BTreeMap<(usize, usize, usize), f64>, parameter: usize, range: 
     whole(parts, parameter, range.start..middle) + whole(parts, parameter, middle..range.end)
 }
 
-/// Each parameter's numbers on one axis.
+/// Returns each parameter, flattened.
 fn flat<T: Real>(tree: &Model<Tensor<T>>) -> Vec<Tensor<T>> {
     let mut all = Vec::new();
     tree.as_ref().visit(|_, p| all.push(p.reshape([p.len()])));
     all
 }
 
-/// A tensor that shares no memory.
+/// Returns a copy that shares no memory.
 fn own_copy<T: Real>(x: &Tensor<T>) -> Tensor<T> {
     x.constant(*x.shape(), x.to_vec())
 }

@@ -1,12 +1,12 @@
-//! The scale of a loss whose products are in f16.
+//! The loss scale for products in f16.
 //!
 //! ```text
 //! L̃ = S·L,  S = 2ᵏ        ⇒        every cotangent is S times as large, and so is the gradient: g̃ = S·g
 //! ```
 //!
-//! A loss that is a mean over N tokens has cotangents of about 1/N, of which half precision, whose smallest number is 2⁻²⁴, would
-//! lose much. S brings the largest weight of the batch to 4 ≤ S·w < 8. It follows from the batch alone, so a resumed run has it too,
-//! and a power of two rounds nothing: loss, norm and the factor of clipping are divided by S again (Micikevicius et al. 2018, §3.2).
+//! A loss that is a mean over N tokens has cotangents of about 1/N. Half precision, whose smallest number is 2⁻²⁴, would lose many
+//! of them. S brings the largest weight of the batch to 4 ≤ S·w < 8. It depends on the batch alone, so a resumed run computes the
+//! same S. A power of two rounds nothing: loss, norm and clipping factor are divided by S again (Micikevicius et al. 2018, §3.2).
 
 use std::borrow::Cow;
 
@@ -16,17 +16,17 @@ use gradus_tensor::{Device, Real};
 
 use super::Trainer;
 
-/// What a scale brings the largest weight to, at least.
+/// The lower bound of the largest scaled weight.
 const LARGEST: f64 = 4.0;
 
-/// S for a batch.
+/// Returns S for a batch.
 fn scale(batch: &Batch) -> f64 {
     let labels = batch.labels.iter().flat_map(|labels| labels.weights.iter());
     let largest = batch.weights.iter().chain(labels).fold(0.0, |most: f64, w| most.max(w.abs()));
     if largest > 0.0 && largest.is_finite() { (LARGEST / largest).log2().ceil().exp2() } else { 1.0 }
 }
 
-/// A batch whose loss is `scale` times as large.
+/// Returns the batch with its loss scaled by `scale`.
 fn scaled(batch: &Batch, scale: f64) -> Batch {
     let times = |weights: &[f64]| weights.iter().map(|w| scale * w).collect();
     let labels = batch.labels.iter().map(|labels| Labels { weights: times(&labels.weights), ..labels.clone() }).collect();
@@ -34,19 +34,19 @@ fn scaled(batch: &Batch, scale: f64) -> Batch {
 }
 
 impl<T: Real> Trainer<T> {
-    /// Where the model is.
+    /// Returns the model's device.
     pub(super) fn device(&self) -> Device {
         let mut device = Device::Cpu;
         self.params.as_ref().visit(|_, p| device = p.device());
         device
     }
 
-    /// How precisely its products are computed.
+    /// Returns the precision of the device's products.
     pub(super) fn products(&self) -> Products {
         self.device().products()
     }
 
-    /// The batch to compute with, and the scale of its loss.
+    /// Returns the batch to compute with, and the scale of its loss.
     pub(super) fn scaled<'b>(&self, batch: &'b Batch) -> (Cow<'b, Batch>, f64) {
         match self.products() {
             Products::F32 => (Cow::Borrowed(batch), 1.0),

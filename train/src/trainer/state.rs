@@ -1,6 +1,6 @@
-//! The trainer's own state in one file, so that it is whole or absent: parameters, both moments, the number of steps.
+//! The trainer's state in one file, so that it is whole or absent: parameters, both moments, the number of steps.
 //!
-//! Everything else a run depends on (data order, dropout, schedule) is a function of the seed and that number.
+//! All other inputs of a run (data order, dropout, schedule) are functions of the seed and that number.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use super::{Recipe, Trainer};
 
 /// The file's name in a run's directory.
 pub const TRAINER_FILE: &str = "trainer.safetensors";
-/// The name of the state before it, which serves where the last one is damaged.
+/// The name of the previous state, which is used if the last one is damaged.
 pub const PREVIOUS_FILE: &str = "trainer.previous.safetensors";
 
-/// Why a trainer's state could not be saved or read.
+/// The reason why a trainer's state could not be saved or read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum StateError {
@@ -34,16 +34,16 @@ pub enum StateError {
 }
 
 impl Trainer {
-    /// Writes the state; the file before it survives any failure. `extra` is kept beside it, for the caller.
+    /// Writes the state; the previous file survives any failure. `extra` is stored in the same file, for the caller.
     pub fn save(&self, path: &Path, extra: &str) -> Result<(), StateError> {
         let bytes = self.state(extra)?;
         Ok(write_atomically(path, |file| file.write_all(&bytes))?)
     }
 
-    /// The state as the bytes of its file.
+    /// Returns the state as the bytes of its file.
     ///
     /// # Errors
-    /// Where the GPU that it is on fails.
+    /// Returns an error if the parameters' GPU fails.
     pub fn state(&self, extra: &str) -> Result<Vec<u8>, StateError> {
         let mut all = Vec::new();
         let [params, m, v] = [self.params.to(&Device::Cpu)?, self.m.to(&Device::Cpu)?, self.v.to(&Device::Cpu)?];
@@ -54,16 +54,16 @@ impl Trainer {
         Ok(safetensors::serialize(all, Some(metadata)).expect("each view has the length of its shape"))
     }
 
-    /// Reads what [`Trainer::save`] wrote for this configuration, and its `extra`.
+    /// Reads the file that [`Trainer::save`] wrote for this configuration. Returns the trainer and `extra`.
     pub fn load(path: &Path, config: impl Into<ModelConfig>, recipe: Recipe) -> Result<(Self, String), StateError> {
         let bytes = disk::read(path).map_err(|e| FileError::new("read", path, e))?;
         Self::from_state(path, &bytes, config, recipe)
     }
 
-    /// The same from the bytes of the file; errors name `path`.
+    /// Decodes the bytes of the file; errors name `path`.
     ///
     /// # Errors
-    /// [`StateError::Damaged`].
+    /// Returns [`StateError::Damaged`] if the bytes are malformed or do not fit the configuration.
     pub fn from_state(
         path: &Path,
         bytes: &[u8],
@@ -136,7 +136,7 @@ mod tests {
         assert!(missing.starts_with("cannot read "), "{missing}");
     }
 
-    /// The file with its tensors changed one by one, and other metadata.
+    /// Returns the file with its tensors changed one by one, and other metadata.
     fn rewritten(change: impl Fn(&str, TensorView<'_>) -> (Dtype, Vec<usize>), metadata: &[(&str, &str)]) -> Vec<u8> {
         let bytes = trained().state("").unwrap();
         let file = SafeTensors::deserialize(&bytes).unwrap();

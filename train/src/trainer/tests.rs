@@ -16,7 +16,7 @@ fn trainer() -> (Trainer, Batch) {
     (Trainer::new(recipe, Gpt::init(&tiny_gpt(), 1)), batch(&tiny_gpt()))
 }
 
-/// As on a GPU that multiplies in f16: every loss and gradient so many times as large. A power of two rounds nothing.
+/// Scales the loss and the gradient as on a GPU that multiplies in f16. A power of two rounds nothing.
 #[test]
 fn a_larger_loss_makes_the_same_step() {
     let (mut plain, batch) = trainer();
@@ -112,7 +112,7 @@ fn a_batch_is_shared_by_two_where_it_can_be() {
     assert_eq!([0, 1, 2, 9].map(default_shards), [1, 1, 2, 2]);
 }
 
-/// The initial model is at fault before the first step, the training after it.
+/// Before the first step the error names the initial model, after it the training.
 #[test]
 fn a_number_that_is_not_finite_is_blamed_on_the_right_one() {
     let (mut trainer, batch) = trainer();
@@ -152,7 +152,7 @@ fn the_words_for_divergence_say_where_it_began_and_what_helps() {
     assert!(named.ends_with(&format!(". The first non-finite number: {}", anomaly.unwrap())), "{named}");
 }
 
-/// A model with parameters of more than one part, and a batch of it.
+/// Returns a model with parameters of more than one part, and a batch for it.
 fn larger() -> (Trainer, Batch) {
     let config = GptConfig { vocab: 1500, ..tiny_gpt() }.with_dropout(0.1);
     let recipe = Recipe { optimizer: Optimizer { lr: 0.01, ..Optimizer::default() }, seed: 3, ..Recipe::new(20, 6) };
@@ -173,7 +173,7 @@ fn several_processes_make_the_same_steps() {
                 assert!(trainer.moments().0.config() == trainer.params.config());
             }
             let made: Vec<StepSummary> = (0..2).map(|_| trainer.step(&batch).unwrap()).collect();
-            // Saved on the way: all moments, and the own parts alone again.
+            // A save in between gathers all moments, then keeps the own parts alone again.
             trainer.gather_moments().unwrap();
             trainer.forget_moments();
             assert!(!in_parts || held_moments(&trainer) == 0, "the own parts alone");
@@ -192,7 +192,7 @@ fn several_processes_make_the_same_steps() {
     }
 }
 
-/// What a batch does not ask rests in each process as it does in one, also where each keeps its own parts.
+/// A head without labels in the batch is not updated, in several processes as in one, also with sharded moments.
 #[test]
 fn heads_rest_in_several_processes() {
     let head = |classes| HeadConfig::new(Form::Classify, classes);
@@ -227,7 +227,8 @@ fn held_moments(trainer: &Trainer) -> usize {
     held
 }
 
-/// Own time 2 s and 3 s: the first waited 1 s for the second, and the rest for the wire; no longer than it waited at all.
+/// With own times of 2 s and 3 s, the first process waits 1 s for the second and the rest for the wire, but never longer than it
+/// waited in total.
 #[test]
 fn what_was_waited_for_is_told_apart() {
     let mut trainer = larger().0;
@@ -247,7 +248,7 @@ fn what_was_waited_for_is_told_apart() {
     assert_eq!(asked, [true, true]);
 }
 
-/// What one process is asked, all hear; what one does not compute as the others do, all are told.
+/// A request to one process reaches all, and so does a difference in parameters.
 #[test]
 fn processes_hear_of_saving_and_of_what_differs() {
     let (_, batch) = larger();
@@ -259,7 +260,7 @@ fn processes_hear_of_saving_and_of_what_differs() {
         trainer.step(&batch).unwrap();
         let first = trainer.saves();
         if me == 1 {
-            trainer.ask_to_save(false); // the others only heard of it
+            trainer.ask_to_save(false); // the others only received the request
         }
         trainer.step(&batch).unwrap();
         assert!(!trainer.saves() && !trainer.stops());
@@ -282,7 +283,7 @@ fn processes_hear_of_saving_and_of_what_differs() {
     }
 }
 
-/// Every so many steps they are compared on the way.
+/// The parameters are compared regularly during training.
 #[test]
 fn processes_that_differ_are_found_on_the_way() {
     let (_, batch) = larger();
@@ -302,7 +303,7 @@ fn processes_that_differ_are_found_on_the_way() {
     }
 }
 
-/// Nothing changes, also where each process applies its own parts.
+/// A non-finite step changes nothing, also with sharded moments.
 #[test]
 fn a_step_that_is_not_finite_changes_nothing_in_parts() {
     let (_, batch) = larger();

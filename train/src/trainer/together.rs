@@ -1,4 +1,4 @@
-//! What a trainer has to do with those of other processes.
+//! The exchange of a trainer with those of the other processes.
 
 use gradus_io::interrupt;
 use gradus_model::{Model, Tree, checkpoint};
@@ -10,10 +10,10 @@ use super::Trainer;
 use super::words::Words;
 use crate::collective::PeerError;
 
-/// Steps after which processes compare their parameters.
+/// The number of steps between comparisons of the processes' parameters.
 const COMPARED_EVERY: u64 = 100;
 
-/// What all processes told with a step, beside their losses.
+/// The data of all processes in a step's all-gather, besides the losses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     pub stops: bool,
@@ -22,7 +22,8 @@ pub(super) struct Told {
 }
 
 impl<T: Real> Trainer<T> {
-    /// What all processes tell of their shards, in their order. Now and then their parameters are compared.
+    /// All-gathers the losses and marks of the shards, in the order of processes. Compares the parameters every [`COMPARED_EVERY`]
+    /// steps.
     pub(super) fn of_all_processes(&self, losses: &[Tensor<T>], marks: &[Tensor<T>]) -> Result<Words, PeerError> {
         let numbers = |all: &[Tensor<T>]| all.iter().map(|x| x.item().to_f64()).collect();
         let compares = self.done > 0 && self.done.is_multiple_of(COMPARED_EVERY);
@@ -41,7 +42,7 @@ impl<T: Real> Trainer<T> {
     /// Compares the parameters of all processes.
     ///
     /// # Errors
-    /// Those of one differ from those of process 0.
+    /// Returns an error if those of one differ from those of process 0.
     pub fn compare(&self) -> Result<(), PeerError> {
         if self.together.processes() > 1 {
             let words = Words { digest: self.digest()?, ..Words::default() };
@@ -50,17 +51,17 @@ impl<T: Real> Trainer<T> {
         Ok(())
     }
 
-    /// Asks all processes to save the run after the next step, or not.
+    /// Requests that all processes save the run after the next step, or withdraws the request.
     pub fn ask_to_save(&mut self, saves: bool) {
         (self.asks, self.saves) = (saves, saves);
     }
 
-    /// Is the run to be saved after the steps made?
+    /// Returns whether the run should be saved after the steps made.
     pub fn saves(&self) -> bool {
         self.saves
     }
 
-    /// Takes what the others told with a step.
+    /// Records the data of all processes.
     pub(super) fn hear(&mut self, told: Told) {
         (self.stops, self.saves) = (told.stops, told.saves);
         self.times.resize(told.times.len(), ProcessTimes::default());
@@ -71,21 +72,21 @@ impl<T: Real> Trainer<T> {
         }
     }
 
-    /// Where each process's time went since this was asked; nothing of a process alone.
+    /// Returns the breakdown of each process's time since the last call; empty for a single process.
     pub fn take_times(&mut self) -> Vec<ProcessTimes> {
         std::mem::take(&mut self.times)
     }
 
-    /// Shall the run end after the steps made? What one process is asked, all are.
+    /// Returns whether the run should end after the steps made. A request to one process ends it in all.
     pub fn stops(&self) -> bool {
         if self.together.processes() > 1 { self.stops } else { interrupt::requested() }
     }
 }
 
-/// SHA-256 of all parameters: f32, little-endian, in the order of the model.
+/// Returns the SHA-256 of all parameters: f32, little-endian, in the order of the model.
 ///
 /// # Errors
-/// Where the GPU that they are on fails.
+/// Returns an error if the parameters' GPU fails.
 pub fn digest(params: &Model<Tensor>) -> Result<[u8; 32], DeviceError> {
     let mut hash = Sha256::new();
     checkpoint::parameter_bytes(params, |bytes| hash.update(bytes))?;

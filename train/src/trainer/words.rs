@@ -1,28 +1,28 @@
-//! What a process tells the others with each step.
+//! The data that the processes exchange with each step.
 
 use gradus_tensor::Real;
 
 use crate::collective::PeerError;
 
-/// Of the shards of one process, or of all.
+/// The results of the shards of one process, or of all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Words {
     /// The loss of each shard.
     pub losses: Vec<f64>,
-    /// The marks of those that are watched.
+    /// The marks of the shards that are checked.
     pub marks: Vec<f64>,
-    /// The time of each process in the step before: its own work, and what it waited, in seconds.
+    /// The time of each process in the step before: its own work and its waiting, in seconds.
     pub times: Vec<[f64; 2]>,
-    /// Shall the run end after this step?
+    /// Whether the run should end after this step.
     pub stops: bool,
-    /// Is it to be saved then?
+    /// Whether the run should be saved after this step.
     pub saves: bool,
-    /// The digest of the parameters before it, where it is compared.
+    /// The digest of the parameters before the step; empty if they are not compared.
     pub digest: Vec<u8>,
 }
 
 impl Words {
-    /// Lists of numbers as bytes: the length of each, then its numbers, little-endian; then the rest.
+    /// Encodes each list of numbers as its length and its values, little-endian, followed by the other fields.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for list in [&self.losses, &self.marks] {
@@ -35,10 +35,10 @@ impl Words {
         bytes
     }
 
-    /// The words of process `process`.
+    /// Decodes the bytes of process `process`.
     ///
     /// # Errors
-    /// Bytes that are none.
+    /// Returns an error if the bytes are malformed.
     pub fn from_bytes(bytes: &[u8], process: usize) -> Result<Self, PeerError> {
         let read = || {
             let (losses, rest) = list(bytes)?;
@@ -52,10 +52,11 @@ impl Words {
         read().ok_or_else(unfit)
     }
 
-    /// Those of all processes, in their order.
+    /// Merges the bytes of all processes, in their order.
     ///
     /// # Errors
-    /// The parameters of one are not those of process 0, after so many steps.
+    /// Returns an error if the parameters of a process differ from those of process 0 after `steps` steps, or if bytes are
+    /// malformed.
     pub fn of_all(told: &[Vec<u8>], steps: u64) -> Result<Self, PeerError> {
         let mut all = Words::default();
         for (process, bytes) in told.iter().enumerate() {
@@ -78,7 +79,7 @@ impl Words {
     }
 }
 
-/// Numbers as bytes, little-endian, each in as many as its type has.
+/// Encodes numbers as little-endian bytes, each in the size of its type.
 pub(super) fn numbers_to<T: Real>(numbers: &[T]) -> Vec<u8> {
     let wide = |x: &T| x.to_f64();
     match size_of::<T>() {
@@ -87,7 +88,7 @@ pub(super) fn numbers_to<T: Real>(numbers: &[T]) -> Vec<u8> {
     }
 }
 
-/// The same back.
+/// Decodes the numbers of [`numbers_to`].
 pub(super) fn numbers_from<T: Real>(bytes: &[u8]) -> Vec<T> {
     match size_of::<T>() {
         4 => bytes.as_chunks::<4>().0.iter().map(|&x| T::lit(f32::from_le_bytes(x).into())).collect(),
@@ -95,7 +96,7 @@ pub(super) fn numbers_from<T: Real>(bytes: &[u8]) -> Vec<T> {
     }
 }
 
-/// A list, and what follows it.
+/// Decodes a list and returns the rest of the bytes.
 fn list(bytes: &[u8]) -> Option<(Vec<f64>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
