@@ -1,5 +1,5 @@
-//! The catalogue of ops and kernels, read from the list of ops and from the files themselves, so that it cannot say anything
-//! else. [`syn`] parses them, as the compiler does.
+//! The catalogue of ops and kernels, read from the list of ops and from the source files, so that it cannot differ from them.
+//! [`syn`] parses the files, as the compiler does.
 //!
 //! ```
 //! use gradus_audit::catalogue;
@@ -19,48 +19,48 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// One op, as its file has it.
+/// The page of an op, read from its file.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its name.
+    /// The op's name.
     pub name: &'static str,
-    /// Its function and VJP on one line.
+    /// The function and its VJP on one line.
     pub math: &'static str,
-    /// Its file, from the root of the repository.
+    /// The op's file, from the root of the repository.
     pub file: String,
-    /// Its derivation: the comment at the head of the file.
+    /// The derivation: the comment at the head of the file.
     pub derivation: String,
-    /// The shapes that it takes and gives, for each of its samples.
+    /// The shapes of inputs and result, for each sample.
     pub shapes: Vec<String>,
-    /// What is kept for its VJP, in words.
+    /// A description of the tensors kept for the VJP.
     pub saves: String,
-    /// Does it have a definition in primitives?
+    /// Whether the op has a definition in primitives.
     pub fused: bool,
-    /// Its functions: `shape`, `flops`, `f` of one element, `vjp`, `reference`.
+    /// The op's functions: `shape`, `flops`, `f` of one element, `vjp`, `reference`.
     pub parts: Vec<Part>,
-    /// The kernels that it calls itself, not through another op.
+    /// The kernels that the op calls directly, not through another op.
     pub kernels: Vec<Kernel>,
 }
 
-/// A function of an op, as it is written.
+/// The source of one function of an op.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Its name.
     pub name: &'static str,
-    /// The line on which it begins, from 1.
+    /// The line of its beginning, from 1.
     pub line: usize,
-    /// Its text, indented as if it stood alone.
+    /// The code, without the indentation of its `impl`.
     pub code: String,
 }
 
-/// A kernel and its two forms.
+/// A kernel and its two implementations.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// Its field in [`Kernels`](gradus_tensor::kernels::Kernels).
     pub name: String,
-    /// The loops, for any scalar.
+    /// The naive loops, for any scalar.
     pub naive: Place,
-    /// Vectorised and parallel.
+    /// The vectorised and parallel implementation.
     pub fast: Place,
 }
 
@@ -74,13 +74,13 @@ pub struct Place {
 }
 
 impl Page {
-    /// The function of this name.
+    /// Returns the function of this name.
     pub fn part(&self, name: &str) -> Option<&Part> {
         self.parts.iter().find(|part| part.name == name)
     }
 }
 
-/// Every op of `gradus-autograd`, in the order of the list.
+/// Returns the pages of all ops of `gradus-autograd`, in the order of the list.
 pub fn pages() -> Vec<Page> {
     // The functions of `Tensor`, through which ops reach kernels.
     let methods: Vec<Function> = files("tensor/src/methods").iter().flat_map(|(_, text)| functions(&parsed(text))).collect();
@@ -91,7 +91,7 @@ pub fn pages() -> Vec<Page> {
 /// A file's path from the root of the repository, and its text.
 pub type Source = (String, &'static str);
 
-/// The folders whose files are read.
+/// The folders whose files are included.
 static FOLDERS: [(&str, Dir<'_>); 7] = [
     ("autograd/src", include_dir!("$CARGO_MANIFEST_DIR/../../autograd/src")),
     ("tensor/src", include_dir!("$CARGO_MANIFEST_DIR/../../tensor/src")),
@@ -102,13 +102,13 @@ static FOLDERS: [(&str, Dir<'_>); 7] = [
     ("train/src", include_dir!("$CARGO_MANIFEST_DIR/../src")),
 ];
 
-/// The files in this folder.
+/// Returns the files in this folder.
 pub fn files(folder: &str) -> Vec<Source> {
     let (root, dir) = directory(folder);
     dir.files().map(|file| source(root, file)).collect()
 }
 
-/// The files in this folder and all folders below it.
+/// Returns the files in this folder and all folders below it.
 pub fn files_below(folder: &str) -> Vec<Source> {
     fn walk(root: &str, dir: &'static Dir<'static>, all: &mut Vec<Source>) {
         all.extend(dir.files().map(|file| source(root, file)));
@@ -132,13 +132,13 @@ fn source(root: &str, file: &'static File<'static>) -> Source {
     (format!("{root}/{}", file.path().display()), file.contents_utf8().expect("Rust is UTF-8"))
 }
 
-/// One of them, where there is one.
+/// Returns the text of a file, if it is included.
 pub fn file(path: &str) -> Option<&'static str> {
     let within = |(root, dir): &'static (&str, Dir<'static>)| dir.get_file(path.strip_prefix(root)?.strip_prefix('/')?);
     FOLDERS.iter().find_map(within)?.contents_utf8()
 }
 
-/// Every op's file.
+/// Returns the files of all ops.
 pub fn sources() -> Vec<Source> {
     ops::all::<f64>().iter().map(|op| (path_of(op.name), text(&path_of(op.name)))).collect()
 }
@@ -191,7 +191,7 @@ fn page(entry: Entry<f64>, kernels: &[Kernel], methods: &[Function]) -> Page {
     }
 }
 
-/// What the VJP is given, in words. Residuals are what an evaluation leaves besides.
+/// Describes the tensors kept for the VJP. Residuals are additional results of an evaluation.
 fn kept(saves: Saves, inputs: usize, residuals: usize) -> String {
     let kept: Vec<usize> = (0..inputs).filter(|&i| saves.keeps_input(i)).collect();
     let inputs = match kept.len() {
@@ -211,7 +211,7 @@ fn kept(saves: Saves, inputs: usize, residuals: usize) -> String {
     if all.is_empty() { "nothing".into() } else { all.join(" and ") }
 }
 
-/// The comment at the head of a file.
+/// Returns the comment at the head of a file.
 fn head(file: &syn::File) -> String {
     let line = |attribute: &syn::Attribute| match &attribute.meta.require_name_value().ok()?.value {
         syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
@@ -224,7 +224,8 @@ fn head(file: &syn::File) -> String {
 
 // ── Kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// Every kernel, in the order of the table: its fields in `Kernels::NAIVE` and `Kernels::FAST`, and where these functions are.
+/// Returns every kernel in the order of the table: its fields in `Kernels::NAIVE` and `Kernels::FAST`, and the lines of their
+/// functions.
 fn kernels() -> Vec<Kernel> {
     let table = parsed(text("tensor/src/kernels.rs"));
     let (naive, fast) = (fields(&table, "NAIVE"), fields(&table, "FAST"));
@@ -233,7 +234,7 @@ fn kernels() -> Vec<Kernel> {
     both.map(|((name, naive), (_, fast))| Kernel { name, naive: place(&naive), fast: place(&fast) }).collect()
 }
 
-/// The fields of the constant `table`, each with the path of its function: `gelu_vjp` with `gelu::fast_vjp`.
+/// Returns the fields of the constant `table`, each with the path of its function: `gelu_vjp` with `gelu::fast_vjp`.
 fn fields(file: &syn::File, table: &str) -> Vec<(String, Vec<String>)> {
     let items = file.items.iter().filter_map(|item| if let syn::Item::Impl(item) = item { Some(&item.items) } else { None });
     let value = |item: &'_ syn::ImplItem| match item {
@@ -250,7 +251,7 @@ fn fields(file: &syn::File, table: &str) -> Vec<(String, Vec<String>)> {
     all.fields.iter().map(field).collect()
 }
 
-/// Where the function `gelu::fast_vjp` of `tensor/src/cpu` is.
+/// Returns the line of the function `gelu::fast_vjp` of `tensor/src/cpu`.
 fn place(path: &[String]) -> Place {
     let (function, modules) = path.split_last().expect("a path has a last segment");
     let module = format!("tensor/src/cpu/{}", modules.join("/"));
@@ -261,13 +262,13 @@ fn place(path: &[String]) -> Place {
     Place { file, line }
 }
 
-/// The kernels that an op reaches, itself or through functions of its own file and of `Tensor`. A function is known by its name and
-/// its number of arguments.
+/// Returns the kernels that an op reaches, directly or through functions of its file and of `Tensor`. A function is identified by
+/// its name and its number of arguments.
 ///
-/// Only what computes with tensors is followed, so that a method is `Tensor`'s and not the method of `Var` with the same name:
-/// evaluation, `add_vjp`, and the VJP of a fused op. Any other VJP is written in variables; its methods are ops with pages of
-/// their own. (A VJP that left the tape without a definition to differentiate instead would have no second derivatives; a witness
-/// refuses that.)
+/// Only functions on tensors are followed, so that a method is `Tensor`'s and not the method of `Var` with the same name:
+/// evaluation, `add_vjp`, and the VJP of a fused op. Any other VJP is written in variables, and its methods are ops with separate
+/// pages. (A VJP that left the tape without a definition to differentiate instead would have no second derivatives; a witness
+/// rejects it.)
 fn kernels_of(op: &[Function], methods: &[Function], fused: bool) -> BTreeSet<String> {
     let computes = |f: &&Function| matches!(&*f.name, "eval" | "f" | "add_vjp") || f.name == "vjp" && fused;
     let begin = op.iter().filter(computes);
@@ -283,7 +284,7 @@ fn kernels_of(op: &[Function], methods: &[Function], fused: bool) -> BTreeSet<St
 
 // ── Functions of a file ─────────────────────────────────────────────────────────────────────────────────────────────
 
-/// A function or method: where it is and what it calls.
+/// A function or method: its position and its calls.
 #[derive(Debug)]
 struct Function {
     name: String,
@@ -295,7 +296,7 @@ struct Function {
     kernels: BTreeSet<String>,
 }
 
-/// What is called: its name, and with how many arguments, `self` among them.
+/// The name of a called function, and its number of arguments, `self` included.
 type Call = (String, usize);
 
 impl Function {
@@ -325,7 +326,7 @@ impl Function {
     }
 }
 
-/// The functions of a file, in its order.
+/// Returns the functions of a file, in order.
 fn functions(file: &syn::File) -> Vec<Function> {
     struct Functions(Vec<Function>);
     impl<'a> Visit<'a> for Functions {
@@ -341,7 +342,7 @@ fn functions(file: &syn::File) -> Vec<Function> {
     all.0
 }
 
-/// What a function's body calls, and the kernels that it names.
+/// The calls in a function's body, and the kernels that it names.
 #[derive(Default)]
 struct Body {
     calls: BTreeSet<Call>,
@@ -359,7 +360,7 @@ impl<'a> Visit<'a> for Body {
         }
         visit::visit_expr_call(self, call);
     }
-    /// `vec![…]` and the like: their contents are parsed if they are a list of expressions.
+    /// Parses the contents of `vec![…]` and similar macros if they are a list of expressions.
     fn visit_macro(&mut self, call: &'a syn::Macro) {
         if let Ok(elements) = call.parse_body_with(Punctuated::<syn::Expr, Token![,]>::parse_terminated) {
             let mut inside = Body::default();
@@ -368,13 +369,13 @@ impl<'a> Visit<'a> for Body {
             self.kernels.extend(inside.kernels);
         }
     }
-    /// A method passed as a value, `Tensor::dense`.
+    /// Records a method passed as a value, such as `Tensor::dense`.
     fn visit_expr_path(&mut self, path: &'a syn::ExprPath) {
         if path.path.segments.len() > 1 {
             self.calls.extend(last(&path.path).map(|name| (name, 1)));
         }
     }
-    /// `T::kernels().gelu`.
+    /// Records a kernel, such as `T::kernels().gelu`.
     fn visit_expr_field(&mut self, field: &'a syn::ExprField) {
         if let (syn::Expr::Call(base), syn::Member::Named(kernel)) = (&*field.base, &field.member)
             && let syn::Expr::Path(function) = &*base.func
@@ -402,7 +403,7 @@ mod tests {
             assert!(vjp.code.starts_with("fn vjp<'t>(") && vjp.code.ends_with("\n}"), "{}: {}", page.name, vjp.code);
             assert_eq!(vjp.code.matches('{').count(), vjp.code.matches('}').count(), "{}", page.name);
             assert_eq!(page.fused, page.part("reference").is_some(), "{}", page.name);
-            // A function of one element leaves the shape as it is.
+            // A function of one element keeps the shape.
             assert!(page.part("f").is_none() || page.part("shape").is_none(), "{}", page.name);
             assert!(!page.shapes.is_empty() && !page.saves.is_empty(), "{}", page.name);
         }
@@ -423,8 +424,8 @@ mod tests {
         assert_eq!(of("gather"), ["gather", "scatter_add"]); // the second by `add_vjp`
         assert_eq!(of("sum"), ["sum_rows", "sum_cols"]);
         assert_eq!(of("reshape"), [""; 0]);
-        assert_eq!(of("erf"), [""; 0]); // its VJP has the `exp` of `Var`, which is another op
-        assert_eq!(of("expand"), [""; 0]); // and this one's the `sum`
+        assert_eq!(of("erf"), [""; 0]); // its VJP uses the `exp` of `Var`, which is another op
+        assert_eq!(of("expand"), [""; 0]); // its VJP uses the `sum` of `Var`
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Ops against PyTorch's, at one input each: an extra witness for the ops with a case in `golden.json`.
+//! A comparison of ops with PyTorch's, at one input each: an extra witness for the ops with a case in `golden.json`.
 //!
-//! `tests/golden/ops.py` writes that file and needs PyTorch; an op without a case is checked by the witnesses of
-//! [`gradus_autograd::check`] alone, and its page says that it has none. Dropout cannot have one: its mask is this project's own.
+//! `tests/golden/ops.py` writes that file and needs PyTorch. An op without a case is checked by the witnesses of
+//! [`gradus_autograd::check`] alone, and its page states so. Dropout cannot have a case: its mask is specific to this project.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use gradus_autograd::{Tape, Tensor, Var};
 use gradus_tensor::Mask;
 use serde::Deserialize;
 
-/// How far an op is from PyTorch's, in f64, relative to the largest entry of each tensor.
+/// The errors of an op against PyTorch's, in f64, relative to the largest entry of each tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Golden {
     /// The error of its value.
@@ -21,19 +21,19 @@ pub struct Golden {
 }
 
 impl Golden {
-    /// The largest difference allowed: both sides round, in different orders.
+    /// The largest error allowed: both sides round, in different orders.
     pub const TOLERANCE: f64 = 1e-13;
 
-    /// The larger of the two.
+    /// Returns the larger of the two errors.
     pub fn worst(&self) -> f64 {
         self.value.max(self.gradient)
     }
 }
 
-/// An op of a tape.
+/// The application of an op on a tape.
 type Apply = for<'t> fn(&[Var<'t, f64>]) -> Var<'t, f64>;
 
-/// The cases of `golden.json`, as `tests/golden/ops.py` applies them.
+/// The ops of `golden.json`, applied as in `tests/golden/ops.py`.
 const APPLY: &[(&str, Apply)] = &[
     ("add", |x| &x[0] + &x[1]),
     ("affine", |x| x[0].affine(1.7, -0.3)),
@@ -83,7 +83,7 @@ fn causal() -> Attention {
     Attention::new(Mask::Causal)
 }
 
-/// A tensor in the file.
+/// A tensor of the file.
 #[derive(Deserialize)]
 struct Array {
     shape: Vec<usize>,
@@ -96,7 +96,7 @@ impl Array {
     }
 }
 
-/// An op in the file.
+/// The case of an op.
 #[derive(Deserialize)]
 struct Case {
     inputs: Vec<Array>,
@@ -105,7 +105,7 @@ struct Case {
     gradients: Vec<Array>,
 }
 
-/// The file.
+/// The contents of the file.
 #[derive(Deserialize)]
 struct File {
     torch: String,
@@ -115,12 +115,12 @@ struct File {
 static FILE: LazyLock<File> =
     LazyLock::new(|| serde_json::from_str(include_str!("golden.json")).expect("the file that tests/golden/ops.py writes"));
 
-/// The version of PyTorch that gave the values.
+/// Returns the version of PyTorch that computed the values.
 pub fn torch() -> &'static str {
     &FILE.torch
 }
 
-/// An op at PyTorch's input; `None` if `golden.json` has no case of it.
+/// Returns the errors of an op at PyTorch's input, or `None` if `golden.json` has no case of it.
 pub fn golden(name: &str) -> Option<Golden> {
     let (_, apply) = APPLY.iter().find(|(op, _)| *op == name)?;
     let case = FILE.ops.get(name)?;
@@ -133,7 +133,8 @@ pub fn golden(name: &str) -> Option<Golden> {
     Some(Golden { value, gradient: ins.iter().zip(&case.gradients).map(off).fold(0.0, f64::max) })
 }
 
-/// The largest difference, relative to the largest entry of `expected`; infinite where shapes differ or a number is non-finite.
+/// Returns the largest difference, relative to the largest entry of `expected`; infinite if shapes differ or a number is
+/// non-finite.
 fn difference(found: &Tensor<f64>, expected: &Tensor<f64>) -> f64 {
     if found.shape() != expected.shape() {
         return f64::INFINITY;

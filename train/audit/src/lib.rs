@@ -1,12 +1,12 @@
-//! Every step, shown and proved: what `gradus audit` prints.
+//! The evidence printed by `gradus audit`: every computation shown and checked.
 //!
-//! | module | |
+//! | module | contents |
 //! |-|-|
-//! | [`catalogue`] | what the files of ops and kernels say |
+//! | [`catalogue`] | the statements in the files of ops and kernels |
 //! | [`ops`] | every op with its evidence: witnesses, PyTorch's values ([`golden`]), [`mutants`] |
 //! | [`model`] | a model's gradients and properties |
-//! | [`step`] | one training step, every number of it |
-//! | [`systems`] | GPT-1 and its relatives, held to their cards |
+//! | [`step`] | one training step with every number |
+//! | [`systems`] | GPT-1 and its relatives, checked against their cards |
 //! | [`ledger`] | the paper against the code |
 
 pub mod catalogue;

@@ -1,4 +1,4 @@
-//! A whole model's gradient, parameter by parameter, in f64.
+//! The audit of a whole model's gradient, parameter by parameter, in f64.
 
 use gradus_autograd::check::{self, Case, Comparison, Failure, Outcome};
 use gradus_autograd::{Tensor, Want};
@@ -14,42 +14,42 @@ use sha2::{Digest, Sha256};
 
 use crate::pages::table;
 
-/// At the best of a few steps a central difference is off by about ε^⅔ of the loss; this leaves two and a half digits to spare.
+/// The tolerance. The best central difference is off by about ε^⅔ of the loss; this leaves a margin of two and a half digits.
 const TOLERANCE: f64 = 1e-8;
-/// How far from 2 the slope of the Taylor remainder may be.
+/// The largest deviation of the Taylor remainder's slope from 2.
 const SLOPE: f64 = 0.05;
-/// And if the model has kinks, as relu does: a line that crosses one bends there. A wrong gradient has a slope of 1.
+/// The largest deviation for models with kinks (relu): a line across a kink bends there. A wrong gradient has a slope of 1.
 const KINKED: f64 = 0.5;
-/// Then a difference across a kink is also off by that unit's share.
+/// The tolerance for models with kinks: a difference across a kink is also off by that unit's contribution.
 const KINKED_TOLERANCE: f64 = 1e-5;
-/// The relative error that evidence of a derivative must be able to see.
+/// The relative error that evidence of a derivative must detect.
 const PLANTED: f64 = 1e-3;
-/// Up to this many parameters the naive kernels of dual numbers are fast enough for forward mode.
+/// The largest number of parameters for which the naive kernels of dual numbers are fast enough for forward mode.
 const DUAL: usize = 300_000;
 
-/// How much is checked.
+/// The extent of an audit.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
-    /// Elements of each parameter that are perturbed one by one.
+    /// The number of elements of each parameter that are perturbed one by one.
     pub coordinates: usize,
     /// The seed of tokens, directions and elements.
     pub seed: u64,
 }
 
-/// What was found about a model.
+/// The results of a model's audit.
 #[derive(Clone, Debug)]
 pub struct AuditedModel {
     name: String,
-    /// Number of parameters.
+    /// The number of parameters.
     parameters: usize,
     loss: f64,
-    /// How it was audited, and what it is: enough to repeat it.
+    /// The inputs of the audit and of the model: enough to repeat it.
     facts: Vec<(&'static str, String)>,
-    /// The first parameter that holds a NaN or an infinity: then nothing else is checked.
+    /// The first parameter that holds a NaN or an infinity; then nothing else is checked.
     broken: Option<String>,
-    /// Does it have kinks, as relu does? Then a difference across one is off, and less is required.
+    /// Whether the model has kinks (relu); a difference across a kink is off, so the tolerances are larger.
     kinked: bool,
-    /// Each parameter tensor.
+    /// The results of each parameter tensor.
     each: Vec<AuditedTensor>,
     /// The witnesses of the whole gradient, by name.
     witnesses: Vec<(&'static str, Outcome)>,
@@ -57,23 +57,23 @@ pub struct AuditedModel {
     properties: Vec<(&'static str, Verdict)>,
 }
 
-/// What was found about one parameter tensor.
+/// The results of one parameter tensor.
 #[derive(Clone, Debug)]
 struct AuditedTensor {
     name: String,
     shape: String,
-    /// The norm of its gradient.
+    /// The norm of the tensor's gradient.
     norm: f64,
-    /// The share of its gradient's elements that are 0.
+    /// The fraction of the gradient's elements that are 0.
     zeros: f64,
-    /// The derivative along a direction of this tensor, against differences.
+    /// The derivative along a random direction of this tensor, against differences.
     directional: Outcome,
-    /// The order of the remainder along it.
+    /// The order of the Taylor remainder along that direction.
     taylor: Outcome,
-    /// The worst of the elements that were perturbed one by one.
+    /// The worst of the elements perturbed one by one.
     coordinate: Option<Comparison>,
-    /// The least relative error of its largest element that differences would refuse: a derivative far below the loss is lost in
-    /// it. `None` if no element was perturbed, infinite if all are 0.
+    /// The least relative error of the gradient's largest element that differences would detect; a derivative far below the loss is
+    /// lost in rounding. `None` if no element was perturbed, infinite if all are 0.
     sees: Option<f64>,
 }
 
@@ -83,12 +83,12 @@ impl AuditedTensor {
     }
 }
 
-/// The slope of a Taylor remainder, even if refused; `None` if the loss is linear along the line, up to rounding.
+/// Returns the slope of a Taylor remainder, even if rejected, or `None` if the loss is linear along the line, up to rounding.
 fn slope(taylor: &Outcome) -> Option<f64> {
     Some(compared(taylor)?.worst?.value)
 }
 
-/// What a witness compared, whether it accepts or refuses; `None` if it could not compare.
+/// Returns the comparison of a witness, accepted or rejected, or `None` if there was nothing to compare.
 fn compared(outcome: &Outcome) -> Option<&check::Report> {
     match outcome {
         Ok(report) => Some(report),
@@ -99,12 +99,12 @@ fn compared(outcome: &Outcome) -> Option<&check::Report> {
     }
 }
 
-/// A witness's cell: `said` if it accepts, else that it refuses.
+/// Returns a witness's cell: the text, marked if the witness rejects.
 fn cell(outcome: &Outcome, said: String) -> String {
     if outcome.is_ok() { said } else { format!("refused: {said}") }
 }
 
-/// The least error that would have been detected, and whether it is larger than one that matters.
+/// Formats the least detectable error, and whether it is larger than one that matters.
 fn sight(error: f64) -> String {
     match error {
         e if e.is_infinite() => "none: it is 0".into(),
@@ -113,16 +113,16 @@ fn sight(error: f64) -> String {
     }
 }
 
-/// Said if there is no fault.
+/// The verdict if there is no fault.
 pub const ALL_HOLDS: &str =
     "Every derivative holds, and every property: causality or blindness, independence of the batch, padding, cache, shards.";
 
-/// The models that are audited if none is given, by name.
+/// Returns the models that are audited by default, by name.
 pub fn standard(depth: Depth) -> Vec<(String, Loss)> {
     samples().into_iter().map(|sample| (sample.name.to_owned(), sample.loss(depth.seed))).collect()
 }
 
-/// Audits a model under this name; `done` counts its parameter tensors.
+/// Audits a model under this name; `done` receives the number of parameter tensors audited so far.
 pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(usize)) -> AuditedModel {
     let Loss { model, batch, dropout } = of;
     let config = &model.config();
@@ -159,19 +159,19 @@ pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(usize)) -
     audited
 }
 
-/// SHA-256 of a model's numbers, each 8 bytes little endian, in the order of its tree.
+/// Returns the SHA-256 of a model's parameters, each 8 bytes, little-endian, in the order of its tree.
 pub fn digest(params: &Model<Tensor<f64>>) -> String {
     let mut hash = Sha256::new();
     params.as_ref().visit(|_, p| p.to_vec().iter().for_each(|x| hash.update(x.to_le_bytes())));
     hex::encode(hash.finalize())
 }
 
-/// What a single element's difference may be off by.
+/// Returns the tolerance of a single element's difference.
 fn tolerance(kinked: bool) -> f64 {
     if kinked { KINKED_TOLERANCE } else { TOLERANCE }
 }
 
-/// The Taylor remainder along three lines, of which the best counts; with kinks along eight, since some cross none.
+/// Computes the Taylor remainder along three lines, of which the best counts; with kinks along eight, since some cross none.
 fn taylor(case: &Case, kinked: bool) -> Outcome {
     let lines = if kinked { 8 } else { 3 };
     check::taylor_on(case, lines, &small_steps()).or_else(|failure| match *failure {
@@ -180,12 +180,12 @@ fn taylor(case: &Case, kinked: bool) -> Outcome {
     })
 }
 
-/// 10⁻¹·⁵ … 10⁻⁶, four per decade.
+/// Returns 10⁻¹·⁵ … 10⁻⁶, four per decade.
 fn steps() -> Vec<f64> {
     (0..=18).map(|i| 10f64.powf(-1.5 - 0.25 * f64::from(i))).collect()
 }
 
-/// 10⁻² … 10⁻⁵, three per decade.
+/// Returns 10⁻² … 10⁻⁵, three per decade.
 fn small_steps() -> Vec<f64> {
     (0..=9).map(|i| 10f64.powf(-2.0 - f64::from(i) / 3.0)).collect()
 }
@@ -215,7 +215,7 @@ fn audit_tensor(
     }
 }
 
-/// The worst of some elements, perturbed one by one: the one with the largest derivative, and others at random.
+/// Returns the worst of some elements perturbed one by one: the one with the largest derivative, and others at random.
 fn coordinate(case: &Case, g: &[f64], loss: f64, name: &str, depth: Depth, kinked: bool) -> Option<Comparison> {
     let x = &case.real.inputs[0];
     let values = x.to_vec();
@@ -233,11 +233,11 @@ fn coordinate(case: &Case, g: &[f64], loss: f64, name: &str, depth: Depth, kinke
         let scale = g[element].abs() + loss.abs();
         let quotient = |h: f64| {
             let h = h * values[element].abs().max(1.0);
-            let width = (values[element] + h) - (values[element] - h); // the step that was really taken
+            let width = (values[element] + h) - (values[element] - h); // the step after rounding
             let expected = (at(element, h) - at(element, -h)) / width;
             Comparison { input: None, element, value: g[element], expected, scale }
         };
-        // As along a line, the best of a few steps; the shortest for models that bend sharply, or have kinks.
+        // The best of a few steps counts, as along a line. Models with kinks need shorter ones.
         let steps = if kinked { [1e-4, 1e-5, 1e-6, 1e-7] } else { [1e-3, 1e-4, 1e-5, 1e-6] };
         steps.map(quotient).into_iter().min_by(|a, b| a.error().total_cmp(&b.error())).expect("four")
     };
@@ -245,7 +245,7 @@ fn coordinate(case: &Case, g: &[f64], loss: f64, name: &str, depth: Depth, kinke
 }
 
 impl AuditedModel {
-    /// What is wrong, one line each.
+    /// Returns the faults, one line each.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut say = |what: String| faults.push(format!("{}: {what}", self.name));
@@ -266,7 +266,7 @@ impl AuditedModel {
         }
         let refused = self.witnesses.iter().filter_map(|(_, outcome)| outcome.as_ref().err());
         refused.for_each(|failure| say(failure.to_string()));
-        // For a whole loss a steeper slope is wrong too: its second derivative does not vanish.
+        // For a whole loss a steeper slope is wrong, too: its second derivative does not vanish.
         let within = if self.kinked { KINKED } else { SLOPE };
         if let Some(slope) = self.slope().filter(|slope| (slope - 2.0).abs() > within)
             && self.witness("taylor").is_some_and(Outcome::is_ok)
@@ -282,7 +282,7 @@ impl AuditedModel {
         self.witnesses.iter().find(|(witness, _)| *witness == name).map(|(_, outcome)| outcome)
     }
 
-    /// The slope of the whole loss's Taylor remainder.
+    /// Returns the slope of the whole loss's Taylor remainder.
     fn slope(&self) -> Option<f64> {
         slope(self.witness("taylor")?)
     }
@@ -292,7 +292,7 @@ impl AuditedModel {
         self.witness(witness).map_or("–".into(), of)
     }
 
-    /// A line: parameters, the witnesses of the whole, the worst of its parts.
+    /// Returns a table row: parameters, the witnesses of the whole gradient, the worst of its tensors.
     pub fn line(&self) -> [String; 8] {
         let elements = self.each.iter().filter_map(|p| Some(p.coordinate?.error()));
         [
@@ -307,7 +307,7 @@ impl AuditedModel {
         ]
     }
 
-    /// The headings of the lines.
+    /// The column headings of the rows.
     pub const HEADS: [&'static str; 8] = [
         "model",
         "parameters",
@@ -319,7 +319,7 @@ impl AuditedModel {
         "worst element",
     ];
 
-    /// The parameters, one row each.
+    /// Returns the table of the parameters, one row each.
     fn table(&self) -> Block {
         let heads =
             ["Parameter", "Shape", "Gradient", "Zeros", "Along a direction", "Taylor slope", "Single elements", "Sees errors of"];
@@ -338,7 +338,7 @@ impl AuditedModel {
         table(heads, self.each.iter().map(row))
     }
 
-    /// As one JSON object.
+    /// Returns the results as one JSON object.
     pub fn json(&self) -> Value {
         let tensor = |p: &AuditedTensor| {
             json!({
@@ -358,7 +358,7 @@ impl AuditedModel {
     }
 }
 
-/// Several models as one HTML file.
+/// Returns the results of several models as one HTML file.
 pub fn report(all: &[AuditedModel], depth: Depth) -> Document {
     let mut report = Document {
         kicker: "Gradus · audit".into(),

@@ -1,10 +1,10 @@
-//! Evidence about the evidence: every file of the derivatives, with a wrong operator, constant or result planted wherever one can
-//! be, and what the tests said of it.
+//! Evidence about the tests: mutants of every file of the derivatives, each with a wrong operator, constant or result, and whether
+//! a test detects them.
 //!
-//! [cargo-mutants](https://mutants.rs) plants them, one at a time; `.ci/mutants` runs it file by file and keeps what it found in
-//! `mutants.json` beside this file. A mutant that no test refuses is a hole in the tests, unless it is equivalent: what it changes
-//! cannot be seen from outside. Those are in `equivalent.toml`, each with the reason. `samples` are
-//! left out: they are inputs of the tests, and other inputs make no derivative wrong.
+//! [cargo-mutants](https://mutants.rs) plants them, one at a time. `.ci/mutants` runs it file by file and stores its results in
+//! `mutants.json` next to this file. A mutant that no test kills is a gap in the tests, unless it is equivalent: its change cannot
+//! be observed from outside. Equivalent mutants are in `equivalent.toml`, each with the reason. `samples` are left out: they are
+//! inputs of the tests, and other inputs make no derivative wrong.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,27 @@ use sha2::{Digest, Sha256};
 
 use crate::catalogue;
 
-/// Files whose mutants the same tests should kill: those of their own crate, so that a mutant takes seconds.
+/// Files whose mutants the same tests should kill. The tests are those of their crate, so that a mutant takes seconds.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What they are.
+    /// The group's name.
     pub name: &'static str,
-    /// The crate whose tests should kill them beside those of their own.
+    /// Another crate whose tests should kill the mutants, too.
     pub package: Option<&'static str>,
-    /// Which of the crate's tests, as targets of `cargo test`.
+    /// The tests of the crate, as targets of `cargo test`.
     pub tests: &'static [&'static str],
-    /// And of those whose names contain this.
+    /// The part of a test's name that selects it; `None` selects all tests.
     pub filter: Option<&'static str>,
-    /// Path from the root of the repository, and text.
+    /// The path from the root of the repository and the text of each file.
     pub files: Vec<(String, &'static str)>,
 }
 
-/// The files whose mutants should be killed: ops, methods of tensors, reverse pass, optimizers and kernels; models and their files;
-/// what trains, scores and decodes them, in one process or several; data sets; and what keeps files whole.
+/// Returns the files whose mutants should be killed: ops, methods of tensors, reverse pass, optimizers and kernels; models and
+/// checkpoints; training, scoring and decoding, in one process or several; data sets; and the safe writing of files.
 pub fn groups() -> Vec<Group> {
     let file = |path: &str| catalogue::file(path).map(|text| (path.to_owned(), text)).expect("the file is in the catalogue");
     let named = |folder: &str, names: &[&str]| names.iter().map(|name| file(&format!("{folder}/{name}.rs"))).collect::<Vec<_>>();
-    // Without the files of tests alone, and those of another group.
+    // Without files of tests alone and files of another group.
     let below = |folder: &str, without: &[&str]| {
         let is_in = |(path, _): &(String, _)| !without.iter().any(|name| path.contains(name));
         catalogue::files_below(folder).into_iter().filter(is_in).collect::<Vec<_>>()
@@ -43,7 +43,7 @@ pub fn groups() -> Vec<Group> {
         [catalogue::files("autograd/src/tape"), named("autograd/src", &["derivatives", "ops/operators", "ops/pointwise"])];
     let kernels = below("tensor/src/cpu", &["/bits/", "/misfits.", "/testing.", "/tests.", "/twins.", "/adam."]);
     let model = below("model/src", &["/check/", "/checkpoint/"]);
-    // The witnesses over the ops are tests of what these call.
+    // The witnesses over the ops also test the functions that the ops call.
     let witnesses: &[&str] = &["--lib", "--test=autograd"];
     let group = |name, filter, files| Group { name, package: None, tests: &["--lib"], filter, files };
     vec![
@@ -72,22 +72,22 @@ pub fn groups() -> Vec<Group> {
     ]
 }
 
-/// What became of a file's mutants.
+/// The results of a file's mutants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tested {
-    /// [`digest`] of the file as it was.
+    /// The [`digest`] of the tested file.
     pub source: String,
-    /// Those that a test refused, or that timed out.
+    /// The number of mutants killed by a test or by a time-out.
     pub killed: usize,
-    /// Those that the compiler refused.
+    /// The number of mutants that do not compile.
     pub unviable: usize,
-    /// Those that no test refused.
+    /// The mutants that no test kills.
     pub survivors: Vec<Mutant>,
 }
 
 impl Tested {
-    /// The same after more tests of its survivors, of which these survive still. Others that read alike, on one line, were run
-    /// with them, and may be among these: they have been killed before.
+    /// Returns the results after the survivors were tested again and `still` survived. A mutant with the same text on the same line
+    /// as a survivor was run with it and may be in `still`, although it was killed before.
     pub fn again(mut self, still: Vec<Mutant>) -> Self {
         let (before, mut still) = (std::mem::take(&mut self.survivors), still);
         for mutant in before {
@@ -100,38 +100,38 @@ impl Tested {
     }
 }
 
-/// A mutant that no test refused. It has no line number: lines move.
+/// A mutant that no test kills. It has no line number, since edits move lines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mutant {
-    /// What was planted, in cargo-mutants' words.
+    /// The change, in cargo-mutants' words.
     pub change: String,
-    /// The line on which it was planted.
+    /// The line of code that is changed.
     pub line: String,
 }
 
-/// What is known about every file.
+/// The results of all files.
 pub type Results = BTreeMap<String, Tested>;
 
-/// Why a mutant cannot be seen.
+/// An equivalent mutant, and the reason.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Equivalent {
-    /// Its file.
+    /// The mutant's file.
     pub file: String,
-    /// What is planted.
+    /// The change, in cargo-mutants' words.
     pub change: String,
-    /// The line on which it is planted.
+    /// The line of code that is changed.
     pub line: String,
     /// The reason.
     pub why: String,
 }
 
-/// What the last run of each file found.
+/// Returns the results of the last run of each file.
 pub fn results() -> Results {
     serde_json::from_str(include_str!("mutants.json")).expect("mutants.json is as .ci/mutants writes it")
 }
 
-/// The mutants that cannot be seen.
+/// Returns the equivalent mutants.
 pub fn equivalents() -> Vec<Equivalent> {
     #[derive(Deserialize)]
     struct File {
@@ -143,7 +143,7 @@ pub fn equivalents() -> Vec<Equivalent> {
         .mutant
 }
 
-/// SHA-256 of a file without its tests, comments that fill a line, and blank lines, the first 16 hexadecimal digits.
+/// Returns the SHA-256 of a file without its tests, full-line comments and blank lines: the first 16 hexadecimal digits.
 pub fn digest(text: &str) -> String {
     let mut hasher = Sha256::new();
     let text = text.split_once("#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code);
@@ -157,22 +157,22 @@ pub fn digest(text: &str) -> String {
 /// The score of a group of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Score {
-    /// Files.
+    /// The number of files.
     pub files: usize,
-    /// Files that have changed since their mutants were run, or whose mutants never were.
+    /// The files that have changed since their mutants were run, or whose mutants were never run.
     pub stale: Vec<String>,
-    /// Mutants that compile.
+    /// The number of mutants that compile.
     pub planted: usize,
-    /// Of them, refused by a test.
+    /// The number of mutants killed by a test.
     pub killed: usize,
-    /// Of them, equivalent.
+    /// The number of equivalent mutants.
     pub equivalent: usize,
-    /// Of them, neither refused nor justified.
+    /// The mutants neither killed nor equivalent.
     pub open: Vec<String>,
 }
 
 impl Score {
-    /// The score of these files.
+    /// Returns the score of these files.
     pub fn of(files: &[(String, &str)], results: &Results, equivalents: &[Equivalent]) -> Self {
         let mut score = Score { files: files.len(), ..Score::default() };
         for (path, text) in files {
@@ -196,7 +196,7 @@ impl Score {
         score
     }
 
-    /// One line: whose score it is, files, mutants, killed, equivalent, open, and which files have changed since.
+    /// Returns the cells of a table row: group, files, mutants, killed, equivalent, open, and the files changed since.
     pub fn cells(&self, of: &str) -> [String; 7] {
         let stale = match &self.stale[..] {
             [] => "none".to_owned(),
@@ -209,7 +209,7 @@ impl Score {
     }
 }
 
-/// The score of each group of files, by its name.
+/// Returns the name and the score of each group of files.
 pub fn scores() -> Vec<(&'static str, Score)> {
     let (results, equivalents) = (results(), equivalents());
     groups().into_iter().map(|group| (group.name, Score::of(&group.files, &results, &equivalents))).collect()
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(score.cells("all"), ["all", "3", "14", "10", "1", "3", "b.rs, c.rs"].map(str::to_owned));
     }
 
-    /// Two of the three that read alike survived at first, and one does still.
+    /// Two of three mutants with the same text survived at first, and one survives again.
     #[test]
     fn what_survives_again_is_counted_once() {
         let [a, b] = ["a", "b"].map(|change| Mutant { change: change.into(), line: "x * y * z * w".into() });

@@ -1,4 +1,4 @@
-//! The catalogue of ops: what each states, and the evidence for it.
+//! The audit of the ops: each op's statements, and the evidence for them.
 
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ use crate::golden::{self, Golden};
 use crate::mutants;
 use crate::pages::{OPS, linked, table};
 
-/// Every op with its evidence.
+/// All ops with their evidence.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    /// Draws of each op's samples.
+    /// The number of draws of each op's samples.
     pub draws: u64,
     /// The ops, in the order of the list.
     pub ops: Vec<AuditedOp>,
@@ -25,18 +25,18 @@ pub struct Catalogue {
 /// An op with its evidence.
 #[derive(Clone, Debug)]
 pub struct AuditedOp {
-    /// What its file states.
+    /// The op's page in the catalogue.
     pub page: Page,
-    /// What the witnesses say.
+    /// The results of the witnesses.
     pub evidence: Vec<Evidence>,
-    /// Does a planted error of 0.1 % go undetected, and where?
+    /// The error of the teeth check if a planted error of 0.1 % is not detected.
     pub toothless: Option<String>,
-    /// How far it is from PyTorch's.
+    /// The errors against PyTorch, if it has a case.
     pub golden: Option<Golden>,
 }
 
 impl Catalogue {
-    /// Runs every witness on `draws` draws of every op's samples; `done` counts ops.
+    /// Runs every witness on `draws` draws of every op's samples; `done` is called after each op.
     pub fn of(draws: u64, done: impl Fn() + Sync) -> Self {
         let both: Vec<_> = pages().into_iter().zip(check::subjects()).collect();
         let audit = |(page, op): (Page, check::Subject)| {
@@ -49,18 +49,18 @@ impl Catalogue {
         Catalogue { draws, ops: both.into_par_iter().map(audit).collect() }
     }
 
-    /// What is wrong, one line each.
+    /// Returns the faults, one line each.
     pub fn faults(&self) -> Vec<String> {
         self.ops.iter().flat_map(AuditedOp::faults).collect()
     }
 
-    /// The worst of a witness over all ops: its error, and which op's.
+    /// Returns the largest error of a witness over all ops, and the op.
     fn worst(&self, witness: &str) -> Option<(f64, &'static str)> {
         let of = |op: &AuditedOp| Some((op.of(witness)?.worst.as_ref()?.error(), op.page.name));
         self.ops.iter().filter_map(of).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// One line per witness: what it claims, over all ops.
+    /// Returns one line per witness: its results over all ops.
     pub fn summary(&self) -> Vec<[String; 5]> {
         let row = |(name, _): &(&'static str, check::Witness)| {
             let all = || self.ops.iter().filter_map(|op| op.of(name));
@@ -75,7 +75,7 @@ impl Catalogue {
         check::WITNESSES.iter().map(row).collect()
     }
 
-    /// Whether all is well: what planted errors showed, and what is refused.
+    /// Returns the verdict in a sentence: no faults and planted errors detected, or the list of faults.
     pub fn verdict(&self) -> String {
         let faults = self.faults();
         if faults.is_empty() {
@@ -85,7 +85,7 @@ impl Catalogue {
         format!("**Not all is well:** {}.", faults.join("; "))
     }
 
-    /// The catalogue as Markdown.
+    /// Returns the catalogue as Markdown.
     pub fn markdown(&self) -> String {
         let mut out = String::new();
         let n = self.ops.len();
@@ -119,7 +119,7 @@ impl Catalogue {
         out
     }
 
-    /// The catalogue as one HTML file.
+    /// Returns the catalogue as one HTML file.
     pub fn report(&self) -> Document {
         let mut report = Document {
             kicker: "Gradus · audit".into(),
@@ -142,7 +142,7 @@ impl Catalogue {
         report
     }
 
-    /// The catalogue as one JSON object.
+    /// Returns the catalogue as one JSON object.
     pub fn json(&self) -> Value {
         let op = |op: &AuditedOp| {
             let evidence: Vec<Value> = op.evidence.iter().map(evidence_json).collect();
@@ -190,7 +190,7 @@ impl AuditedOp {
         refused.chain(self.toothless.clone()).chain(far).collect()
     }
 
-    /// Facts by name: shapes, cost, what is kept.
+    /// Returns facts by name: shapes, cost, tensors kept.
     fn facts(&self) -> Vec<(String, String)> {
         let page = &self.page;
         let definition = if page.fused { "in primitives, below; kernel and VJP are proved equal to it" } else { "a primitive" };
@@ -212,7 +212,7 @@ impl AuditedOp {
         facts
     }
 
-    /// A line per witness: samples, numbers, error, tolerance, and how to see it again.
+    /// Returns a line per witness: samples, numbers, error, tolerance, and the sample that reproduces it.
     fn lines(&self) -> Vec<[String; 6]> {
         let line = |e: &Evidence| {
             let (error, tolerance, place) = match (&e.refused, &e.worst) {
@@ -266,24 +266,24 @@ impl AuditedOp {
     }
 }
 
-/// What the table of mutants says.
+/// The text above the table of mutants.
 const MUTANTS: &str = "Would the tests see an error? File by file, cargo-mutants replaces operators, constants and results, one at a time, \
     and runs the tests; the last column tells which files have not been tested yet, or have changed since. A surviving mutant is either equivalent \
     (train/audit/src/equivalent.toml says why) or open, a gap in the tests. Mutants that do not compile are not counted, and none is planted in samples, \
     the tests' inputs.";
 const MUTANT_HEADS: [&str; 7] = ["of", "files", "mutants", "killed", "equivalent", "open", "to be run again"];
 
-/// A line per group of files.
+/// Returns a line per group of files.
 fn of_mutants() -> Vec<[String; 7]> {
     mutants::scores().into_iter().map(|(of, score)| score.cells(of)).collect()
 }
 
-/// A derivation without the lines that begin and end its code blocks.
+/// Returns a derivation without the lines that begin and end its code blocks.
 pub(super) fn unfenced(derivation: &str) -> String {
     derivation.lines().filter(|line| !line.starts_with("```")).collect::<Vec<_>>().join("\n")
 }
 
-/// A table in Markdown.
+/// Writes a Markdown table.
 fn markdown_table<const N: usize>(out: &mut String, heads: [&str; N], rows: &[[String; N]]) {
     let line = |cells: &[&str]| format!("| {} |", cells.join(" | "));
     let _ = writeln!(out, "{}\n|{}", line(&heads), "-|".repeat(N));

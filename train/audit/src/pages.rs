@@ -1,13 +1,13 @@
-//! The pages of the repository that are made from its code, and the tables of all pages.
+//! The pages of the repository that are generated from its code, and the tables in them.
 
 use gradus_report::{Block, Row};
 
 /// The page of the ops, from the root of the repository.
 pub(crate) const OPS: &str = "autograd/OPS.md";
-/// The paper against the code.
+/// The page of the ledger, from the root of the repository.
 pub(crate) const LEDGER: &str = "model/LEDGER.md";
 
-/// A path from the root of the repository, as `page`, one folder below the root, links to it.
+/// Returns the link from `page`, one folder below the root, to a path given from the root of the repository.
 pub(crate) fn linked(page: &str, path: &str) -> String {
     let folder = page.split_once('/').map_or("", |(folder, _)| folder);
     match path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')) {
@@ -16,13 +16,13 @@ pub(crate) fn linked(page: &str, path: &str) -> String {
     }
 }
 
-/// A row of a page in HTML: its head and its cells.
+/// Returns a row of an HTML table: its head and its cells.
 pub(crate) fn row<const N: usize>(cells: [String; N]) -> Row {
     let mut cells = cells.into_iter();
     Row::new(cells.next().unwrap_or_default(), cells)
 }
 
-/// A table of a page in HTML.
+/// Returns a table of an HTML page.
 pub(crate) fn table<const N: usize>(heads: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Block {
     Block::table(heads, rows.into_iter().map(row))
 }

@@ -1,5 +1,5 @@
-//! Systems held to their cards, on tiny networks in f64: what an answer depends on, found by changing each token in turn, and what the
-//! probabilities of all short texts sum to.
+//! Systems checked against their cards, on tiny networks in f64: the tokens that a prediction depends on, found by changing each in
+//! turn, and the sum of the probabilities of all short texts.
 
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::{Batch, GptConfig, LstmConfig, Model, ModelConfig, Side, Tree};
@@ -9,45 +9,46 @@ use gradus_train::trainer::{Recipe, Trainer};
 use gradus_train::views::{self, Marks, Text, View, ViewPlan};
 use serde::Serialize;
 
-/// Words are 0, 1, …; then come the marks.
+/// The words are 0, 1, …, followed by the marks.
 const MARKS: Marks = Marks { open: 8, close: 9, mask: 10, words: 8 };
-/// Tokens of a text that is asked in a system's own format, beside a mark before and one after.
+/// The number of tokens of a text in a system's format, without one mark before and one after.
 const ROOM: usize = 10;
-/// Words and marks.
+/// The number of words and marks.
 const VOCAB: usize = 11;
-/// The text that pictures are drawn of, `abcdef`, and a word that is not in it.
+/// The text of the sight pictures, `abcdef`.
 const TEXT: [u32; 6] = [0, 1, 2, 3, 4, 5];
+/// A word that is not in [`TEXT`].
 const OTHER: u32 = 6;
-/// Networks of different parameters: what all of them ignore is not seen.
+/// The seeds of the networks. A dependence missed by one network's parameters is found by another.
 const SEEDS: [u64; 3] = [1, 2, 3];
-/// Steps in which a network learns that texts are 00 or 11.
+/// The number of steps in which a network learns that texts are 00 or 11.
 const STEPS: u64 = 400;
 
-/// A system held to its card.
+/// A system checked against its card.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AuditedSystem {
-    /// Its name.
+    /// The system's name.
     pub name: String,
-    /// By token asked: what its answer depends on as drawn on the card, and as found.
+    /// For each token, the tokens that its prediction depends on: as drawn on the card, and as found.
     pub sight: Vec<(char, String, String)>,
-    /// What its probabilities make together, by its card.
+    /// The meaning of the product of its probabilities, by its card.
     pub density: Density,
-    /// What those of all texts of five words out of three sum to, before training: 1, if they are probabilities of texts.
+    /// The sum of the probabilities of all texts of five words out of three, before training: 1 for probabilities of texts.
     pub fresh: f64,
-    /// What those of all texts of two words out of two sum to, after learning that they are alike: 1, or 2 where each word is told given the
-    /// other.
+    /// The sum of the probabilities of all texts of two words out of two, after learning that the words are equal: 1, or 2 if each
+    /// word is predicted from the other.
     pub learnt: f64,
 }
 
 impl AuditedSystem {
-    /// Whatever is not as the card says.
+    /// Returns the differences from the card.
     pub fn faults(&self) -> Vec<String> {
         let name = &self.name;
         let misdrawn = self.sight.iter().filter(|(_, drawn, found)| drawn != found);
         let sight =
             misdrawn.map(|(asked, drawn, found)| format!("{name}: the card draws {asked} ← {drawn}; the network sees {found}"));
         let is_joint = (self.fresh - 1.0).abs() < 1e-10 && (self.learnt - 1.0).abs() < 1e-10;
-        // Each of four answers is certain to better than a percent.
+        // Each of four predictions is certain to better than a percent.
         let is_pseudo = (self.learnt - 2.0).abs() < 0.05;
         let holds = if self.density == Density::Joint { is_joint } else { is_pseudo };
         let sums = format!("sum to {} before training and to {} after", self.fresh, self.learnt);
@@ -55,7 +56,7 @@ impl AuditedSystem {
     }
 }
 
-/// Holds a system to its card.
+/// Checks a system against its card.
 pub fn audit(card: &Card) -> AuditedSystem {
     let (axes, fresh) = (&card.axes, Model::init(&tiny(&card.axes), SEEDS[0]));
     let trained = learnt(axes);
@@ -71,7 +72,7 @@ pub fn audit(card: &Card) -> AuditedSystem {
     }
 }
 
-/// A tiny model of these axes.
+/// Returns a tiny model of these axes.
 pub fn tiny(axes: &Axes) -> ModelConfig {
     let (vocab, context, width) = (VOCAB, 12, 8);
     match axes.backbone {
@@ -87,15 +88,15 @@ pub fn tiny(axes: &Axes) -> ModelConfig {
     }
 }
 
-/// What is asked about the token at `at`: the slots that are read, and the one that answers.
+/// A function that returns the input for predicting the token at `at`, and the slot of the prediction.
 type Ask = fn(&Axes, &[u32], usize) -> (Side, usize);
 
-/// In one text.
+/// Presents the text as one sequence.
 fn plainly(axes: &Axes, text: &[u32], at: usize) -> (Side, usize) {
     if axes.view.is_next() { (Side::causal(1, [&[MARKS.open], text].concat()), at) } else { MARKS.hide(text, at) }
 }
 
-/// As the system reads texts: one that reads pairs, in two halves.
+/// Presents the text in the system's format: for a system of pairs, in two halves.
 fn in_its_format(axes: &Axes, text: &[u32], at: usize) -> (Side, usize) {
     let ViewPlan::Masked(plan) = axes.view else { return plainly(axes, text, at) };
     let text = Text { number: 0, epoch: 0, tokens: text.into(), sentences: vec![text.len() / 2, text.len()] };
@@ -105,7 +106,7 @@ fn in_its_format(axes: &Axes, text: &[u32], at: usize) -> (Side, usize) {
     (views::batch(&[view], 0, axes.parts.segments > 0).side, slot)
 }
 
-/// The logits of the answer about the token at `at`, of words below 8.
+/// Returns the logits of the prediction of the token at `at`, of words below 8.
 pub fn answer(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at: usize) -> Vec<f64> {
     answer_to(plainly, model, axes, text, at)
 }
@@ -118,8 +119,8 @@ fn answer_to(ask: Ask, model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at
     rows.slice(0, slot..slot + 1).to_vec()
 }
 
-/// What the answer about a token of `abcdef` depends on, as cards draw it: changing a token that is seen changes a network's answer. Where
-/// that differs between formats, both.
+/// Returns the tokens that the prediction of a token of `abcdef` depends on, in the notation of the cards: changing a visible token
+/// changes a network's logits. If the result differs between formats, returns both.
 fn seen(axes: &Axes, asked: char) -> String {
     let models = SEEDS.map(|seed| Model::init(&tiny(axes), seed));
     let at = asked as usize - 'a' as usize;
@@ -136,13 +137,13 @@ fn seen(axes: &Axes, asked: char) -> String {
     if plain == own { plain } else { format!("{plain}, and in its own format {own}") }
 }
 
-/// All texts of `length` words out of the first `words`.
+/// Returns all texts of `length` words out of the first `words`.
 fn texts(words: u32, length: u32) -> Vec<Vec<u32>> {
     let digits = |number: u32| (0..length).map(|i| number / words.pow(i) % words).collect();
     (0..words.pow(length)).map(digits).collect()
 }
 
-/// Πᵢ P(xᵢ | what the system sees), among these words.
+/// Returns Πᵢ P(xᵢ | the tokens that the system sees), with P normalised over these words.
 fn product(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], words: usize) -> f64 {
     let p = |at: usize| {
         let z = &answer(model, axes, text, at)[..words];
@@ -152,7 +153,7 @@ fn product(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], words: usize) 
     (0..text.len()).map(p).product()
 }
 
-/// A tiny model that has learnt that texts are 00 or 11: fresh parameters are blind, and each answer of theirs is nearly uniform.
+/// Returns a tiny model that has learnt that texts are 00 or 11. An untrained model predicts nearly uniformly.
 fn learnt(axes: &Axes) -> Model<Tensor<f64>> {
     let recipe = Recipe {
         optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() },

@@ -1,8 +1,8 @@
-//! Mutation testing, file by file: what `.ci/mutants` runs.
+//! The program behind `.ci/mutants`: mutation testing, file by file.
 //!
-//! A copy of the working tree is in `target/mutants/tree`; cargo-mutants plants its changes there, so that work here can go on. A
-//! file's result is written when it is done, with the file's digest: a stopped run continues with the files that have none or
-//! have changed.
+//! cargo-mutants plants its changes in a copy of the working tree, `target/mutants/tree`, so that the original stays usable. A
+//! file's result is written when it is complete, with the file's digest. A stopped run continues with the files that have no result
+//! or have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mutants of a file through the tests of its group, or those of these names; where it was tested `before`, those that survived.
+/// Tests the mutants of a file by the tests of its group, or by those named; if it was tested `before`, only the survivors.
 fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, before: Option<Tested>) -> Result<Tested, Failure> {
     let dir = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("mutants");
     let tree = dir.join("tree");
@@ -91,22 +91,22 @@ fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, befo
         "1200",
     ]);
     command.args(["--no-shuffle", "--colors", "never", "--dir"]).arg(&tree).arg("--output").arg(&dir).args(["--file", path]);
-    // Samples are inputs: other ones are no wrong derivative. The nets ask that they exist, and show an error of 0.1 %.
+    // Samples are inputs, so other samples make no derivative wrong. The nets require them, and that they show an error of 0.1 %.
     command.args(["--exclude-re", r"::samples\b"]);
     let survived: BTreeSet<&str> = before.iter().flat_map(|tested| &tested.survivors).map(|m| m.change.as_str()).collect();
     command.args(survived.iter().map(|change| format!("--re={}", plain(change))));
     command.args(group.package.map(|package| format!("--cargo-arg=--package={package}")));
-    // For building and testing alike: no example is built for a mutant.
+    // These arguments apply to building and testing, so that no example is built for a mutant.
     command.args(group.tests.iter().map(|target| format!("--cargo-arg={target}")));
-    // The first `--` ends cargo mutants' own arguments, the second cargo test's: the tests' binary takes several names.
+    // The first `--` ends cargo-mutants' arguments, the second cargo test's: the test binary accepts several names.
     command.args(["--", "--"]);
     match tests {
         [] => command.args(group.filter),
         names => command.args(names),
     };
     command.env("CARGO_TARGET_DIR", dir.join("target")).stdin(Stdio::null());
-    // 0: all killed, 2: some survived, 3: some timed out; others are failures of its own, 4 among them: the tests
-    // fail without a mutant, and would seem to kill every mutant.
+    // 0: all killed, 2: some survived, 3: some timed out. Other codes are failures of cargo-mutants or of the tests without a
+    // mutant (4), which would seem to kill every mutant.
     let code = command.status()?.code();
     if !matches!(code, Some(0 | 2 | 3)) {
         return Err(format!("cargo mutants ended with {code:?}; `{command:?}`").into());
@@ -114,7 +114,7 @@ fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, befo
     let file = dir.join("mutants.out/outcomes.json");
     let outcomes: Value = match std::fs::read(&file) {
         Ok(found) => serde_json::from_slice(&found)?,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Value::Null, // there is nothing to plant in the file
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Value::Null, // the file has no place for a mutant
         Err(e) => return Err(format!("{}: {e}", file.display()).into()),
     };
     let (tested, planted) = read(&outcomes, text)?;
@@ -125,13 +125,13 @@ fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, befo
     }
 }
 
-/// What cargo-mutants found in a file of this text, and all that it planted.
+/// Returns the results of cargo-mutants for a file of this text, and all mutants that it planted.
 fn read(outcomes: &Value, text: &str) -> Result<(Tested, BTreeSet<Mutant>), Failure> {
     let mutants = outcomes["outcomes"].as_array().into_iter().flatten();
     let verdicts: BTreeMap<&str, &Value> = mutants.filter_map(|o| Some((o["scenario"]["Mutant"]["name"].as_str()?, o))).collect();
     let mut tested = Tested { source: digest(text), killed: 0, unviable: 0, survivors: Vec::new() };
     let mut planted = BTreeSet::new();
-    // cargo-mutants does not leave out by name what it plants in the fields of a struct.
+    // cargo-mutants cannot exclude by name the mutants in the fields of a struct.
     for (name, outcome) in verdicts.into_iter().filter(|(name, _)| !name.ends_with("::samples")) {
         let mutant = mutant(name, outcome, text)?;
         planted.insert(mutant.clone());
@@ -146,13 +146,13 @@ fn read(outcomes: &Value, text: &str) -> Result<(Tested, BTreeSet<Mutant>), Fail
     Ok((tested, planted))
 }
 
-/// A regular expression of these words alone.
+/// Returns a regular expression that matches this text literally.
 fn plain(words: &str) -> String {
     let escaped = |c: char| r"\.+*?()|[]{}^$".contains(c).then_some('\\').into_iter().chain([c]);
     words.chars().flat_map(escaped).collect()
 }
 
-/// `path:line:column: change`, in a form that can be recognised after lines have moved.
+/// Parses `path:line:column: change` into a form that remains valid after lines have moved.
 fn mutant(name: &str, outcome: &Value, text: &str) -> Result<Mutant, Failure> {
     let change = name.split_once(": ").map(|(_, change)| change.to_owned());
     let line = outcome["scenario"]["Mutant"]["span"]["start"]["line"].as_u64();
@@ -163,7 +163,7 @@ fn mutant(name: &str, outcome: &Value, text: &str) -> Result<Mutant, Failure> {
     }
 }
 
-/// The files that git knows of, or does not ignore, copied where they differ; what is no longer there is removed.
+/// Copies the files that git tracks or does not ignore, if they differ, and removes files that are gone.
 fn copy(root: &Path, tree: &Path) -> Result<(), Failure> {
     let listed =
         Command::new("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root).output()?;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// A heading, and its rows.
+/// A section: its heading and its rows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
@@ -15,19 +15,19 @@ pub struct Section {
     pub row: Vec<Row>,
 }
 
-/// One row.
+/// A row of the ledger.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Where in the paper.
+    /// The place in the paper.
     pub place: String,
     /// The statement, or the difference.
     pub statement: String,
-    /// What Gradus does.
+    /// The treatment in Gradus.
     pub here: String,
-    /// A file, and the item in it that implements it: `name`, or `Type::name`.
+    /// The file and the item in it that implements the statement: `name`, or `Type::name`.
     pub source: (String, String),
-    /// Files, and the tests in them that pin it.
+    /// The files and the tests in them that pin the statement.
     pub tests: Vec<(String, String)>,
 }
 
@@ -35,11 +35,11 @@ pub struct Row {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Its left side, from the tokens up.
+    /// The left side, from the tokens up.
     pub model: Vec<Part>,
     /// The parts of the left side that are stacked n times.
     pub repeated: Range<usize>,
-    /// Its right side: what each kind of task becomes.
+    /// The right side: the input of each kind of task.
     pub tasks: Vec<Part>,
 }
 
@@ -47,11 +47,11 @@ pub struct Figure {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// What the figure calls it.
+    /// The part's name in the figure.
     pub name: String,
-    /// What it computes.
+    /// The computation of the part.
     pub text: String,
-    /// How the statements of its rows begin.
+    /// The beginnings of the statements of the part's rows.
     pub rows: Vec<String>,
 }
 
@@ -68,12 +68,12 @@ pub static CONTENTS: LazyLock<Contents> = LazyLock::new(|| {
     toml::from_str(text).unwrap_or_else(|e| panic!("model/ledger.toml: {e}"))
 });
 
-/// The rows of all sections.
+/// Returns the rows of all sections.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
     CONTENTS.section.iter().flat_map(|section| &section.row)
 }
 
-/// The row whose statement begins like this, and its number, from 0.
+/// Returns the row whose statement begins with `begins`, and its index from 0.
 pub fn row(begins: &str) -> (usize, &'static Row) {
     rows().enumerate().find(|(_, row)| row.statement.starts_with(begins)).expect("a row of the ledger")
 }

@@ -1,4 +1,4 @@
-//! The paper's equations on numbers small enough to check by hand.
+//! The paper's equations, evaluated on numbers small enough to check by hand.
 
 use gradus_autograd::ops::Attention;
 use gradus_autograd::{Tape, Tensor, Var};
@@ -6,23 +6,23 @@ use gradus_tensor::Mask;
 use gradus_train::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, StepFactors, Warmup};
 use gradus_train::tasks;
 
-/// An equation with numbers.
+/// A worked example of an equation.
 #[derive(Clone, Debug)]
 pub struct Example {
-    /// Its name.
+    /// The example's title.
     pub title: &'static str,
-    /// What is done.
+    /// The inputs and the computation.
     pub text: &'static str,
-    /// How the ledger's statements that it is about begin.
+    /// The beginnings of the ledger's statements that the example illustrates.
     pub rows: &'static [&'static str],
-    /// What is computed, how by hand, by this project, and by hand.
+    /// Each value: its formula, the number computed by this project, and the number computed by hand.
     pub values: Vec<(&'static str, f64, f64)>,
 }
 
 impl Example {
-    /// A line per value.
+    /// Returns a line per value.
     pub fn lines(&self) -> Vec<String> {
-        // A combining bar takes no column of its own.
+        // A combining bar has no width.
         let width = |what: &str| what.chars().filter(|&c| c != '\u{304}').count();
         let widest = self.values.iter().map(|(what, ..)| width(what)).max().unwrap_or(0);
         let line = |(what, found, _): &(&str, f64, f64)| format!("{what}{} = {found:+.12}", " ".repeat(widest - width(what)));
@@ -30,7 +30,7 @@ impl Example {
     }
 }
 
-/// Every example, in the order of the paper.
+/// Returns all examples, in the order of the paper.
 pub fn all() -> Vec<Example> {
     vec![
         equations_1_and_2(),
@@ -45,7 +45,7 @@ pub fn all() -> Vec<Example> {
     ]
 }
 
-/// A matrix of these rows.
+/// Returns a matrix of these rows.
 fn matrix<const R: usize, const C: usize>(rows: [[f64; C]; R]) -> Tensor<f64> {
     Tensor::new([R, C], rows.concat())
 }

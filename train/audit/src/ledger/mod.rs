@@ -1,5 +1,5 @@
-//! Paper against code: every statement of the paper that is implemented, every place where the codes differ from it or it from
-//! itself, and every choice where it is silent; each with its source line and the test that pins it.
+//! The ledger, paper against code: every implemented statement of the paper, every place in which the codes differ from the paper
+//! or the paper from itself, and every choice that the paper leaves open. Each has its source line and the tests that pin it.
 
 mod contents;
 mod examples;
@@ -18,11 +18,11 @@ use contents::{CONTENTS, Part, Row, Section, row};
 /// The outcome of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Unknown.
+    /// The test was not run.
     NotRun,
-    /// It passed.
+    /// The test passed.
     Passed,
-    /// It failed.
+    /// The test failed.
     Failed,
 }
 
@@ -36,10 +36,10 @@ impl fmt::Display for Status {
     }
 }
 
-/// The outcomes of tests, by their binary and their path in it.
+/// The outcomes of tests, by binary and path in it.
 pub type Outcomes = BTreeMap<(String, String), Status>;
 
-/// The outcomes in what `cargo test` printed: a line that says which binary runs, such as
+/// Parses the output of `cargo test`: a line that names the binary, such as
 /// `Running tests/bits.rs (target/debug/deps/bits-0123456789abcdef)`, and a line per test.
 pub fn outcomes(printed: &str) -> Outcomes {
     let (mut all, mut binary) = (Outcomes::new(), String::new());
@@ -59,9 +59,9 @@ pub fn outcomes(printed: &str) -> Outcomes {
     all
 }
 
-/// The outcome of the test with this name in this file: `train/src/optim/clip.rs` is the module `optim::clip` of its crate,
-/// `train/tests/bits.rs` the module `bits` of the binary `train` or a binary of its own, `train/cli/tests/cli/audit.rs` the module
-/// `audit` of the binary `cli`.
+/// Returns the outcome of the test with this name in this file. `train/src/optim/clip.rs` is the module `optim::clip` of its crate;
+/// `train/tests/bits.rs` is the module `bits` of the binary `train`, or a separate binary; `train/cli/tests/cli/audit.rs` is the
+/// module `audit` of the binary `cli`.
 fn outcome(outcomes: &Outcomes, file: &str, name: &str) -> Status {
     let parts: Vec<&str> = file.trim_end_matches(".rs").split('/').filter(|part| *part != "mod").collect();
     let places: Vec<(String, &[&str])> = match parts[..] {
@@ -82,7 +82,7 @@ fn outcome(outcomes: &Outcomes, file: &str, name: &str) -> Status {
     found.map_or(Status::NotRun, |(_, status)| *status)
 }
 
-/// The line that declares an item: `name` anywhere in a file, `Type::name` in a block of that type's (its own, or an `impl`).
+/// Returns the line that declares an item: `name` anywhere in a file, or `Type::name` in a block of that type or an `impl` of it.
 fn declared(content: &str, item: &str) -> Option<usize> {
     let (owner, name) = item.rsplit_once("::").map_or((None, item), |(owner, name)| (Some(owner), name));
     let mut inside = owner.is_none();
@@ -106,18 +106,18 @@ fn declared(content: &str, item: &str) -> Option<usize> {
     line.map(|line| line + 1)
 }
 
-/// The ledger with its places in a checkout.
+/// The ledger with the lines of its items in a checkout.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     rows: Vec<Placed>,
 }
 
-/// A row with the heading of its section and its places.
+/// A row with the heading of its section and the lines of its items.
 #[derive(Clone, Debug)]
 struct Placed {
     title: &'static str,
     row: &'static Row,
-    /// The line of its source; `None`: the item is not there.
+    /// The line of its source; `None` if the item is absent.
     line: Option<usize>,
     /// Each test's line and status.
     tests: Vec<(Option<usize>, Status)>,
@@ -140,7 +140,7 @@ impl Ledger {
         Ledger { rows: all }
     }
 
-    /// Sources and tests that are not where their row says, and tests that failed.
+    /// Returns the missing sources and tests, and the failed tests.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for placed in &self.rows {
@@ -159,7 +159,7 @@ impl Ledger {
         faults
     }
 
-    /// The ledger as Markdown, without line numbers, which every edit moves.
+    /// Returns the ledger as Markdown, without line numbers, which change with every edit.
     pub fn markdown(&self) -> String {
         let mut out = format!(
             "# Paper against code\n\nGPT-1: *Improving Language Understanding by Generative Pre-Training* (Radford, Narasimhan, \
@@ -196,7 +196,7 @@ impl Ledger {
         out + "\n"
     }
 
-    /// The ledger as one HTML file.
+    /// Returns the ledger as one HTML file.
     pub fn report(&self) -> Document {
         let mut report = Document {
             kicker: "Gradus · audit".into(),
@@ -232,7 +232,7 @@ impl Ledger {
         report
     }
 
-    /// The ledger as one JSON object.
+    /// Returns the ledger as one JSON object.
     pub fn json(&self) -> Value {
         let row = |placed: &Placed| {
             let tests = placed.row.tests.iter().zip(&placed.tests).map(|((file, name), (line, status))| {
@@ -246,7 +246,7 @@ impl Ledger {
         json!({ "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "faults": self.faults() })
     }
 
-    /// A line per row, for a terminal.
+    /// Returns a line per row, for a terminal.
     pub fn lines(&self) -> Vec<String> {
         let line = |placed: &Placed| {
             let row = placed.row;
@@ -272,17 +272,17 @@ fn at(file: &str, line: Option<usize>) -> String {
     line.map_or_else(|| format!("{file} (not found)"), |line| format!("{file}:{line}"))
 }
 
-/// Paths that may break after a slash or an underline.
+/// Returns a text in which lines may break after a slash or an underscore.
 fn breakable(text: &str) -> String {
     text.replace('/', "/\u{200b}").replace('_', "_\u{200b}")
 }
 
-/// A row's id in the page.
+/// Returns a row's id in the page.
 fn id(number: usize) -> String {
     format!("row-{}", number + 1)
 }
 
-/// The rows about a part of the figure or an equation.
+/// Returns links to the rows about a part of the figure or an equation.
 fn links(begins: &[impl AsRef<str>]) -> Vec<Link> {
     let found = begins.iter().map(|begins| row(begins.as_ref()));
     found.map(|(n, row)| Link { text: format!("row {}, {}", n + 1, row.place), to: id(n) }).collect()
@@ -293,12 +293,12 @@ fn parts(parts: &[Part]) -> Vec<gradus_report::Part> {
     parts.iter().map(part).collect()
 }
 
-/// A file, or something in it, in Markdown.
+/// Returns a Markdown link to a file, or to an item in it.
 fn link(name: &str, file: &str) -> String {
     format!("[`{name}`]({})", linked(LEDGER, file))
 }
 
-/// Where rows are implemented and what pins them, in Markdown.
+/// Returns links to the sources and the tests of these rows, in Markdown.
 fn evidence(begins: &[impl AsRef<str>]) -> [String; 2] {
     let rows: Vec<&Row> = begins.iter().map(|begins| row(begins.as_ref()).1).collect();
     let sources = rows.iter().map(|row| link(&row.source.0, &row.source.0));

@@ -1,4 +1,4 @@
-//! The nodes of a step as the page reads them.
+//! The nodes of a step, as the page's script reads them.
 
 use gradus_autograd::check;
 use gradus_autograd::trace::{Argument, Traced};
@@ -8,13 +8,14 @@ use serde::Serialize;
 use super::update::{Leaf, ParameterUpdate};
 use super::view::View;
 
-/// Operations of one evaluation above which an application is not checked by differences, which take fifteen evaluations.
+/// The operations of one evaluation above which an application is not checked by differences, which take fifteen evaluations.
 const PROVED: u64 = 4_000_000_000;
-/// A derivative of no more than this share of what flowed in is the rounding of a sum that cancels, some 2⁶ roundings of it.
+/// The relative size below which a derivative is the rounding error of a sum that cancels, some 2⁶ roundings of its terms.
 const ROUNDING: f64 = 64.0 * f64::EPSILON;
-/// Operations above which a fused op is not opened: its definition holds what the kernel never stores, scores and logits.
+/// The operations above which a fused op is not opened: its definition holds tensors that the kernel never stores, scores and
+/// logits.
 const OPENED: u64 = 10_000_000_000;
-/// The most characters of an op's fields.
+/// The maximum number of characters of an op's fields.
 const DETAILS: usize = 300;
 
 /// A leaf, or an application of an op.
@@ -24,48 +25,48 @@ pub struct Node {
     pub id: usize,
     /// The op's name; `leaf` for a parameter, or for an input of a definition.
     pub op: &'static str,
-    /// The path of its scopes.
+    /// The path of the node's scopes.
     pub scope: String,
-    /// A leaf's name; else empty.
+    /// A parameter's name; empty for other nodes.
     pub name: String,
     /// The line that applied the op.
     pub at: String,
     /// The op with its fields.
     pub details: String,
-    /// What it was applied to.
+    /// The inputs.
     pub ins: Vec<Input>,
-    /// What it gave.
+    /// The result.
     pub value: View,
-    /// Its cotangent.
+    /// The cotangent of the result.
     pub grad: Option<View>,
-    /// What the cotangent is the sum of.
+    /// The summands of the cotangent.
     pub summands: Vec<Term>,
-    /// Of a parameter: what the optimizer made of its gradient.
+    /// For a parameter, the optimizer's update.
     pub update: Option<ParameterUpdate>,
-    /// What differences say of what flowed back through it.
+    /// The check by differences of the cotangents that the node passes to its inputs.
     pub proof: Option<Proof>,
-    /// Why there is no proof, where something flowed.
+    /// The reason why there is no proof although a cotangent reached the node.
     pub unproved: Option<&'static str>,
-    /// A fused op's definition.
+    /// The nodes of a fused op's definition.
     pub inside: Option<Vec<Node>>,
-    /// Why a fused op is not opened.
+    /// The reason why a fused op is not opened.
     pub closed: Option<&'static str>,
-    /// Arithmetic operations.
+    /// The number of arithmetic operations.
     pub flops: u64,
-    /// Bytes kept for backward.
+    /// The number of bytes kept for backward.
     pub saved: u64,
-    /// Seconds that it took.
+    /// The seconds of its evaluation.
     pub forward: f64,
-    /// Seconds that its VJP took.
+    /// The seconds of its VJP.
     pub backward: f64,
 }
 
 /// An input of an application.
 #[derive(Clone, Debug, Serialize)]
 pub struct Input {
-    /// Its node; `None` for a constant, which is shown here.
+    /// The input's node; `None` for a constant, whose value is in `view`.
     pub node: Option<usize>,
-    /// Of a constant: the node whose value it is, detached from it.
+    /// For a constant, the node from whose value it was detached.
     pub detached: Option<usize>,
     /// Its shape.
     pub shape: Vec<usize>,
@@ -76,38 +77,38 @@ pub struct Input {
 /// A summand of a cotangent.
 #[derive(Clone, Debug, Serialize)]
 pub struct Term {
-    /// The node that gave it.
+    /// The node that computed it.
     pub from: usize,
-    /// Which of its inputs gave it.
+    /// The input of that node to which it belongs.
     pub input: usize,
     /// Its norm.
     pub norm: f64,
-    /// The summand; `None` where it is the only one, and so the cotangent itself.
+    /// The summand's view; `None` for a single summand, which is the cotangent itself.
     pub view: Option<View>,
 }
 
-/// A derivative along a random direction, twice.
+/// A derivative along a random direction, computed twice.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Proof {
-    /// By the VJP.
+    /// The value by the VJP.
     pub value: f64,
-    /// By central differences.
+    /// The value by central differences.
     pub expected: f64,
-    /// How far apart, relative to their terms.
+    /// The difference of the two, relative to their terms.
     pub error: f64,
     /// The step of the differences.
     pub step: f64,
 }
 
-/// The nodes of a step, its fused ops opened. The first leaves are the parameters; `seed` draws the directions in which derivatives
-/// are compared.
+/// Returns the nodes of a step, with fused ops opened. The first leaves are the parameters; `seed` draws the directions in which
+/// derivatives are compared.
 pub fn nodes(trace: &[Traced<f64>], parameters: &[Leaf<'_>], seed: u64) -> Vec<Node> {
     let node = |(id, it): (usize, &Traced<f64>)| {
         let (inside, closed) = match flops(it) {
             many if many > OPENED => {
                 (None, Some("its definition would hold far larger tensors than its kernel; fewer --tokens open it"))
             }
-            // Fused ops in its definition stay closed.
+            // Fused ops in the definition are not opened.
             _ => (it.inside().map(|trace| (0..).zip(&trace).map(|(id, it)| plain(&trace, id, it, seed, &[])).collect()), None),
         };
         let parameter = parameters.get(id);
@@ -162,7 +163,7 @@ fn plain(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64, rows: &[
     }
 }
 
-/// Is `x` the tensor `y` itself, expanded perhaps, and not another of the same numbers?
+/// Returns whether `x` is the tensor `y` itself, possibly expanded, and not another tensor of equal numbers.
 fn same(y: &Tensor<f64>, x: &Tensor<f64>) -> bool {
     let fits = x.shares_buffer(y) && y.shape().broadcast(x.shape()) == Some(*x.shape());
     fits && y.expand(*x.shape()).to_vec() == x.to_vec()
@@ -173,7 +174,7 @@ fn flops(it: &Traced<f64>) -> u64 {
     it.op.as_ref().map_or(0, |op| op.flops(&shapes, it.value.shape()))
 }
 
-/// What differences say of what flowed back through a node; the reason where they say nothing though something flowed.
+/// Returns the proof of a node by differences. Returns an error with the reason if there is none although a cotangent reached it.
 fn proof(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Result<Option<Proof>, &'static str> {
     if it.op.is_none() || it.cotangent.is_none() {
         return Ok(None);
@@ -187,7 +188,7 @@ fn proof(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Resul
     };
     let summands: Vec<Option<&Tensor<f64>>> = it.ins.iter().enumerate().map(to).collect();
     let (c, step) = check::application(it, &summands, seed).ok_or("nothing to compare: what flows back is 0")?;
-    // All answers' logits moved alike leave their softmax as it is, and a bias of 0 has only the rounding of the cotangents' sum.
+    // Adding a constant to all logits does not change their softmax, so a zero bias there has only the rounding error of a sum.
     let size = it.cotangent.as_ref().map_or(0.0, |g| g.to_vec().into_iter().map(f64::abs).sum::<f64>());
     if c.scale.max(c.expected.abs()) <= ROUNDING * size {
         return Err("nothing to compare: what flows back cancels but for rounding");

@@ -1,4 +1,4 @@
-//! Which step is opened: a model, a batch, and all that the step depends on.
+//! The inputs of the opened step: a model, a batch, and all settings that the step depends on.
 
 use std::path::{Path, PathBuf};
 
@@ -25,42 +25,42 @@ use sha2::{Digest, Sha256};
 use super::tokens::Tokens;
 use crate::model::digest;
 
-/// A step to be opened.
+/// The inputs of a step to be opened.
 #[derive(Clone, Debug)]
 pub struct StepInputs {
-    /// Which, in a few words.
+    /// The title of the page.
     pub title: String,
-    /// What there is to see.
+    /// The introduction of the page.
     pub lead: String,
     /// The model, its optimizer and its moments, before the step.
     pub trainer: Trainer<f64>,
-    /// What it learns from.
+    /// The batch of the step.
     pub batch: Batch,
-    /// The batch in words.
+    /// The batch as text.
     pub tokens: Tokens,
-    /// Where the data come from.
+    /// The source of the data.
     pub data: String,
-    /// What is drawn with the seed.
+    /// The quantities drawn with the seed.
     pub drawn: &'static str,
 }
 
-/// Tokens per sequence of the standard step.
+/// The number of tokens per sequence of the standard step.
 const LENGTH: usize = 16;
-/// Stories that it learns from.
+/// The number of stories that it learns from.
 const STORIES: usize = 2000;
-/// Sequences per step before it.
+/// The number of sequences per step before it.
 const ROWS: usize = 16;
-/// Tokens of a run's batch that are opened unless more are asked for.
+/// The default number of tokens of a run's batch that are opened.
 const TOKENS: usize = 512;
 
 impl StepInputs {
-    /// Steps that the standard one takes before the step that is opened.
+    /// The number of steps of the standard training before the opened step.
     pub const STEPS: u64 = 400;
 
-    /// Two tokens, three dimensions, one head, one block: a step whose every number can be made with pen and paper.
+    /// Returns a step whose every number can be computed with pen and paper: two tokens, three dimensions, one head, one block.
     pub fn by_hand() -> Self {
         let config = GptConfig { vocab: 4, context: 2, width: 3, layers: 1, heads: 1, ..GptConfig::default() }.with_dropout(0.0);
-        // Eighths, so that products are short; gains 1 and biases 0, as a model begins.
+        // The weights are eighths, so that products are short; gains are 1 and biases 0, as in a new model.
         let mut number = 0;
         let mut eighth = || {
             number = (number * 5 + 3) % 16;
@@ -86,7 +86,7 @@ impl StepInputs {
         }
     }
 
-    /// A small GPT that has learnt from the micro-world for a while, at its next step. `done` counts the steps before.
+    /// Trains a small GPT on the micro-world and returns its next step. `done` receives the number of steps so far.
     pub fn standard(seed: u64, mut done: impl FnMut(usize)) -> Result<Self, StepInputsError> {
         let stories = World::default().corpus(&mut Philox::with_stream(seed, 1), STORIES);
         let mut words = BpeTrainer::new(VOCABULARY);
@@ -127,8 +127,8 @@ impl StepInputs {
         })
     }
 
-    /// The first step of a checkpoint's training on windows of this text; of a model that fills masks, with as many tokens asked as
-    /// BERT's views ask.
+    /// Returns the first training step of a checkpoint on windows of this text. For a model that fills masks, tokens are masked as
+    /// in BERT's views.
     pub fn of_model(dir: &ModelDir, text: &str, data: String, size: Size, seed: u64) -> Result<Self, StepInputsError> {
         let mut model = dir.read()?;
         let tokenizer = dir.required_tokenizer(&model)?;
@@ -136,7 +136,7 @@ impl StepInputs {
         let headless = !std::mem::take(&mut model.heads.0).is_empty();
         let ids = tokenizer.encode(text)?;
         let (context, sequences) = (model.backbone.config().context(), size.sequences.max(1));
-        // What opens and closes a row that is masked takes room, what follows the last token that is read is needed to predict it.
+        // A masked row has marks at both ends; a causal row needs one more token as the last target.
         let (around, ahead) = if marks.is_some() { (MaskPlan::MARKS, 0) } else { (0, 1) };
         let most = context.saturating_sub(around);
         let fits = (ids.len().saturating_sub(ahead) / sequences).min(LENGTH).min(most).max(1);
@@ -177,11 +177,11 @@ impl StepInputs {
         })
     }
 
-    /// The next step of a pre-training that was stopped on its way: its own batch, rate, moments and dropouts. `sequences` are
-    /// the first so many of the batch; `None`: all, or as many as make 512 tokens.
+    /// Returns the next step of a pre-training that was stopped early: its batch, rate, moments and dropout. `sequences` is the
+    /// number of sequences of the batch, from the first; `None` stands for all, or as many as make 512 tokens.
     ///
     /// # Errors
-    /// A run without a next step, or a batch of fewer sequences.
+    /// Returns an error if the run is complete, or if the batch has fewer sequences.
     pub fn of_run(stored: &Stored, sequences: Option<usize>) -> Result<Self, StepInputsError> {
         let (settings, steps) = (&stored.manifest.settings, stored.manifest.steps);
         let (step, path) = (stored.trainer.done() + 1, stored.dir.as_path());
@@ -217,11 +217,12 @@ impl StepInputs {
         })
     }
 
-    /// A step of a fine-tuning (§3.2, §3.3) on the first examples of a task's training rows: its first, of a pre-trained
-    /// model under a fresh head; one more, of a fine-tuned model of the task.
+    /// Returns a step of a fine-tuning (§3.2, §3.3) on the first examples of a task's training rows: the first step of a
+    /// pre-trained model under a new head, or a further step of a model fine-tuned for the task.
     ///
     /// # Errors
-    /// No such model or files, a model that was fine-tuned for another task, or fewer rows.
+    /// Returns an error if the model or a file cannot be read, if the model was fine-tuned for another task, or if there are fewer
+    /// rows.
     pub fn of_task(path: &Path, task: &'static Task, folder: &Path, examples: usize, seed: u64) -> Result<Self, StepInputsError> {
         let dir = ModelDir::open(path)?;
         let headed = task_head(&dir.read()?).is_some();
@@ -268,12 +269,12 @@ impl StepInputs {
         })
     }
 
-    /// [`digest`] of the parameters.
+    /// Returns the [`digest`] of the parameters.
     pub fn parameters_digest(&self) -> String {
         digest(&self.trainer.params)
     }
 
-    /// The same of Adam's first and second moments before the step, one after the other.
+    /// Returns the digests of Adam's first and second moments before the step.
     pub fn moments_digest(&self) -> String {
         let begins = |x: &Tensor<f64>| !x.any_nonzero();
         let (m, v) = self.trainer.moments();
@@ -283,8 +284,8 @@ impl StepInputs {
         if zero { format!("{digests} (all of them 0)") } else { digests }
     }
 
-    /// SHA-256 of the batch: inputs and targets 4 bytes each, weights 8, and of labels the extract tokens' positions 4, targets and
-    /// weights 8, little endian; where each slot sees all, then segments and the slots that are asked 4 each, and lengths 8.
+    /// Returns the SHA-256 of the batch, little-endian: tokens and targets 4 bytes each, weights 8; of labels the positions of the
+    /// extract tokens 4, targets and weights 8; of bidirectional batches also segments and predicted slots 4 each, and lengths 8.
     pub fn data_digest(&self) -> String {
         let (mut hash, batch) = (Sha256::new(), &self.batch);
         batch.side.tokens.iter().chain(&batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
@@ -303,19 +304,19 @@ impl StepInputs {
     }
 }
 
-/// Opens a story.
+/// The token at the beginning of a story.
 const START: &str = "<start>";
 
-/// How much text a step reads.
+/// The amount of text that a step reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Sequences.
+    /// The number of sequences.
     pub sequences: usize,
-    /// Tokens per sequence; `None`: as many as text and context allow, at most 16.
+    /// The number of tokens per sequence; `None` for as many as text and context allow, at most 16.
     pub tokens: Option<usize>,
 }
 
-/// Why there is no step to open.
+/// The reason why a step cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -347,7 +348,7 @@ pub enum StepInputsError {
     Short { found: usize, needed: usize },
 }
 
-/// Windows as BERT's views of single texts, their masks drawn with a seed.
+/// Returns windows as BERT's views of single texts, with masks drawn from a seed.
 fn masked(windows: &[&[u32]], marks: Marks, segmented: bool, seed: u64) -> Batch {
     let view = |(number, tokens): (u64, &&[u32])| {
         let text = Text { number, epoch: 0, tokens: tokens.to_vec(), sentences: vec![tokens.len()] };
@@ -357,7 +358,7 @@ fn masked(windows: &[&[u32]], marks: Marks, segmented: bool, seed: u64) -> Batch
     views::batch(&(0..).zip(windows).map(view).collect::<Vec<_>>(), 0, segmented)
 }
 
-/// The right answers in words: a class by its name, an answer by its letter, a score as it is.
+/// Returns the correct answers as text: a class by its name, an answer by its letter, a score as a number.
 fn answers(labels: &Labels, task: &Task) -> String {
     let each = labels.targets.len() / labels.weights.len();
     let answer = |shares: &[f64]| {
@@ -372,7 +373,7 @@ fn answers(labels: &Labels, task: &Task) -> String {
 }
 
 fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {
-    // One shard, so that the step is one graph. A constant rate: the step is one of many alike.
+    // One shard, so that the step is one graph. A constant rate, since the step is one of many.
     let schedule = Schedule { kind: ScheduleKind::Constant, warmup: Warmup::Steps(0) };
     Recipe { optimizer, schedule, seed, ..Recipe::new(StepInputs::STEPS + 1, 1) }
 }

@@ -1,4 +1,4 @@
-//! The step itself: made on the CPU in f64, or on a GPU in f32 and read back.
+//! The computation of the step: on the CPU in f64, or on a GPU in f32 and read back.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use gradus_train::trainer::{Gradient, StepSummary, TrainError, Trainer};
 
 use super::StepInputs;
 
-/// The largest error at the best of seven steps, whatever the lengths of the inputs.
+/// The largest error at the best of seven differences.
 const TOLERANCE: f64 = 1e-7;
-/// The same of a VJP on a GPU, whose roundings, by 2⁻²⁴ in f32 and by 2⁻¹² of a factor in f16, are not in the differences: sixteen
-/// times and four times as much.
+/// Returns the largest error of a VJP on a GPU. Its roundings, by 2⁻²⁴ in f32 and by 2⁻¹² of a factor in f16, are not in the
+/// differences: sixteen times and four times as much.
 const fn tolerance_of(products: Products) -> f64 {
     match products {
         Products::F32 => 1e-6,
@@ -22,23 +22,23 @@ const fn tolerance_of(products: Products) -> f64 {
     }
 }
 
-/// What a step came to.
+/// The results of a step.
 #[derive(Debug)]
 pub struct Made {
-    /// The parameters and moments that it begins with, as the device has them.
+    /// The parameters and moments before the step, as stored on the device.
     pub before: Trainer<f64>,
     pub after: Trainer<f64>,
     pub loss: f64,
     pub gradient: Gradient<f64>,
     pub summary: StepSummary,
     pub trace: Vec<Traced<f64>>,
-    /// How it was computed.
+    /// A description of the arithmetic.
     pub arithmetic: String,
-    /// Up to which error differences confirm a derivative.
+    /// The error up to which differences confirm a derivative.
     pub tolerance: f64,
 }
 
-/// Everything in one precision.
+/// The results of a step in one precision.
 struct Run<T: Real> {
     after: Trainer<T>,
     loss: f64,
@@ -48,7 +48,7 @@ struct Run<T: Real> {
 }
 
 impl Made {
-    /// Makes it on a device.
+    /// Computes the step on a device.
     pub fn on(device: &Device, step: &StepInputs) -> Result<Self, TrainError> {
         let here = run(&step.trainer, step, &Device::Cpu)?;
         let threads = rayon::current_num_threads();
@@ -89,12 +89,12 @@ fn run<T: Real>(trainer: &Trainer<T>, step: &StepInputs, device: &Device) -> Res
     Ok(Run { after, loss, gradient, summary, trace: recorder.trace() })
 }
 
-/// The numbers of a tensor on a GPU; panics where that fails.
+/// Reads a tensor from a GPU. Panics if the GPU fails.
 fn read(x: &Tensor<f32>) -> Tensor<f64> {
     Tensor::new(*x.shape(), x.to_vec().into_iter().map(f64::from).collect())
 }
 
-/// The numbers of `there`, with the ops of `here`: the same step in f64, so that differences can be computed in f64 too.
+/// Combines the numbers of `there` with the ops of `here`, the same step in f64, so that differences can be computed in f64.
 fn read_back(here: &[Traced<f64>], there: &[Traced<f32>]) -> Vec<Traced<f64>> {
     assert_eq!(here.len(), there.len(), "a step has the same nodes on every device");
     let mut nodes: Vec<Traced<f64>> = Vec::with_capacity(there.len());
@@ -121,7 +121,7 @@ fn read_back(here: &[Traced<f64>], there: &[Traced<f32>]) -> Vec<Traced<f64>> {
     nodes
 }
 
-/// A constant; where it is the value of an earlier node, expanded perhaps, it stays that.
+/// Reads a constant. If it is the value of an earlier node, possibly expanded, the two keep sharing memory.
 fn constant(x: &Argument<f32>, earlier: &[Traced<f32>], nodes: &[Traced<f64>]) -> Tensor<f64> {
     let (value, shape) = (read(&x.value), *x.value.shape());
     let may_be = |y: &Tensor<f32>| x.value.shares_buffer(y) && y.shape().broadcast(&shape) == Some(shape);

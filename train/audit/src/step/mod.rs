@@ -1,5 +1,5 @@
-//! One training step, opened: every op with its numbers, what flowed back through it and from where, and the evidence that it
-//! is right, as one HTML file.
+//! One training step, opened: every op with its numbers, its cotangents and their sources, and the evidence that it is correct,
+//! as one HTML file.
 
 mod graph;
 mod inputs;
@@ -29,48 +29,48 @@ pub use tokens::Tokens;
 pub use update::{ParameterUpdate, UpdateRule};
 pub use view::View;
 
-/// Draws of its samples on which every op of the step is checked.
+/// The number of draws of its samples on which every op of the step is checked.
 const DRAWS: u64 = 8;
 
-/// A step with everything in it.
+/// A step with all its numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Opened {
-    /// Which step.
+    /// The title of the page.
     pub title: String,
-    /// What there is to see.
+    /// The introduction of the page.
     pub lead: String,
-    /// How to repeat it, and what came out.
+    /// The inputs needed to repeat the step, and its results.
     pub facts: Vec<(String, String)>,
-    /// What was read.
+    /// The batch as text.
     pub tokens: Tokens,
-    /// Its loss.
+    /// The loss.
     pub loss: f64,
-    /// How the optimizer turns a gradient into an update.
+    /// The formulas of the optimizer.
     pub rule: UpdateRule,
-    /// Draws of samples behind the evidence of the ops.
+    /// The number of draws of samples behind the evidence of the ops.
     pub draws: u64,
     /// The ops that it uses, by name.
     pub ops: serde_json::Map<String, Value>,
-    /// Its nodes, in the order of the tape; the parameters first.
+    /// The nodes, in the order of the tape; the parameters first.
     pub nodes: Vec<Node>,
-    /// Up to which error differences confirm a derivative.
+    /// The error up to which differences confirm a derivative.
     #[serde(skip)]
     pub tolerance: f64,
 }
 
 impl Opened {
-    /// Makes the step and keeps everything. `command` repeats it.
+    /// Computes the step and keeps all its numbers. `command` is the command that repeats it.
     ///
     /// # Errors
-    /// Where the update cannot be made.
+    /// Returns an error if the step cannot be made.
     pub fn of(step: StepInputs, command: &str) -> Result<Self, TrainError> {
         Opened::on(&Device::Cpu, step, command)
     }
 
-    /// The same on a device: on a GPU in f32, and differences in f64 at the numbers that it gave.
+    /// Computes the step on a device: on a GPU in f32, with differences in f64 at the GPU's numbers.
     ///
     /// # Errors
-    /// Where the update cannot be made, or the device fails.
+    /// Returns an error if the step cannot be made, or if the device fails.
     pub fn on(device: &Device, step: StepInputs, command: &str) -> Result<Self, TrainError> {
         let made = Made::on(device, &step)?;
         let step = StepInputs { trainer: made.before, ..step };
@@ -111,7 +111,7 @@ impl Opened {
         })
     }
 
-    /// Where the evidence fails, one line each: a derivative at the step's own numbers that differences contradict.
+    /// Returns the faults, one line each: derivatives at the step's numbers that differences contradict.
     pub fn faults(&self) -> Vec<String> {
         fn of(nodes: &[Node], within: &str, tolerance: f64, faults: &mut Vec<String>) {
             for node in nodes {
@@ -131,7 +131,7 @@ impl Opened {
         faults
     }
 
-    /// Applications that differences confirmed.
+    /// Returns the number of applications that differences confirmed.
     pub fn proved(&self) -> usize {
         fn of(nodes: &[Node]) -> usize {
             nodes.iter().map(|n| usize::from(n.proof.is_some()) + n.inside.as_deref().map_or(0, of)).sum()
@@ -139,9 +139,9 @@ impl Opened {
         of(&self.nodes)
     }
 
-    /// The step as one HTML file that loads nothing.
+    /// Returns the step as one HTML file that loads nothing.
     pub fn html(&self) -> String {
-        // `<` could end the script's element; JSON has another way to write it.
+        // `<` could end the script element, so it is written as an escape.
         let data = serde_json::to_string(self).unwrap_or_default().replace('<', "\\u003c");
         let facts: String = self
             .facts
@@ -149,7 +149,7 @@ impl Opened {
             .map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value)))
             .collect();
         let style = [gradus_report::html::STYLE, include_str!("page.css")].concat();
-        // In the order of the page, so that nothing is looked for in what has been put in.
+        // The places are in the order of the page, so that inserted text is never searched.
         let places = [
             ("{title}", escape(&self.title)),
             ("{style}", style),
@@ -170,7 +170,7 @@ impl Opened {
     }
 }
 
-/// What the page says about each op that is used.
+/// Returns the page's information about each op that is used.
 fn ops(nodes: &[Node]) -> serde_json::Map<String, Value> {
     let used = |name: &str| nodes.iter().any(|n| n.op == name || n.inside.iter().flatten().any(|n| n.op == name));
     let both = catalogue::pages().into_iter().zip(check::subjects()).filter(|(page, _)| used(page.name));

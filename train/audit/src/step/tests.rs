@@ -5,7 +5,7 @@ use gradus_train::optim::OptimizerKind;
 
 use super::*;
 
-/// The parameters of the step by hand, by name, as rows of numbers.
+/// Returns the parameters of a step by name, as rows of numbers.
 fn tables(step: &StepInputs) -> BTreeMap<String, Vec<Vec<f64>>> {
     let mut all = BTreeMap::new();
     step.trainer.params.as_ref().visit(|name, p| {
@@ -15,7 +15,7 @@ fn tables(step: &StepInputs) -> BTreeMap<String, Vec<Vec<f64>>> {
     all
 }
 
-/// x·W + b of a row.
+/// Returns x·W + b of a row.
 fn linear(x: &[f64], w: &[Vec<f64>], b: &[f64]) -> Vec<f64> {
     (0..b.len()).map(|j| x.iter().zip(w).map(|(x, row)| x * row[j]).sum::<f64>() + b[j]).collect()
 }
@@ -36,13 +36,13 @@ fn plus(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a + b).collect()
 }
 
-/// The loss as computed with pen and paper, one number after another: no tensor, no tape.
+/// Computes the loss as with pen and paper, one number after another: no tensor, no tape.
 fn by_pen(p: &BTreeMap<String, Vec<Vec<f64>>>) -> (f64, Vec<f64>) {
     let x: Vec<Vec<f64>> = (0..2).map(|t| plus(&p["tokens_embed.weight"][t], &p["positions_embed.weight"][t])).collect();
     let of = |name: &str| &p[&format!("h.0.{name}")];
     let qkv: Vec<Vec<f64>> = x.iter().map(|x| linear(x, of("attn.c_attn.weight"), &of("attn.c_attn.bias")[0])).collect();
     let score = |t: usize, s: usize| (0..3).map(|i| qkv[t][i] * qkv[s][3 + i]).sum::<f64>() / 3f64.sqrt();
-    let probabilities = softmax(&[score(1, 0), score(1, 1)]); // the first token sees itself alone
+    let probabilities = softmax(&[score(1, 0), score(1, 1)]); // the first token attends to itself only
     let attended = [qkv[0][6..].to_vec(), (6..9).map(|i| probabilities[0] * qkv[0][i] + probabilities[1] * qkv[1][i]).collect()];
     let mut loss = 0.0;
     for t in 0..2 {
@@ -58,7 +58,7 @@ fn by_pen(p: &BTreeMap<String, Vec<Vec<f64>>>) -> (f64, Vec<f64>) {
     (loss, probabilities)
 }
 
-/// A node's numbers, where its tensor is shown whole.
+/// Returns a node's numbers, if its tensor is shown whole.
 fn numbers(view: &View) -> Vec<f64> {
     assert!(view.slices.iter().all(|s| s.corner.is_none()) && view.of == view.slices.len());
     view.slices.iter().flat_map(|s| s.map.0.clone()).collect()
@@ -76,7 +76,7 @@ fn every_number_by_hand_is_the_one_on_the_page() {
     let shown = numbers(&softmax.value);
     assert_eq!((shown[0], shown[1]), (1.0, 0.0));
     assert!((shown[2] - probabilities[0]).abs() < 1e-15 && (shown[3] - probabilities[1]).abs() < 1e-15);
-    // And the gradient of each parameter is that of the loss by pen, by moving one number at a time.
+    // The gradient of each parameter equals the differences of that loss, one number moved at a time.
     for node in opened.nodes.iter().filter(|n| n.op == "leaf") {
         let gradient = numbers(node.grad.as_ref().unwrap());
         let columns = tables[&node.name][0].len();
@@ -118,7 +118,7 @@ fn the_step_is_that_of_the_trainer() {
         let tied = name == "tokens_embed.weight";
         assert_eq!(node.summands.len(), if tied { 2 } else { 1 }, "{name}");
     });
-    // Every op with a definition can be zoomed into, and what flows in from it adds up.
+    // Every fused op can be opened.
     let fused: Vec<&str> = opened.nodes.iter().filter(|n| n.inside.is_some()).map(|n| n.op).collect();
     for op in ["gather", "self_attention", "linear", "layer_norm", "linear_gelu", "linear_cross_entropy"] {
         let primitive = !catalogue::pages().iter().find(|page| page.name == op).unwrap().fused;
@@ -126,7 +126,7 @@ fn the_step_is_that_of_the_trainer() {
     }
 }
 
-/// Whatever the step depends on has its fact: another label or another moment is another step.
+/// Everything that the step depends on enters a digest: another label or another moment is another step.
 #[test]
 fn digests_tell_steps_apart() {
     let mut step = StepInputs::by_hand();
@@ -199,7 +199,7 @@ fn what_a_text_says_cannot_break_the_page() {
     assert_eq!(read["tokens"]["inputs"][0], "</script><b>{data}");
 }
 
-/// One number's way from θ̄ to Δθ, by pen.
+/// Computes one element's update from θ̄ to Δθ by hand.
 fn moved_by_pen(kind: OptimizerKind, n: &BTreeMap<&str, f64>, gradient: f64, theta: f64, m: f64, v: f64, decay: f64) -> [f64; 4] {
     let (rate, beta1, beta2) =
         (n["lr"] * n["s, the schedule's"], n.get("β₁").copied().unwrap_or(0.0), n.get("β₂").copied().unwrap_or(0.0));
@@ -219,13 +219,13 @@ fn moved_by_pen(kind: OptimizerKind, n: &BTreeMap<&str, f64>, gradient: f64, the
     [g, m, v, delta]
 }
 
-/// In every form, at the first step, whose moments begin at 0, and at the second.
+/// Checks every form at the first step, whose moments begin at 0, and at the second.
 #[test]
 fn every_update_by_hand_is_the_one_on_the_page() {
     for kind in OptimizerKind::ALL {
         let mut step = StepInputs::by_hand();
         step.trainer.recipe.optimizer.name = kind;
-        step.trainer.recipe.clip = Some(0.1); // below the norm: the factor takes part
+        step.trainer.recipe.clip = Some(0.1); // below the norm, so that the clipping factor matters
         for t in 1..=2 {
             let opened = Opened::of(step.clone(), "test").unwrap();
             let n: BTreeMap<&str, f64> = opened.rule.numbers.iter().copied().collect();
@@ -242,7 +242,7 @@ fn every_update_by_hand_is_the_one_on_the_page() {
                 for i in 0..theta.len() {
                     let pen = moved_by_pen(kind, &n, gradient[i], theta[i], m0[i], v0[i], update.decay);
                     for (found, expected) in [g[i], m[i], v[i], delta[i]].into_iter().zip(pen) {
-                        let near = 1e-13 * (expected.abs() + theta[i].abs()); // Δθ is a difference of what is stored
+                        let near = 1e-13 * (expected.abs() + theta[i].abs()); // Δθ is a difference of stored numbers
                         assert!((found - expected).abs() <= near, "{kind}, {}[{i}]: {found}, {expected} by pen", node.name);
                     }
                     assert_eq!(after[i] - theta[i], delta[i]);

@@ -1,4 +1,4 @@
-//! What a step reads, in words.
+//! The batch of a step as text.
 
 use std::collections::HashSet;
 
@@ -7,23 +7,23 @@ use gradus_report::markup::escape;
 use gradus_text::Tokenizer;
 use serde::Serialize;
 
-/// A batch in words.
+/// A batch as text.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tokens {
-    /// Number of sequences.
+    /// The number of sequences.
     pub sequences: usize,
-    /// What is read (B·T).
+    /// The input tokens (B·T).
     pub inputs: Vec<String>,
-    /// What is to be predicted in each slot (B·T).
+    /// The target of each slot (B·T).
     pub targets: Vec<String>,
-    /// Both in words by their row of the embedding, in the order of the text.
+    /// Both as text, by their row of the embedding, in the order of the text.
     pub rows: Vec<(usize, String)>,
-    /// Is a slot asked what follows it, and not what it holds?
+    /// Whether the target of a slot is the next token, and not the slot's own.
     #[serde(skip)]
     follows: bool,
 }
 
-/// The token that is asked in each slot (B·T).
+/// Returns the target of each slot (B·T), if it has one.
 fn asked(batch: &Batch) -> Vec<Option<u32>> {
     let Some(asked) = &batch.asked else { return batch.targets.iter().map(|&id| Some(id)).collect() };
     let mut all = vec![None; batch.side.tokens.len()];
@@ -32,7 +32,7 @@ fn asked(batch: &Batch) -> Vec<Option<u32>> {
 }
 
 impl Tokens {
-    /// A batch in these words; empty ones are not shown.
+    /// Creates the text of a batch from these words; empty ones are not shown.
     pub fn new(batch: &Batch, inputs: Vec<String>, targets: Vec<String>) -> Self {
         let mut seen = HashSet::new();
         let asked = asked(batch).into_iter().zip(&targets).filter_map(|(id, word)| Some((id?, word)));
@@ -42,7 +42,7 @@ impl Tokens {
         Tokens { sequences: batch.side.sequences, inputs, targets, rows, follows: batch.asked.is_none() }
     }
 
-    /// A batch in words, where `shown` says so for inputs and targets at a position (B·T).
+    /// Creates the text of a batch, with only the inputs and targets for which `shown` is true at their position (B·T).
     pub fn of(tokenizer: &Tokenizer, batch: &Batch, shown: [&dyn Fn(usize) -> bool; 2]) -> Self {
         let word = |id: u32| tokenizer.token(id).unwrap_or_else(|| format!("#{id}")).replace("</w>", "");
         let words = |ids: Vec<Option<u32>>, shown: &dyn Fn(usize) -> bool| {
@@ -52,12 +52,12 @@ impl Tokens {
         Tokens::new(batch, words(read, shown[0]), words(asked(batch), shown[1]))
     }
 
-    /// A whole batch in words.
+    /// Creates the text of a whole batch.
     pub fn all(tokenizer: &Tokenizer, batch: &Batch) -> Self {
         Tokens::of(tokenizer, batch, [&|_| true, &|_| true])
     }
 
-    /// A line per sequence: what is read, and what is to be predicted where that is not what is read next.
+    /// Returns a line per sequence: the inputs, and each target that is not the next input.
     pub fn html(&self) -> String {
         let length = self.inputs.len() / self.sequences.max(1);
         let word = |i: usize| {

@@ -1,4 +1,4 @@
-//! What the optimizer made of a gradient: every number on the way from θ̄ to the θ that the next step begins with.
+//! The optimizer's update of a parameter: every number from θ̄ to the θ of the next step.
 
 use gradus_autograd::Tensor;
 use gradus_model::{Model, Role, Tree};
@@ -12,16 +12,16 @@ use super::view::View;
 /// The update's formulas, and the numbers in them that are the same for all parameters.
 #[derive(Clone, Debug, Serialize)]
 pub struct UpdateRule {
-    /// The form of the optimizer, by its name.
+    /// The name of the optimizer's form.
     pub name: String,
-    /// Its formulas, in the order in which they are worked out.
+    /// The formulas, in the order of evaluation.
     pub lines: Vec<&'static str>,
-    /// The numbers, each by its letter.
+    /// The numbers, each with its letter.
     pub numbers: Vec<(&'static str, f64)>,
 }
 
 impl UpdateRule {
-    /// The rule of an update; `clip` is the factor by clipping.
+    /// Returns the rule of an update; `clip` is the clipping factor.
     pub fn of(optimizer: &Optimizer, at: StepFactors, clip: f64) -> Self {
         let mut numbers =
             vec![("t", at.t as f64), ("c, by clipping", clip), ("lr", optimizer.lr), ("s, the schedule's", at.schedule)];
@@ -31,7 +31,7 @@ impl UpdateRule {
     }
 }
 
-/// The forms as [`optim`](gradus_train::optim) has them.
+/// Returns the formulas of a form, as in [`optim`](gradus_train::optim).
 fn lines(form: OptimizerKind) -> Vec<&'static str> {
     let gradient = if form == AdamL2 { "g = cθ̄ + λθ" } else { "g = cθ̄" };
     let (m, v) = ("m ← β₁m + (1 − β₁)g", "v ← β₂v + (1 − β₂)g²");
@@ -49,18 +49,18 @@ fn lines(form: OptimizerKind) -> Vec<&'static str> {
 #[derive(Clone, Debug)]
 pub struct Leaf<'a> {
     pub name: String,
-    /// Rows whose numbers are wanted first: those of the tokens that are read and predicted, where a row is a token's.
+    /// The rows to show first: in a token embedding, those of the input and target tokens.
     pub rows: &'a [usize],
-    /// What the optimizer made of its gradient.
+    /// The optimizer's update.
     pub update: ParameterUpdate,
 }
 
-/// One parameter's share of the update.
+/// The update of one parameter.
 #[derive(Clone, Debug, Serialize)]
 pub struct ParameterUpdate {
     /// λ on this parameter: 0 on biases and gains.
     pub decay: f64,
-    /// From the clipped gradient to Δθ and the θ after it, each under its letter, in the order in which they are worked out.
+    /// The tensors from the clipped gradient to Δθ and the next θ, each with its letter, in the order of evaluation.
     pub parts: Vec<(&'static str, View)>,
 }
 
@@ -72,8 +72,8 @@ fn states(trainer: &Trainer<f64>) -> Model<State<'_>> {
     trainer.params.as_ref().zip(m.as_ref().zip(v.as_ref()))
 }
 
-/// What an update did to each parameter. `gradient` is θ̄, `clip` the factor by clipping; `tokens` are the rows of the tokens' embedding whose numbers are wanted
-/// ([`View::with_rows`]).
+/// Returns the update of each parameter. `gradient` is θ̄, `clip` the clipping factor; `tokens` are the rows of the token embedding
+/// to show first ([`View::with_rows`]).
 pub fn leaves<'a>(
     before: &Trainer<f64>,
     after: &Trainer<f64>,
@@ -119,7 +119,7 @@ impl ParameterUpdate {
         ParameterUpdate { decay, parts }
     }
 
-    /// The part under this letter.
+    /// Returns the tensor with this letter.
     pub fn part(&self, letter: &str) -> Option<&View> {
         self.parts.iter().find(|(name, _)| *name == letter).map(|(_, view)| view)
     }

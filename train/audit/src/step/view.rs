@@ -1,63 +1,63 @@
-//! A tensor to look at: all of its numbers if they are few, else means of its parts and a corner, and it says so.
+//! A tensor prepared for display: all numbers of a small one; means of blocks and a corner of a large one.
 
 use gradus_autograd::Tensor;
 use gradus_tensor::Real;
 use serde::{Serialize, Serializer};
 
-/// Up to this many elements a tensor is shown whole.
+/// The largest number of elements of a tensor that is shown whole.
 const WHOLE: usize = 4096;
-/// Rows and columns of a heat map of means.
+/// The maximum number of rows and of columns of a heat map of means.
 const MAP: usize = 40;
-/// Rows and columns of the corner whose numbers are given exactly.
+/// The number of rows and columns of the corner with exact numbers.
 const CORNER: usize = 8;
-/// Rows that the corner may have if they are asked for.
+/// The maximum number of rows of the corner if rows are selected.
 const PICKED: usize = 32;
-/// Slices shown of a large tensor.
+/// The number of slices shown of a large tensor.
 const SLICES: usize = 4;
 
-/// A tensor in numbers and slices of its last two axes.
+/// The statistics of a tensor, and slices of its last two axes.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
     /// Its shape.
     pub shape: Vec<usize>,
-    /// The root of its sum of squares.
+    /// The square root of the sum of squares.
     pub norm: f64,
     /// The smallest element.
     pub least: f64,
-    /// The largest.
+    /// The largest element.
     pub most: f64,
     /// The mean.
     pub mean: f64,
-    /// Elements that are 0.
+    /// The number of elements that are 0.
     pub zeros: usize,
-    /// Elements that are NaN or infinite; no other number counts them.
+    /// The number of NaN or infinite elements, which the other statistics ignore.
     pub odd: usize,
-    /// Number of slices, of which `slices` may be the first few.
+    /// The number of slices, of which `slices` may be the first few.
     pub of: usize,
-    /// `None`: the tensor is shown whole. Else what 127 stands for in the maps of means.
+    /// The value that 127 stands for in the maps of means; `None` if the tensor is shown whole.
     pub top: Option<f64>,
     /// Slices of the last two axes; a vector is one row.
     pub slices: Vec<Slice>,
 }
 
-/// A matrix to look at.
+/// A slice prepared for display: a matrix.
 #[derive(Clone, Debug, Serialize)]
 pub struct Slice {
-    /// Its place along the leading axes.
+    /// Its index along the leading axes.
     pub at: Vec<usize>,
-    /// Its rows and columns.
+    /// The number of rows and columns.
     pub size: [usize; 2],
-    /// Rows and columns that `map` has.
+    /// The number of rows and columns of `map`.
     pub cells: [usize; 2],
-    /// The elements row by row where the tensor is shown whole, else means of blocks of them in 127ths of `top`.
+    /// The elements row by row if the tensor is shown whole, else means of blocks in 127ths of `top`.
     pub map: Numbers,
-    /// Of a tensor that is not shown whole: the first numbers of `rows`, row by row.
+    /// The first numbers of `rows`, row by row, unless the tensor is shown whole.
     pub corner: Option<Numbers>,
-    /// The rows of the corner.
+    /// The indices of the corner's rows.
     pub rows: Vec<usize>,
 }
 
-/// Numbers for JSON, which lacks NaN and the infinities: these are written as text.
+/// Numbers as JSON, which lacks NaN and the infinities: these are written as strings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers(pub Vec<f64>);
 
@@ -71,7 +71,7 @@ impl Serialize for Numbers {
             Word(&'static str),
         }
         to.collect_seq(self.0.iter().map(|&x| match x {
-            x if x.abs() < 1e6 && x.fract() == 0.0 => Number::Whole(x as i64), // 0, not 0.0: a page has millions
+            x if x.abs() < 1e6 && x.fract() == 0.0 => Number::Whole(x as i64), // 0, not 0.0: a page has millions of numbers
             x if x.is_finite() => Number::Finite(x),
             x if x.is_nan() => Number::Word("NaN"),
             x if x > 0.0 => Number::Word("∞"),
@@ -81,13 +81,13 @@ impl Serialize for Numbers {
 }
 
 impl View {
-    /// The numbers of a tensor.
+    /// Returns the view of a tensor.
     pub fn of<T: Real>(x: &Tensor<T>) -> Self {
         View::with_rows(x, &[])
     }
 
-    /// The view of a tensor. If it is too large to be shown whole, these rows are given in numbers, the first 32 of them; by
-    /// default its first eight.
+    /// Returns the view of a tensor. If it is too large to be shown whole, the corner has the first 32 of the rows `wanted`, or by
+    /// default the first eight rows.
     pub fn with_rows<T: Real>(x: &Tensor<T>, wanted: &[usize]) -> Self {
         let values: Vec<f64> = x.to_vec().into_iter().map(T::to_f64).collect();
         let shape = x.shape().to_vec();
@@ -138,7 +138,7 @@ impl View {
     }
 }
 
-/// Index i of the leading axes, axis by axis.
+/// Returns index `i` of the leading axes, axis by axis.
 fn place(mut i: usize, axes: &[usize]) -> Vec<usize> {
     let mut at = vec![0; axes.len()];
     for (k, n) in at.iter_mut().zip(axes).rev() {
@@ -147,7 +147,7 @@ fn place(mut i: usize, axes: &[usize]) -> Vec<usize> {
     at
 }
 
-/// Means over blocks of rows and columns as equal as can be, at most [`MAP`] each way.
+/// Returns the means over blocks of rows and columns as equal as possible, at most [`MAP`] each way.
 fn means(values: &[f64], rows: usize, cols: usize) -> ([usize; 2], Vec<f64>) {
     let cells = [rows.min(MAP), cols.min(MAP)];
     let range = |i: usize, n: usize, parts: usize| i * n / parts..(i + 1) * n / parts;
@@ -194,7 +194,7 @@ mod tests {
         let corner = &slice.corner.as_ref().unwrap().0;
         assert_eq!((slice.map.0.len(), corner.len()), (MAP * MAP, CORNER * CORNER));
         assert_eq!(corner[9], ((first + cols + 1) % 7) as f64 - 3.0);
-        // Other rows if they are asked for; one that it does not have is left out.
+        // Other rows if they are selected; one beyond the last row is left out.
         let view = View::with_rows(&x, &[129, 4, 130]);
         let slice = &view.slices[3];
         assert_eq!(slice.rows, [129, 4]);
