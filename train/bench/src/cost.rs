@@ -1,15 +1,15 @@
-//! What a training step costs, op by op, against what this machine can do.
+//! The cost of a training step, op by op, against the machine's peak rates.
 //!
 //! ```text
 //! rate        3 · FLOPs forward / (time forward + backward): the VJP of a product takes two products
 //! roof        min(rate of the fastest product, bandwidth · FLOPs / bytes)               (Williams, Waterman & Patterson 2009)
 //! ```
 //!
-//! Bytes count once every tensor that an op reads or writes; an op that passes on what it was given, as a reshape does, moves
-//! none. A rate above the roof is due to a cache.
+//! Bytes count every tensor that an op reads or writes once. An op that passes its input on, such as a reshape, moves none. A rate
+//! above the roof is due to a cache.
 //!
-//! On a GPU, which computes later than it is asked to, the times are those between the timestamps of each shader; where it has
-//! none, each op is waited for.
+//! A GPU computes asynchronously, so times on it are differences of timestamps around each shader. On a GPU without timestamps, the
+//! CPU waits for each op.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,70 +30,70 @@ use crate::machine::{bandwidth, gemm_gflops, memory};
 use crate::profile::{ShaderRow, longest_first};
 use crate::workload::{Workload, recipe};
 
-/// A step's costs.
+/// The costs of a training step.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
-    /// What was trained.
+    /// The workload's name.
     pub workload: &'static str,
-    /// What computed.
+    /// The device.
     pub device: String,
     /// The precision of the factors of matrix products: f32 or f16.
     pub products_in: String,
-    /// What told the time.
+    /// The clock of the ops' times.
     pub clock: Clock,
-    /// Threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Tokens per step.
+    /// The number of tokens per step.
     pub tokens: usize,
-    /// Steps measured.
+    /// The number of steps measured.
     pub steps: usize,
-    /// The median step, in milliseconds.
+    /// The median time of a step, in milliseconds.
     pub step_ms: f64,
-    /// 10⁹ FLOP/s of the fastest matrix product.
+    /// The rate of the fastest matrix product, in 10⁹ FLOP/s.
     pub gemm_gflops: f64,
-    /// 10⁹ bytes per second that are read from memory.
+    /// The bandwidth of reading memory, in 10⁹ bytes per second.
     pub bandwidth_gb_per_second: f64,
-    /// By op, the longest first.
+    /// The costs by op, the longest first.
     pub ops: Vec<CostRow>,
-    /// By place in the model, the blocks together.
+    /// The costs by place in the model, the blocks together.
     pub places: Vec<CostRow>,
-    /// What is not in an op: the tape, sums of gradients, clipping, the optimizer; in milliseconds.
+    /// The time outside ops, in milliseconds: the tape, sums of gradients, clipping, the optimizer.
     pub rest_ms: f64,
-    /// The most that buffers held at once, within an op too.
+    /// The peak of bytes in buffers, including that within an op.
     pub peak_bytes: usize,
-    /// Milliseconds since the step began, and bytes that buffers held then, op by op.
+    /// Milliseconds since the beginning of the step and bytes in buffers, after each op.
     pub memory: Vec<(f64, usize)>,
-    /// When the backward pass began, in milliseconds.
+    /// The beginning of the backward pass, in milliseconds.
     pub turn_ms: f64,
-    /// On a GPU, shader by shader: in ops and around them, the longest first.
+    /// On a GPU, the costs by shader, in and outside ops, the longest first.
     pub shaders: Vec<ShaderRow>,
 }
 
-/// What tells how long an op takes.
+/// The clock that measures an op's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
-    /// The CPU's.
+    /// The clock of the CPU.
     Cpu,
-    /// The GPU's: timestamps around each shader.
+    /// The clock of the GPU: timestamps around each shader.
     Timestamps,
-    /// The CPU's, which waits for the GPU before and after each op.
+    /// The clock of the CPU, which waits for the GPU before and after each op.
     Waits,
 }
 
 impl Clock {
-    /// The best that a device has.
+    /// Returns the best clock of a device.
     fn of(device: &Device) -> Self {
         if *device == Device::Cpu {
             return Clock::Cpu;
         }
         let has = device.begin_profile();
-        // Nothing was run: a fault is told by the first step.
+        // Nothing was run; a fault is reported by the first step.
         let _ = device.end_profile();
         if has { Clock::Timestamps } else { Clock::Waits }
     }
 
-    /// What there is to know of it.
+    /// Returns a note on the clock for reports.
     pub fn note(self) -> &'static str {
         match self {
             Clock::Cpu => "",
@@ -109,29 +109,29 @@ impl Clock {
     }
 }
 
-/// All applications of an op, or in a place, in one step.
+/// The costs of all applications of an op, or in a place, in one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CostRow {
-    /// The op or the place.
+    /// The name of the op or the place.
     pub name: String,
-    /// Applications.
+    /// The number of applications.
     pub calls: usize,
-    /// Operations going forward, as the ops state them.
+    /// The operations of the forward pass, as stated by the ops.
     pub flops: u64,
-    /// Bytes read and written, forward and backward.
+    /// The bytes read and written, forward and backward.
     pub bytes: u64,
-    /// Shaders that a GPU ran for it, forward and backward; `None` without timestamps.
+    /// The number of shaders that a GPU ran, forward and backward; `None` without timestamps.
     pub dispatches: Option<u64>,
-    /// Bytes of the buffers that these were given: they read or wrote them, perhaps not all.
+    /// The bytes of the buffers bound to these shaders, which may read or write only a part of them.
     pub bound_bytes: Option<u64>,
-    /// Milliseconds going forward: the median of the steps.
+    /// The median time of the forward pass, in milliseconds.
     pub forward_ms: f64,
-    /// Milliseconds going backward.
+    /// The median time of the backward pass, in milliseconds.
     pub backward_ms: f64,
 }
 
 impl CostRow {
-    /// Counts the applications of another row too.
+    /// Adds the applications of another row.
     fn add(&mut self, other: &CostRow) {
         self.calls += other.calls;
         self.flops += other.flops;
@@ -152,28 +152,28 @@ impl CostRow {
         *(if is_vjp { &mut self.backward_ms } else { &mut self.forward_ms }) += ms;
     }
 
-    /// Milliseconds both ways.
+    /// Returns the time of both passes, in milliseconds.
     pub fn ms(&self) -> f64 {
         self.forward_ms + self.backward_ms
     }
 
-    /// 10⁹ FLOP/s, forward and backward counted as three times the forward FLOPs.
+    /// Returns the rate in 10⁹ FLOP/s; forward and backward count as three times the forward FLOPs.
     pub fn gflops(&self) -> f64 {
         3.0 * self.flops as f64 / self.ms().max(1e-9) / 1e6
     }
 
-    /// 10⁹ bytes per second.
+    /// Returns the rate in 10⁹ bytes per second.
     pub fn gb_per_second(&self) -> f64 {
         self.bytes as f64 / self.ms().max(1e-9) / 1e6
     }
 
-    /// FLOPs per byte.
+    /// Returns the FLOPs per byte.
     pub fn intensity(&self) -> f64 {
         3.0 * self.flops as f64 / self.bytes.max(1) as f64
     }
 }
 
-/// One step, observed op by op.
+/// The observer of a step, which measures each op.
 #[derive(Debug)]
 struct Stopwatch {
     device: Device,
@@ -182,22 +182,22 @@ struct Stopwatch {
     seen: Mutex<Seen>,
 }
 
-/// An op and a place.
+/// The name of an op, and the place of its application.
 type Key = (&'static str, String);
 
 #[derive(Debug, Default)]
 struct Seen {
     rows: BTreeMap<Key, CostRow>,
-    /// Milliseconds since the step began, and bytes that buffers held then.
+    /// Milliseconds since the beginning of the step and bytes in buffers.
     memory: Vec<(f64, usize)>,
     turn_ms: Option<f64>,
-    /// By label from 1 on: whose shaders the GPU times, and whether they are of the VJP.
+    /// The op and place of the shaders with each label, from 1, and whether they belong to the VJP.
     labels: Vec<(Key, bool)>,
-    /// Milliseconds by shader.
+    /// The milliseconds of each shader.
     shaders: BTreeMap<String, f64>,
 }
 
-/// `h3.attn` is `h.attn`: the blocks are alike.
+/// Returns the place of a scope. All blocks are one place: `h3.attn` gives `h.attn`.
 fn place(site: &Site) -> String {
     let (first, rest) = site.scope.split_at(site.scope.find('.').unwrap_or(site.scope.len()));
     let is_block = first.strip_prefix('h').is_some_and(|number| number.parse::<usize>().is_ok());
@@ -209,14 +209,14 @@ impl Stopwatch {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds to the row of an op, and notes the memory at this moment.
+    /// Adds an application to the row of its op, and records the memory in use.
     fn note(&self, op: &'static str, site: &Site, is_vjp: bool, took: Duration, cost: &CostRow) {
         let now = ms(self.begun.elapsed());
         let (mut seen, key) = (self.seen(), (op, place(site)));
         let row = seen.rows.entry(key.clone()).or_default();
         row.add(cost);
         if self.clock == Clock::Timestamps {
-            row.add_runs(Runs::default()); // those timed are added at the end
+            row.add_runs(Runs::default()); // the timed runs are added at the end
             seen.labels.push((key, is_vjp));
         } else {
             row.add_time(is_vjp, ms(took));
@@ -226,7 +226,7 @@ impl Stopwatch {
 }
 
 impl Seen {
-    /// Adds what the GPU's clock says.
+    /// Adds the times measured by the GPU.
     fn add_times(&mut self, timed: Vec<TimedRuns>) {
         for TimedRuns { shader, label, runs, nanoseconds } in timed {
             let ms = nanoseconds / 1e6;
@@ -240,8 +240,8 @@ impl Seen {
     }
 }
 
-/// Bytes of what is read and of what is written from it. What shares its buffer with something read was only passed on; and from
-/// a table that is gathered from, no more is read than is written.
+/// Returns the bytes read and written. A written tensor that shares its buffer with a read one was only passed on. A gather reads
+/// no more of its table than it writes.
 fn moved(read: &[&Tensor<f32>], written: &[&Tensor<f32>], copies: bool) -> u64 {
     let made: Vec<_> = written.iter().filter(|w| !read.iter().any(|r| r.shares_buffer(w))).collect();
     let bytes = |t: &Tensor<f32>| (t.len() * size_of::<f32>()) as u64;
@@ -255,7 +255,7 @@ fn moved(read: &[&Tensor<f32>], written: &[&Tensor<f32>], copies: bool) -> u64 {
 }
 
 impl Observer<f32> for Stopwatch {
-    // A fault of the device is told where the step reads its loss.
+    // A fault of the device is reported when the step reads its loss.
     fn begins(&self) {
         match self.clock {
             Clock::Cpu => {}
@@ -292,7 +292,7 @@ impl Observer<f32> for Stopwatch {
 /// Measures `steps` training steps of a workload, each on one tape; `done` is called after each.
 ///
 /// # Errors
-/// The trainer's.
+/// Returns the trainer's errors.
 pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> Result<Cost, TrainError> {
     let (config, device) = (&workload.config, &workload.device);
     let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Gpt::init(config, 0));
@@ -300,7 +300,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     let clock = Clock::of(device);
     let (mut whole, mut all) = (Vec::new(), Vec::new());
     let (mut peak_bytes, mut before) = (0, BTreeMap::new());
-    // The first is a warm-up.
+    // The first step is a warm-up.
     for step in 0..=steps {
         let batch = workload.batch(workload.sequences, step as u64);
         device.reset_peak();
@@ -320,7 +320,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     let rows = medians(&all);
     let ops = by_op(&rows);
     let last = all.pop().unwrap_or_default();
-    // A difference of medians: noise can make it negative.
+    // A difference of medians, which noise can make negative.
     let rest_ms = (step_ms - ops.iter().map(CostRow::ms).sum::<f64>()).max(0.0);
     Ok(Cost {
         workload: workload.name,
@@ -343,7 +343,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     })
 }
 
-/// One step, and the milliseconds that it takes.
+/// Runs one step and returns its time in milliseconds.
 fn observed(trainer: &mut Trainer, device: &Device, clock: Clock, batch: &Batch) -> Result<(f64, Seen), TrainError> {
     if clock == Clock::Timestamps {
         device.begin_profile();
@@ -357,10 +357,10 @@ fn observed(trainer: &mut Trainer, device: &Device, clock: Clock, batch: &Batch)
     Ok((took, seen))
 }
 
-/// What a step takes, op by op and shader by shader.
+/// The costs of a step, op by op and shader by shader.
 type Profiled = (Vec<CostRow>, Vec<ShaderRow>);
 
-/// One step on one tape by a GPU's clock; `None`, and no step, where it has none.
+/// Runs one step on one tape, timed by the GPU. Returns `None` without running the step if the GPU has no timestamps.
 pub fn profiled_step(trainer: &mut Trainer, device: &Device, batch: &Batch) -> Result<Option<Profiled>, TrainError> {
     if Clock::of(device) != Clock::Timestamps {
         return Ok(None);
@@ -374,7 +374,7 @@ fn ms(time: Duration) -> f64 {
     1e3 * time.as_secs_f64()
 }
 
-/// The counts of the last step, and the medians of all steps' times.
+/// Returns the counts of the last step with the median times of all steps.
 fn medians(steps: &[Seen]) -> BTreeMap<Key, CostRow> {
     let last = steps.last().map_or(BTreeMap::new(), |last| last.rows.clone());
     let row = |(key, row): (Key, CostRow)| {
@@ -387,7 +387,7 @@ fn medians(steps: &[Seen]) -> BTreeMap<Key, CostRow> {
     last.into_iter().map(row).collect()
 }
 
-/// Shaders by what the steps between two counts ran, and by their clock.
+/// Returns the costs by shader: the runs between two counts, per step, and the times of the steps.
 fn shaders(before: &BTreeMap<String, Runs>, after: &BTreeMap<String, Runs>, steps: &[Seen]) -> Vec<ShaderRow> {
     let n = steps.len() as f64;
     let is_timed = steps.iter().any(|step| !step.shaders.is_empty());
@@ -405,7 +405,7 @@ fn by_op(rows: &BTreeMap<Key, CostRow>) -> Vec<CostRow> {
     grouped(rows, |(op, _)| (*op).to_owned())
 }
 
-/// Sums of rows under one name, the longest first.
+/// Returns the sums of the rows under each name, the longest first.
 fn grouped(rows: &BTreeMap<Key, CostRow>, name: impl Fn(&Key) -> String) -> Vec<CostRow> {
     let mut sums: BTreeMap<String, CostRow> = BTreeMap::new();
     for (key, row) in rows {
@@ -417,7 +417,7 @@ fn grouped(rows: &BTreeMap<Key, CostRow>, name: impl Fn(&Key) -> String) -> Vec<
 }
 
 impl Cost {
-    /// The most that an op with this many FLOPs per byte can reach, in 10⁹ FLOP/s.
+    /// Returns the roof of an op with this many FLOPs per byte, in 10⁹ FLOP/s.
     fn roof(&self, intensity: f64) -> f64 {
         self.gemm_gflops.min(intensity * self.bandwidth_gb_per_second)
     }
@@ -435,17 +435,17 @@ impl Cost {
         "of the memory's",
     ];
 
-    /// The headings of [`Cost::rows`]: where a GPU told the time, what it ran too.
+    /// Returns the headings of [`Cost::rows`], which include a GPU's runs if the GPU measured the times.
     pub fn heads(&self) -> Vec<String> {
         let on_gpu: &[&str] = if self.clock == Clock::Timestamps { &["dispatches", "MB bound"] } else { &[] };
         Self::HEADS.iter().chain(on_gpu).map(|&head| head.to_owned()).collect()
     }
 
-    /// Ops or places, one row each.
+    /// Returns a table row for each op or place.
     pub fn rows(&self, rows: &[CostRow]) -> Vec<Vec<String>> {
         let row = |row: &CostRow| {
             let on_gpu = row.dispatches.zip(row.bound_bytes).map(|(n, bytes)| [count(n), figure(bytes as f64 / 1e6)]);
-            // What takes no time has no rate: a reshape moves nothing.
+            // An op that takes no time, such as a reshape, has no rate.
             let has_rate = row.ms() > 5e-4 * self.step_ms;
             let percent = |share: f64| if has_rate { format!("{:.0} %", 100.0 * share) } else { "–".into() };
             let cells = [
@@ -468,7 +468,7 @@ impl Cost {
     /// The headings of [`Cost::shader_rows`].
     pub const SHADER_HEADS: [&'static str; 6] = ["", "dispatches", "MB bound", "ms", "of the step", "GB/s"];
 
-    /// Shaders, one row each.
+    /// Returns a table row for each shader.
     pub fn shader_rows(&self) -> Vec<[String; 6]> {
         let row = |row: &ShaderRow| {
             let of_ms = |f: &dyn Fn(f64) -> String| row.ms.map_or("–".into(), f);
@@ -484,12 +484,12 @@ impl Cost {
         self.shaders.iter().map(row).collect()
     }
 
-    /// The most that buffers held, in MB.
+    /// Returns the peak of bytes in buffers, in MB.
     pub fn peak_mb(&self) -> f64 {
         self.peak_bytes as f64 / 1e6
     }
 
-    /// Everything as one HTML file.
+    /// Returns the costs as one HTML file.
     pub fn report(&self) -> Document {
         let mut report = Document {
             kicker: "Gradus · audit".into(),
@@ -538,7 +538,7 @@ impl Cost {
         report
     }
 
-    /// Ops under the roof; those without arithmetic are left out.
+    /// Returns the plot of ops under the roof, without ops that have no arithmetic.
     fn roofline(&self) -> Plot {
         let shows = |row: &&CostRow| row.flops > 0 && row.ms() > 0.005 * self.step_ms;
         let dot = |row: &CostRow| {
@@ -588,7 +588,7 @@ mod tests {
         let (x, y): (Tensor<f32>, Tensor<f32>) = (Tensor::full([2, 3], 1.0), Tensor::full([6], 2.0));
         let view = x.expand([4, 2, 3]);
         assert_eq!(moved(&[&x, &y], &[&view], false), 0);
-        // Something was made from both, and the view came with it.
+        // A tensor was computed from both inputs, and the view was returned with it.
         assert_eq!(moved(&[&x, &y], &[&view, &Tensor::full([5], 0.0)], false), 4 * (6 + 6 + 5));
         assert_eq!(moved(&[&Tensor::full([1000, 3], 0.0)], &[&x], true), 4 * (6 + 6));
     }
@@ -603,7 +603,8 @@ mod tests {
         let (linear, gelu) = (of(&cost.ops, "linear"), of(&cost.ops, "linear_gelu"));
         let (n, d, layers) = (32, workload.config.width as u64, workload.config.layers);
         assert_eq!((linear.calls, gelu.calls), (3 * layers, layers));
-        // Per block 3d + d columns of d products and d of 4d, with their biases; and 4d of d with theirs, and 9 for each GELU.
+        // Per block: 3d + d columns of d products and d columns of 4d, with biases; 4d columns of d, with biases and 9 for each
+        // GELU.
         assert_eq!(linear.flops, layers as u64 * n * (16 * d * d + 5 * d));
         assert_eq!(gelu.flops, layers as u64 * n * (8 * d * d + 40 * d));
         let both = |lines: &[CostRow]| {

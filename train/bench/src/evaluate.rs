@@ -1,4 +1,4 @@
-//! What evaluation costs against its forward pass alone.
+//! The rate of evaluation, compared with its forward pass alone.
 
 use gradus_autograd::Tape;
 use gradus_io::numbers::median;
@@ -10,18 +10,18 @@ use serde::Serialize;
 use crate::machine::{gemm_gflops, seconds_on};
 use crate::workload::{Workload, random_windows};
 
-/// What evaluating costs.
+/// The results of the benchmark of evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EvaluateReport {
     /// The workload's name.
     pub workload: &'static str,
-    /// What computed.
+    /// The device.
     pub device: String,
-    /// Threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Tokens predicted in a pass.
+    /// The number of tokens predicted in a pass.
     pub tokens: usize,
-    /// Passes measured, after one of each kind to warm up.
+    /// The number of passes measured, after one warm-up of each kind.
     pub passes: usize,
     /// Tokens per second of evaluation, by the median pass: windows, forward pass, the loss of every token.
     pub tokens_per_second: f64,
@@ -29,29 +29,30 @@ pub struct EvaluateReport {
     pub forward_tokens_per_second: f64,
     /// Tokens per second of the blocks alone, from tokens to the last hidden states: no output matrix.
     pub hidden_tokens_per_second: f64,
-    /// The first over the second.
+    /// [`tokens_per_second`](Self::tokens_per_second) divided by
+    /// [`forward_tokens_per_second`](Self::forward_tokens_per_second).
     pub of_forward: f64,
     /// 10⁹ FLOP/s of evaluation at a third of training's FLOPs: 24·L·d² + 2·d·V + 4·L·T·d per token.
     pub gflops: f64,
-    /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the workload's own shapes.
+    /// The rate of the fastest matrix product in 10⁹ FLOP/s, over 1024³ and the workload's shapes.
     pub gemm_gflops: f64,
     /// The mean loss, in nats per token.
     pub loss: f64,
 }
 
-/// Tokens of a pass, at least: a batch of evaluation.
+/// The minimum number of tokens of a pass: a batch of evaluation.
 const TOKENS: usize = 4096;
 
-/// Evaluates random tokens, and in turn runs the forward pass alone over the same tokens. `after(pass)` follows each.
+/// Evaluates random tokens, alternating with forward passes alone over the same tokens. `after(pass)` follows each.
 ///
 /// # Errors
-/// Where the device has no room for the model.
+/// Returns an error if the device has no room for the model.
 pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)) -> Result<EvaluateReport, DeviceError> {
     let device = &workload.device;
     let model: Model<Tensor<f32>> = Model::init(&workload.config.clone().into(), 0).to(device)?;
     let (t, batches) = (workload.config.context, TOKENS.div_ceil(workload.tokens()));
     let batches: Vec<_> = (0..batches).map(|i| random_windows(&workload.config, workload.sequences, i as u64)).collect();
-    // A sequence of T + 1 tokens is one window: T inputs, and the targets one further.
+    // A sequence of T + 1 tokens is one window: T inputs, and the targets shifted by one.
     let sequence = |inputs: &[u32], targets: &[u32]| [inputs, &targets[t - 1..]].concat();
     let rows = batches.iter().flat_map(|b| b.side.tokens.chunks(t).zip(b.targets.chunks(t)));
     let sequences: Vec<Vec<u32>> = rows.map(|(inputs, targets)| sequence(inputs, targets)).collect();
@@ -75,7 +76,7 @@ pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)
     };
     let mut times = [const { Vec::new() }; 3];
     for pass in 0..=passes {
-        // In turn, so that a machine that slows down slows all three.
+        // The kinds alternate, so that a machine that slows down slows all three.
         let times_of = [&mut evaluation as &mut dyn FnMut(), &mut || forward(true), &mut || forward(false)];
         let all = times_of.map(|work| seconds_on(device, work));
         if pass > 0 {

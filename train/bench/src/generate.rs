@@ -1,4 +1,4 @@
-//! How fast this machine generates.
+//! The rate of generation on this machine.
 
 use gradus_io::numbers::median;
 use gradus_model::{Decoder, Gpt, Model, Param, Role, Tree};
@@ -9,46 +9,46 @@ use serde::Serialize;
 use crate::machine::{Passes, block_products, fastest_product, seconds};
 use crate::profile::Profile;
 
-/// What generating costs.
+/// The results of the benchmark of generation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GenerateReport {
-    /// What computed.
+    /// The device.
     pub device: String,
-    /// Threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Number of parameters.
+    /// The number of parameters.
     pub parameters: usize,
-    /// Tokens read at once, before the first is generated.
+    /// The number of tokens of the prompt, read at once.
     pub prompt_tokens: usize,
-    /// Reading them, in milliseconds (the median of three times).
+    /// The time to read the prompt, in milliseconds (the median of three).
     pub prompt_ms: f64,
-    /// 10⁹ FLOP/s of that, at 24·L·d² + 4·L·t·d for token t and 2·d·V for the last.
+    /// The rate of reading the prompt in 10⁹ FLOP/s, at 24·L·d² + 4·L·t·d for token t and 2·d·V for the last.
     pub prompt_gflops: f64,
-    /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the prompt's own shapes.
+    /// The rate of the fastest matrix product in 10⁹ FLOP/s, over 1024³ and the prompt's shapes.
     pub gemm_gflops: f64,
-    /// Tokens generated.
+    /// The number of tokens generated.
     pub tokens: usize,
-    /// The median token, in milliseconds.
+    /// The median time of a token, in milliseconds.
     pub token_ms: f64,
     /// Tokens per second, by the median token.
     pub tokens_per_second: f64,
-    /// Bytes of weights that each token reads, keys and values not counted.
+    /// The bytes of weights that each token reads, without keys and values.
     pub weight_bytes_per_token: u64,
-    /// 10⁹ bytes of weights per second, by the median token.
+    /// The rate of reading weights, in 10⁹ bytes per second, by the median token.
     pub weight_gb_per_second: f64,
-    /// 10⁹ bytes per second that the same threads, or the same GPU, read from memory, only adding them up: the median of passes
-    /// between the tokens.
+    /// The bandwidth of memory, in 10⁹ bytes per second: the median of passes between the tokens, in which the same threads, or the
+    /// same GPU, only add up numbers.
     pub bandwidth_gb_per_second: f64,
-    /// The weights' rate as a share of the bandwidth; more than 1 where they stay in cache.
+    /// The rate of reading weights as a fraction of the bandwidth; more than 1 if the weights stay in cache.
     pub share_of_bandwidth: f64,
-    /// The token in the middle once more, on a GPU; `None` on a CPU.
+    /// The profile of the middle token, repeated on a GPU; `None` on a CPU.
     pub gpu: Option<Profile>,
 }
 
-/// Reads `prompt` random tokens and generates `tokens` more with the cache, which must fit the context.
+/// Reads `prompt` random tokens and generates `tokens` more with the cache. All must fit the context.
 ///
 /// # Errors
-/// Where the device has no room for the model, or fails.
+/// Returns an error if the device has no room for the model, or fails.
 pub fn generate(gpt: &Gpt<Tensor<f32>>, device: &Device, prompt: usize, tokens: usize) -> Result<GenerateReport, DeviceError> {
     let (config, model) = (gpt.config(), Model::from(gpt.clone()).to(device)?);
     let mut rng = Philox::new(0);
@@ -62,7 +62,7 @@ pub fn generate(gpt: &Gpt<Tensor<f32>>, device: &Device, prompt: usize, tokens: 
         decoder
     };
     if *device != Device::Cpu {
-        // All once: shaders are compiled, and for each kind of product the fastest is found.
+        // A warm-up compiles the shaders and selects the fastest kernel for each product.
         read(&ids, tokens);
     }
     let mut prompt_times = [(); 3].map(|()| {
@@ -72,7 +72,7 @@ pub fn generate(gpt: &Gpt<Tensor<f32>>, device: &Device, prompt: usize, tokens: 
     let memory = Passes::on(device);
     let (mut times, mut passes) = (Vec::with_capacity(tokens), Vec::new());
     for at in 0..tokens {
-        // A pass empties the caches, but only one token in eight begins so: the median ignores it.
+        // A pass empties the caches. This affects one token in eight, which the median ignores.
         if at % 8 == 0 {
             passes.push(memory.bandwidth());
         }
@@ -88,7 +88,7 @@ pub fn generate(gpt: &Gpt<Tensor<f32>>, device: &Device, prompt: usize, tokens: 
     };
     let (token_seconds, prompt_seconds) = (median(&mut times), median(&mut prompt_times));
     let bandwidth = median(&mut passes);
-    // Every block, and the output's matrix; of the position table a row.
+    // All weights of the blocks and of the output, and one row of the position table.
     let mut weights = 0;
     let numbers = |p: Param| if p.role == Role::PositionEmbedding { config.width } else { p.shape.numel() };
     Gpt::declare(config).visit(|_, p| weights += numbers(p));

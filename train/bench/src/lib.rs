@@ -1,5 +1,5 @@
-//! How fast this machine trains, evaluates and generates, against what its matrix products could do; what a training step costs,
-//! op by op; how cost grows with the model.
+//! Benchmarks: the rates of training, evaluation and generation against the peak rate of matrix products; the cost of a training
+//! step, op by op; the growth of cost with the model's sizes.
 
 pub mod cost;
 mod evaluate;

@@ -1,4 +1,4 @@
-//! What this machine can do, to measure work against.
+//! The peak rates of this machine, to which work is compared.
 
 use std::time::Instant;
 
@@ -10,14 +10,14 @@ use rayon::prelude::*;
 
 use crate::workload::Workload;
 
-/// The seconds that a piece of work takes.
+/// Returns the seconds of a piece of work.
 pub fn seconds(work: impl FnOnce()) -> f64 {
     let begin = Instant::now();
     work();
     begin.elapsed().as_secs_f64()
 }
 
-/// The same, until `device` is done; panics where it fails, as a method that returns no error does.
+/// Returns the seconds of a piece of work, including the wait for `device`. Panics if the device fails.
 pub fn seconds_on(device: &Device, work: impl FnOnce()) -> f64 {
     seconds(|| {
         work();
@@ -25,7 +25,8 @@ pub fn seconds_on(device: &Device, work: impl FnOnce()) -> f64 {
     })
 }
 
-/// 10⁹ FLOP/s of the fastest product A (m, k) · B (k, n) of 1024³ and of a workload's own shapes, a block's and the output's.
+/// Returns the rate of the fastest product A (m, k) · B (k, n) in 10⁹ FLOP/s, over 1024³ and the shapes of a workload's blocks and
+/// output.
 pub fn gemm_gflops(workload: &Workload) -> f64 {
     let (n, d, v) = (workload.tokens() / workload.accumulate, workload.config.width, workload.config.vocab);
     let gradient_of_weights = (d, n, 4 * d);
@@ -34,12 +35,12 @@ pub fn gemm_gflops(workload: &Workload) -> f64 {
     fastest_product(&workload.device, block_products(n, d).into_iter().chain([gradient_of_weights]).chain(output))
 }
 
-/// The shapes (m, k, n) of a block's products over n tokens.
+/// Returns the shapes (m, k, n) of a block's products over n tokens.
 pub fn block_products(n: usize, d: usize) -> [(usize, usize, usize); 4] {
     [(n, d, 3 * d), (n, d, d), (n, d, 4 * d), (n, 4 * d, d)]
 }
 
-/// 10⁹ FLOP/s of the fastest of some products (m, k, n), 1024³ among them.
+/// Returns the rate of the fastest of some products (m, k, n) in 10⁹ FLOP/s, 1024³ included.
 pub fn fastest_product(device: &Device, shapes: impl IntoIterator<Item = (usize, usize, usize)>) -> f64 {
     let gflops = |(m, k, n)| {
         let [a, b] = [[m, k], [k, n]].map(|shape| random(device, shape));
@@ -48,13 +49,13 @@ pub fn fastest_product(device: &Device, shapes: impl IntoIterator<Item = (usize,
     std::iter::once((1024, 1024, 1024)).chain(shapes).map(gflops).fold(0.0, f64::max)
 }
 
-/// Independent draws from N(0, 1) on a device; panics where it fails.
+/// Returns independent draws from N(0, 1) on a device. Panics if the device fails.
 pub fn random(device: &Device, shape: [usize; 2]) -> Tensor<f32> {
     Tensor::normal(shape, 1.0, &mut Philox::new(0)).to(device).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The seconds that `work` takes at best, of repetitions that take 0.3 s together. Those on a GPU are measured in groups of about
-/// 20 ms, after one to warm up: to start and to await a group takes its own time.
+/// Returns the shortest time of `work` in seconds, over repetitions of 0.3 s in total. Work on a GPU is measured in groups of about
+/// 20 ms, after a warm-up, since starting a group and waiting for it takes time.
 pub fn fastest(device: &Device, work: impl Fn()) -> f64 {
     let (mut best, mut group) = (f64::INFINITY, 1);
     if *device != Device::Cpu {
@@ -69,10 +70,10 @@ pub fn fastest(device: &Device, work: impl Fn()) -> f64 {
     best
 }
 
-/// Bytes that a pass through memory reads: far more than a cache holds.
+/// The bytes that a pass reads: far more than a cache holds.
 const PASS_BYTES: usize = 1 << 28;
 
-/// The seconds that it takes all threads to read `memory` once and to add it up in vectors.
+/// Returns the seconds in which all threads read `memory` once and add it up in vectors.
 fn read_through(memory: &[f32]) -> f64 {
     let sum = |piece: &[f32]| {
         let mut lanes = [0.0; 64];
@@ -86,16 +87,16 @@ fn read_through(memory: &[f32]) -> f64 {
     })
 }
 
-/// Memory to be read through again and again.
+/// Memory that is read repeatedly to measure bandwidth.
 pub enum Passes {
-    /// By the CPU's threads.
+    /// Memory read by the CPU's threads.
     Host(Vec<f32>),
-    /// By a GPU: two tensors, since one alone may be more than it takes.
+    /// Memory read twice by a GPU: a tensor of the whole size may exceed the GPU's limit.
     Device(Device, Tensor<f32>),
 }
 
 impl Passes {
-    /// On a device; panics where it fails.
+    /// Allocates the memory on a device. Panics if the device fails.
     pub fn on(device: &Device) -> Self {
         let n = PASS_BYTES / size_of::<f32>();
         if *device == Device::Cpu {
@@ -104,7 +105,7 @@ impl Passes {
         Passes::Device(device.clone(), random(device, [1, 1]).full_like([n / 2], 1.0))
     }
 
-    /// Bytes per second of one pass, whose elements are only added up.
+    /// Returns the bytes per second of one pass, which only adds up the numbers.
     pub fn bandwidth(&self) -> f64 {
         let seconds = match self {
             Passes::Host(memory) => read_through(memory),
@@ -114,13 +115,13 @@ impl Passes {
     }
 }
 
-/// Bytes per second that a device reads from its memory, only adding them up: the median of five passes.
+/// Returns the bytes per second that a device reads from its memory: the median of five passes.
 pub fn bandwidth(device: &Device) -> f64 {
     let passes = Passes::on(device);
     median(&mut [(); 5].map(|()| passes.bandwidth()))
 }
 
-/// What a device's buffers hold; a GPU's working space is in buffers like all others.
+/// Returns the memory in a device's buffers. A GPU's working space is in buffers, too.
 pub fn memory(device: &Device) -> PoolStats {
     match device.counts() {
         None => buffer::stats(),
@@ -132,7 +133,7 @@ pub fn memory(device: &Device) -> PoolStats {
     }
 }
 
-/// The most bytes of memory this process has held: Linux's `VmHWM`.
+/// Returns the peak of this process's memory in bytes: Linux's `VmHWM`.
 pub fn peak_rss() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! How fast a device multiplies matrices: squares, and what a model multiplies.
+//! The rates of matrix products on a device: squares, and the products of a model.
 
 use gradus_tensor::{Device, Tensor};
 use serde::Serialize;
@@ -7,16 +7,16 @@ use crate::machine::{fastest, random};
 use crate::profile::Profile;
 use crate::workload::Workload;
 
-/// The rates of products.
+/// The results of the benchmark of products.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProductsReport {
-    /// What computed.
+    /// The device.
     pub device: String,
     /// The precision of the factors: f32 or f16.
     pub products_in: String,
-    /// Threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Each product.
+    /// The rate of each product.
     pub products: Vec<ProductRate>,
 }
 
@@ -25,52 +25,53 @@ pub struct ProductsReport {
 pub struct ProductRate {
     /// `square`, or the place in a model.
     pub name: &'static str,
-    /// Which factor is read across its rows.
+    /// The layout of the factors.
     pub layout: Layout,
-    /// Rows of the result.
+    /// The number of rows of the result.
     pub m: usize,
-    /// Terms of each element.
+    /// The number of terms of each element.
     pub k: usize,
-    /// Columns of the result.
+    /// The number of columns of the result.
     pub n: usize,
-    /// The fastest of repetitions, in milliseconds.
+    /// The shortest time, in milliseconds.
     pub ms: f64,
-    /// 10⁹ FLOP/s, at 2·m·k·n.
+    /// The rate in 10⁹ FLOP/s, at 2·m·k·n.
     pub gflops: f64,
-    /// The product once more, on a GPU; `None` on a CPU.
+    /// The profile of the product, repeated on a GPU; `None` on a CPU.
     pub gpu: Option<Profile>,
 }
 
-/// How a product of layer y = x·w reads its factors, which lie in memory by rows.
+/// The layout of the factors of a product of a layer y = x·w. All matrices are stored by rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// y = x·w.
+    /// The forward product, y = x·w.
     Forward,
-    /// x̄ = ȳ·wᵀ.
+    /// The gradient of the input, x̄ = ȳ·wᵀ.
     Input,
-    /// w̄ = xᵀ·ȳ.
+    /// The gradient of the weights, w̄ = xᵀ·ȳ.
     Weights,
 }
 
-/// A product to time.
+/// A product to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Product {
     name: &'static str,
     layout: Layout,
     /// The extents m, k and n.
     size: [usize; 3],
-    /// Whether the left factor and the right one are transposed views.
+    /// Whether the left and the right factor are transposed views.
     transposed: [bool; 2],
 }
 
 impl Product {
-    /// Of two square matrices.
+    /// Returns the product of two square matrices.
     pub fn square(n: usize) -> Self {
         Product { name: "square", layout: Layout::Forward, size: [n; 3], transposed: [false; 2] }
     }
 
-    /// Those of a training step of a workload: a block's four layers and the output, forward, and backward to input and weights.
+    /// Returns the products of a training step of a workload: a block's four layers and the output, forward, and backward to input
+    /// and weights.
     pub fn of(workload: &Workload) -> Vec<Self> {
         let (rows, d) = (workload.tokens() / workload.accumulate, workload.config.width);
         let layers =
@@ -82,7 +83,7 @@ impl Product {
                 Product { name, layout: Layout::Weights, size: [from, rows, to], transposed: [true, false] },
             ]
         });
-        // The output's matrix is that of the tokens' vectors (V, d), and logits exist for some rows at a time.
+        // The output's matrix is the token embedding (V, d), and logits are computed for some rows at a time.
         let (rows, v, name) = (workload.rows_of_logits(), workload.config.vocab, "output");
         let output = [
             Product { name, layout: Layout::Forward, size: [rows, d, v], transposed: [false, true] },
@@ -104,7 +105,7 @@ impl Product {
     }
 }
 
-/// Times these products; `after(i)` follows the i-th, from 1. Panics where the device fails.
+/// Measures these products; `after(i)` follows the i-th, from 1. Panics if the device fails.
 pub fn products(device: &Device, all: &[Product], mut after: impl FnMut(usize)) -> ProductsReport {
     let mut timed = Vec::with_capacity(all.len());
     for product in all {
@@ -119,7 +120,7 @@ pub fn products(device: &Device, all: &[Product], mut after: impl FnMut(usize)) 
 mod tests {
     use super::*;
 
-    /// Forward and both ways back, the same factors meet: n·k·m multiply-adds each.
+    /// The forward product and both backward products have equal sizes: n·k·m multiply-adds each.
     #[test]
     fn a_layer_has_three_products_of_one_size() {
         let mut workload = Workload::named("tiny").unwrap();

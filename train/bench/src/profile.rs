@@ -1,4 +1,4 @@
-//! What a GPU's time goes to, shader by shader.
+//! The time of work on a GPU, shader by shader.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,27 @@ use serde::Serialize;
 pub struct ShaderRow {
     /// The shader's name.
     pub name: String,
-    /// How often it is run; of several steps the mean.
+    /// The number of runs; the mean if there are several steps.
     pub dispatches: f64,
-    /// Bytes of the buffers that it is given: it reads or writes them, perhaps not all.
+    /// The bytes of the buffers bound to the shader, which may read or write only a part of them.
     pub bytes: f64,
-    /// Milliseconds; `None` without timestamps.
+    /// The time in milliseconds; `None` without timestamps.
     pub ms: Option<f64>,
 }
 
-/// A piece of work on a GPU.
+/// The profile of a piece of work on a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Profile {
-    /// What it ran, the longest first; `None` where the GPU has no timestamps.
+    /// The shaders, the longest first; `None` if the GPU has no timestamps.
     pub shaders: Option<Vec<ShaderRow>>,
 }
 
 impl Profile {
-    /// Of `work`, which is not done where the device has no timestamps; `None` of the CPU. Each shader is timed by itself: together
-    /// they take longer than what is not profiled.
+    /// Profiles `work`, which is not run if the device has no timestamps. Returns `None` for the CPU. Each shader is timed
+    /// separately, so their total is longer than the unprofiled work.
     ///
     /// # Errors
-    /// The first fault of the device.
+    /// Returns the first fault of the device.
     pub fn of(device: &Device, work: impl FnOnce()) -> Result<Option<Self>, DeviceError> {
         if *device == Device::Cpu {
             return Ok(None);
@@ -39,7 +39,7 @@ impl Profile {
     }
 }
 
-/// What `work` runs, the longest first; `None`, and no work, where the device has no timestamps.
+/// Runs `work` and returns its shaders, the longest first. Returns `None` without running it if the device has no timestamps.
 fn shaders_of(device: &Device, work: impl FnOnce()) -> Result<Option<Vec<ShaderRow>>, DeviceError> {
     if !device.begin_profile() {
         return Ok(None);
@@ -56,7 +56,7 @@ fn shaders_of(device: &Device, work: impl FnOnce()) -> Result<Option<Vec<ShaderR
     Ok(Some(longest_first(by_name.into_values())))
 }
 
-/// By time, or where none was taken by bytes.
+/// Sorts by time, or by bytes if there are no times.
 pub fn longest_first(rows: impl IntoIterator<Item = ShaderRow>) -> Vec<ShaderRow> {
     let weight = |row: &ShaderRow| row.ms.unwrap_or(row.bytes);
     let mut rows: Vec<ShaderRow> = rows.into_iter().collect();

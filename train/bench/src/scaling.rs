@@ -1,4 +1,4 @@
-//! How cost grows with the model's sizes.
+//! The growth of cost with the model's sizes.
 //!
 //! One size at a time is doubled from a small base, and a power law is fitted to the cost:
 //!
@@ -6,9 +6,9 @@
 //! y ≈ a·xᵖ        p = Σ (ln x − mean)(ln y − mean) / Σ (ln x − mean)²        least squares in log–log
 //! ```
 //!
-//! A cost of several terms, such as a constant and a linear one, has a p between theirs. So the time's p is shown with that of
-//! the FLOPs over the same points: if every FLOP were equally fast, the two would be equal. Bytes are exact, so that their
-//! constant can be taken away: p is fitted to the increments from point to point, which over doubling sizes grow as
+//! A cost of several terms, such as a constant and a linear one, has a p between theirs. So the time's p is reported next to that
+//! of the FLOPs over the same points: if every FLOP were equally fast, the two would be equal. Bytes are exact, so their constant
+//! can be removed: p is fitted to the increments from point to point, which over doubling sizes grow as
 //!
 //! ```text
 //! (c + a·(2x)ᵖ) − (c + a·xᵖ) = (2ᵖ − 1)·a·xᵖ
@@ -27,16 +27,16 @@ use serde::Serialize;
 
 use crate::workload::{random_windows, recipe};
 
-/// What grows.
+/// A sweep over one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
-    /// Its name: `attention`, or the size of the model that grows.
+    /// The sweep's name: `attention`, or the size of the model that grows.
     pub name: &'static str,
-    /// What is measured.
+    /// A description of the measurement.
     pub of: &'static str,
     /// The sizes.
     pub values: &'static [usize],
-    /// The growth to expect of time and of the memory saved for the derivative.
+    /// The expected growth of time and of the memory saved for the derivative.
     pub expected: &'static str,
 }
 
@@ -81,11 +81,11 @@ pub struct Point {
     pub value: usize,
     /// The fastest repetition, in milliseconds.
     pub ms: f64,
-    /// 10⁹ FLOPs, masked scores counted too.
+    /// The number of 10⁹ FLOPs, masked scores included.
     pub gflop: f64,
-    /// What the forward pass keeps for the derivative, in bytes.
+    /// The bytes that the forward pass keeps for the derivative.
     pub saved_bytes: usize,
-    /// Most bytes in buffers at once, parameters and moments included.
+    /// The peak of bytes in buffers, parameters and moments included.
     pub peak_bytes: usize,
 }
 
@@ -94,26 +94,26 @@ pub struct Point {
 pub struct Growth {
     /// The sweep's name.
     pub name: &'static str,
-    /// What was measured.
+    /// A description of the measurement.
     pub of: &'static str,
-    /// Smallest size first.
+    /// The points, the smallest size first.
     pub points: Vec<Point>,
     /// The power of the time.
     pub time: f64,
-    /// That of the FLOPs.
+    /// The power of the FLOPs.
     pub flops: f64,
-    /// That of the increments of the bytes saved.
+    /// The power of the increments of the bytes saved.
     pub saved: f64,
-    /// That of the increments of the bytes in use.
+    /// The power of the increments of the bytes in use.
     pub peak: f64,
-    /// What they should be for large sizes.
+    /// The expected powers for large sizes.
     pub expected: &'static str,
 }
 
 /// Measures one sweep; `after(i)` follows its i-th point, from 1. Each is repeated `repeats` times after a warm-up.
 ///
 /// # Errors
-/// The trainer's.
+/// Returns the trainer's errors.
 pub fn scaling(sweep: Sweep, repeats: usize, mut after: impl FnMut(usize)) -> Result<Growth, TrainError> {
     let mut points = Vec::with_capacity(sweep.values.len());
     for &value in sweep.values {
@@ -135,7 +135,7 @@ pub fn scaling(sweep: Sweep, repeats: usize, mut after: impl FnMut(usize)) -> Re
     })
 }
 
-/// The least-squares slope of ln y over ln x.
+/// Returns the least-squares slope of ln y over ln x.
 fn power(points: impl Iterator<Item = (f64, f64)>) -> f64 {
     let logs: Vec<(f64, f64)> = points.map(|(x, y)| (x.ln(), y.ln())).collect();
     let n = logs.len() as f64;
@@ -144,7 +144,7 @@ fn power(points: impl Iterator<Item = (f64, f64)>) -> f64 {
     top / bottom
 }
 
-/// Runs `work` once to warm up, then `repeats` times: the fastest in milliseconds, and the most bytes in buffers meanwhile.
+/// Runs `work` once to warm up, then `repeats` times. Returns the shortest time in milliseconds and the peak of bytes in buffers.
 fn measure(repeats: usize, mut work: impl FnMut() -> Result<(), TrainError>) -> Result<(f64, usize), TrainError> {
     work()?;
     buffer::reset_peak();
@@ -157,7 +157,7 @@ fn measure(repeats: usize, mut work: impl FnMut() -> Result<(), TrainError>) -> 
     Ok((best, buffer::stats().peak_bytes))
 }
 
-/// Two heads of 64 over a packed [q | k | v] of `context` tokens, forward and backward.
+/// Measures attention: two heads of 64 over a packed [q | k | v] of `context` tokens, forward and backward.
 fn attention(context: usize, repeats: usize) -> Point {
     const HEADS: usize = 2;
     const WIDTH: usize = 128;
@@ -174,13 +174,13 @@ fn attention(context: usize, repeats: usize) -> Point {
         Ok(())
     };
     let (ms, peak) = measure(repeats, work).expect("nothing here fails");
-    // Forward: q·kᵀ and p·v; backward: p again, and four products more. Each 2·T²·D per head.
+    // Forward: q·kᵀ and p·v; backward: p again, and four more products. Each 2·T²·D per head.
     let gflop = 14.0 * (context * context * WIDTH) as f64 / 1e9;
     Point { value: context, ms, gflop, saved_bytes, peak_bytes: peak - idle }
 }
 
-/// A training step, 4 sequences of 128 tokens, 2 blocks of d 128 and a vocabulary of 500, but for the size that grows; with
-/// the vocabulary 1 sequence and 1 block, to bring out the output.
+/// Measures a training step of 4 sequences of 128 tokens, 2 blocks of d 128 and a vocabulary of 500, except for the size that
+/// grows. For the vocabulary it has 1 sequence and 1 block, so that the output dominates.
 fn step(name: &str, value: usize, repeats: usize) -> Result<Point, TrainError> {
     let mut config = GptConfig { vocab: 500, context: 128, width: 128, layers: 2, ..GptConfig::default() }.with_dropout(0.0);
     let mut sequences = 4;
@@ -214,7 +214,7 @@ mod tests {
         for p in [-1.0, 0.0, 1.0, 1.7, 2.0] {
             assert!((power(points(p)) - p).abs() < 1e-12, "{p}");
         }
-        // A constant beside a linear term: between 0 and 1.
+        // A constant plus a linear term: between 0 and 1.
         let mixed = power((1..6).map(|i| (f64::from(i), 2.0 + f64::from(i))));
         assert!((0.2..0.8).contains(&mixed), "{mixed}");
     }

@@ -1,4 +1,4 @@
-//! How fast this machine trains.
+//! The rate of training on this machine.
 
 use std::time::Instant;
 
@@ -16,74 +16,74 @@ use crate::machine::{gemm_gflops, memory, peak_rss};
 use crate::profile::ShaderRow;
 use crate::workload::{Workload, recipe};
 
-/// What training costs.
+/// The results of the benchmark of training.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrainReport {
     /// The workload's name.
     pub workload: &'static str,
-    /// What computed.
+    /// The device.
     pub device: String,
     /// The precision of the factors of matrix products: f32 or f16.
     pub products_in: String,
-    /// Threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Number of parameters.
+    /// The number of parameters.
     pub parameters: usize,
-    /// Tokens per step.
+    /// The number of tokens per step.
     pub tokens_per_step: usize,
-    /// Parts of a step, one after the other.
+    /// The number of micro-batches of a step.
     pub accumulate: usize,
-    /// Logical shards of a part.
+    /// The number of logical shards of a micro-batch.
     pub shards: usize,
     /// Whether activations were recomputed, a block at a time.
     pub recompute: bool,
-    /// Steps measured, after the warm-up.
+    /// The number of steps measured, after the warm-up.
     pub steps: usize,
-    /// Dropout everywhere.
+    /// The dropout probability in all places.
     pub dropout: f64,
-    /// The share of tokens asked of a model that fills masks; `None`: each predicts the next.
+    /// The fraction of masked tokens if the model predicts masked tokens; `None` if it predicts the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masked: Option<f64>,
     /// Tokens per second, by the median step.
     pub tokens_per_second: f64,
-    /// The median step, in milliseconds.
+    /// The median time of a step, in milliseconds.
     pub step_ms: f64,
-    /// The median step that is watched for non-finite numbers, where every second one is.
+    /// The median time of a step that checks for non-finite numbers, if every second one does.
     pub watched_step_ms: Option<f64>,
-    /// Most memory the process has held, in MB (10⁶ bytes); `None` where the system does not say.
+    /// The peak memory of the process, in MB (10⁶ bytes); `None` if the system does not report it.
     pub peak_rss_mb: Option<f64>,
-    /// 10⁹ FLOP/s by [`Workload::flops`] per token, whatever a kernel manages to skip.
+    /// The rate in 10⁹ FLOP/s by [`Workload::flops`] per token, including FLOPs that a kernel skips.
     pub gflops: f64,
-    /// The same by [`Workload::needed_flops`], without what a causal mask hides.
+    /// The rate in 10⁹ FLOP/s by [`Workload::needed_flops`], without those hidden by a causal mask.
     pub needed_gflops: f64,
-    /// 10⁹ FLOP/s of the fastest matrix product, of 1024³ and of the workload's own shapes.
+    /// The rate of the fastest matrix product in 10⁹ FLOP/s, over 1024³ and the workload's shapes.
     pub gemm_gflops: f64,
     /// The loss of the last step, in nats per token.
     pub final_loss: f64,
-    /// Where the memory was.
+    /// The breakdown of the memory.
     pub memory: Memory,
-    /// What a step asked of a GPU; `None` on a CPU.
+    /// The GPU's work in a step; `None` on a CPU.
     pub gpu: Option<GpuStep>,
 }
 
-/// What the mean step of those that were timed asked of a GPU.
+/// The GPU's work in a step, the mean over the measured steps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GpuStep {
-    /// Shaders run.
+    /// The number of shaders run.
     pub dispatches: f64,
-    /// Groups of commands handed to it.
+    /// The number of submitted command buffers.
     pub submissions: f64,
-    /// Times that the CPU waited for it.
+    /// The number of times that the CPU waited for the GPU.
     pub waits: f64,
-    /// Bytes of data sent to it, parameters of shaders apart.
+    /// The bytes of data sent to the GPU, without parameters of shaders.
     pub sent_bytes: f64,
-    /// Bytes read from it.
+    /// The bytes read from the GPU.
     pub read_bytes: f64,
-    /// Buffers made.
+    /// The number of buffers created.
     pub buffers_made: f64,
-    /// The ops of one step more, of one shard, the longest first; `None` where the GPU has no timestamps.
+    /// The ops of one more step, of one shard, the longest first; `None` if the GPU has no timestamps.
     pub ops: Option<Vec<CostRow>>,
-    /// Its shaders, timed one by one, in ops and around them.
+    /// The shaders of that step, in and outside ops.
     pub shaders: Option<Vec<ShaderRow>>,
 }
 
@@ -103,28 +103,28 @@ impl GpuStep {
     }
 }
 
-/// Bytes of every class of buffer on the device, and how they overlap: gradients take the place of activations as a backward
-/// pass goes on, so that the whole is less than the sum.
+/// The bytes of every class of buffer on the device. Gradients replace activations during a backward pass, so that the peak is less
+/// than the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Memory {
     /// The parameters.
     pub parameters: usize,
-    /// A gradient of each for every shard of a part, and in a step of several parts the sums that wait for others, at most.
+    /// The largest total of gradients: one set per shard of a micro-batch, and the sums that wait for other micro-batches.
     pub gradients: usize,
-    /// Both moments of each.
+    /// Both moments of each parameter.
     pub moments: usize,
-    /// What the forward pass of a part left for its backward pass; when recomputing, the blocks' inputs and what one block
-    /// leaves. Measured as the growth of the buffers in use.
+    /// The memory that the forward pass of a micro-batch keeps for its backward pass; when recomputing, the blocks' inputs and the
+    /// memory of one block. Measured as the growth of the buffers in use.
     pub activations: usize,
-    /// Most working space lent to kernels at once; `None` on a GPU, where it is in buffers like all others.
+    /// The peak of working space in kernels; `None` on a GPU, where it is in buffers like all others.
     pub scratch: Option<usize>,
-    /// Most that buffers of all classes came to at once.
+    /// The peak of the sum over all classes of buffers.
     pub live_peak: usize,
-    /// Beyond that, what the pool keeps between buffers in use.
+    /// The memory that the pool keeps at that time between the buffers in use.
     pub idle_at_peak: usize,
-    /// Most memory the process has held; `None` where the system does not say.
+    /// The peak memory of the process; `None` if the system does not report it.
     pub peak_rss: Option<usize>,
-    /// The rest of it, without the CPU's buffers: the program, its stacks, the tokens, a GPU's driver.
+    /// The rest of the process's memory, without the CPU's buffers: the program, its stacks, the tokens, a GPU's driver.
     pub outside: Option<usize>,
 }
 
@@ -146,7 +146,7 @@ impl Memory {
     }
 }
 
-/// Growth of the buffers in use over a forward pass with all that is kept of it alive.
+/// Returns the growth of the buffers in use over a forward pass whose saved tensors are alive.
 fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute: bool) -> usize {
     let gpt = trainer.params.gpt().expect("workloads are of Transformers");
     let (config, dropout) = (gpt.config(), Some(DropoutSeed::new(0, 1)));
@@ -154,7 +154,7 @@ fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute
     if !recompute {
         let tape = Tape::new();
         let _loss = gpt.leaves(&tape).loss(batch, dropout);
-        // The gradient of the output's matrix is made with the loss; it is counted among the gradients.
+        // The gradient of the output's matrix is computed with the loss; it counts as a gradient.
         return memory(device).live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
     }
     let (inputs, _) = gpt.inputs_of_blocks(&Tape::off(), &batch.side, dropout);
@@ -167,7 +167,7 @@ fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute
 /// Trains on random tokens: forward, backward, clipping to norm 1 and Adam in every step; `after(step)` is called after each.
 ///
 /// # Errors
-/// The trainer's.
+/// Returns the trainer's errors.
 pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
     let &Workload { ref config, sequences, accumulate, shards, recompute, ref device, .. } = workload;
     let recipe = recipe(accumulate * shards, shards, recompute);
@@ -180,7 +180,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         let batch = workload.batch(sequences, step as u64);
         if step == warm_up {
             begun = device.counts();
-            // What measures kernels, once, needs memory of its own.
+            // The one-time selection of kernels allocates memory that does not count.
             device.reset_peak();
         }
         let begin = Instant::now();
@@ -191,7 +191,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         after(step + 1);
     }
     let mut gpu = begun.zip(device.counts()).map(|(before, after)| GpuStep::between(&before, &after, steps));
-    // Before the products below touch memory of their own.
+    // Measured before the products below allocate memory.
     let part = workload.batch(sequences.div_ceil(accumulate), 0);
     let gradients = AdditionTree::new(trainer.recipe.addition, accumulate * shards).most_held(shards);
     let memory = Memory::measure(&trainer, device, &part, gradients, recompute);

@@ -1,4 +1,4 @@
-//! Fixed pieces of work.
+//! Fixed training workloads.
 
 use gradus_model::{Batch, GptConfig, GradientMode, Side, Sight};
 use gradus_tensor::Device;
@@ -7,26 +7,26 @@ use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::systems;
 use gradus_train::trainer::{Recipe, default_shards};
 
-/// A fixed piece of training work, random tokens included, and where it is done.
+/// A fixed piece of training work on random tokens, and its device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Its name.
+    /// The workload's name.
     pub name: &'static str,
     /// The model.
     pub config: GptConfig,
-    /// Sequences per batch, each as long as the context.
+    /// The number of sequences per batch, each as long as the context.
     pub sequences: usize,
-    /// Parts that a batch is computed in, one after the other; at most as many as sequences.
+    /// The number of micro-batches, computed one after the other; at most the number of sequences.
     pub accumulate: usize,
-    /// Logical shards of a part, which threads share.
+    /// The number of logical shards of a micro-batch, which threads share.
     pub shards: usize,
     /// Whether the activations of one block are held at a time.
     pub recompute: bool,
-    /// Whether every second step is watched for non-finite numbers.
+    /// Whether every second step checks for non-finite numbers.
     pub anomaly: bool,
-    /// Of a model that fills masks, the share of tokens that is asked; `None`: each predicts the next.
+    /// The fraction of masked tokens if the model predicts masked tokens; `None` if it predicts the next.
     pub masked: Option<f64>,
-    /// What computes.
+    /// The device.
     pub device: Device,
 }
 
@@ -34,8 +34,8 @@ impl Workload {
     /// The names, smallest first.
     pub const NAMES: [&'static str; 3] = GptConfig::PRESETS;
 
-    /// A workload by name: `tiny` 16 × 128 tokens and a vocabulary of 2,000, `small` 8 × 256 and 8,000, `gpt1` 1 × 512 and
-    /// 40,478.
+    /// Returns a workload by name: `tiny` has 16 × 128 tokens and a vocabulary of 2,000, `small` 8 × 256 and 8,000, `gpt1` 1 × 512
+    /// and 40,478.
     pub fn named(name: &str) -> Option<Self> {
         let (sequences, vocab) = match name {
             "tiny" => (16, 2_000),
@@ -57,22 +57,22 @@ impl Workload {
         })
     }
 
-    /// The same on another device.
+    /// Returns the workload on another device.
     pub fn on(self, device: Device) -> Self {
         Workload { shards: default_shards_on(&device, self.sequences), device, ..self }
     }
 
-    /// The same sizes with BERT's parts, every slot seeing all others and this share of them asked.
+    /// Returns a workload of the same sizes with BERT's parts, bidirectional, with this fraction of masked tokens.
     ///
     /// # Errors
-    /// No such share.
+    /// Returns an error if `share` is not above 0 and at most 1.
     pub fn masked(self, share: f64) -> Result<Self, RangeError> {
         in_range("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
         let first = systems::ALL.iter().find(|card| !card.axes.view.is_next()).expect("one fills masks");
         Ok(Workload { config: GptConfig { parts: first.axes.parts, ..self.config }, masked: Some(share), ..self })
     }
 
-    /// So many sequences of random tokens.
+    /// Returns `sequences` sequences of random tokens.
     pub fn batch(&self, sequences: usize, seed: u64) -> Batch {
         let batch = random_windows(&self.config, sequences, seed);
         if self.masked.is_none() {
@@ -86,16 +86,17 @@ impl Workload {
         Batch { side, asked: Some(slots.into()), targets, weights: vec![1.0 / n as f64; n].into(), labels: vec![] }
     }
 
-    /// Tokens asked in a sequence.
+    /// Returns the number of predicted tokens of a sequence.
     fn asked(&self) -> usize {
         let context = self.config.context;
         self.masked.map_or(context, |share| ((share * context as f64).round() as usize).clamp(1, context))
     }
 
-    /// FLOPs per token of a training step, of which only the tokens asked meet the output's matrix, and BERT's layer before it:
+    /// Returns the FLOPs per token of a training step, in which only predicted tokens use the output's matrix, and BERT's layer
+    /// before it:
     ///
     /// ```text
-    /// 72·L·d² + 12·L·T·d + a·(6·d·V + 6·d²)        a the share asked; without that layer, and a = 1, where each predicts the next
+    /// 72·L·d² + 12·L·T·d + a·(6·d·V + 6·d²)        a: fraction of masked tokens; without that layer and with a = 1 for next tokens
     /// ```
     pub fn flops(&self) -> f64 {
         let whole = self.config.training_flops() as f64;
@@ -104,41 +105,41 @@ impl Workload {
         if self.masked.is_some() { whole - 6.0 * d * v + asked * 6.0 * d * (v + d) } else { whole }
     }
 
-    /// The same without what a causal mask hides: there a slot sees (T + 1)/2 others on average, so attention's 12·L·T·d becomes
-    /// 6·L·(T + 1)·d. Steps of the two kinds of sight are compared by it.
+    /// Returns the FLOPs per token without those hidden by a causal mask: a slot attends to (T + 1)/2 slots on average, so
+    /// attention's 12·L·T·d becomes 6·L·(T + 1)·d. It compares steps with causal and with bidirectional attention.
     pub fn needed_flops(&self) -> f64 {
         let GptConfig { layers, context, width, .. } = self.config;
         let hidden = 6.0 * (layers * (context - 1) * width) as f64;
         if self.masked.is_some() { self.flops() } else { self.flops() - hidden }
     }
 
-    /// Tokens per batch.
+    /// Returns the number of tokens per batch.
     pub fn tokens(&self) -> usize {
         self.sequences * self.config.context
     }
 
-    /// Rows of logits that the output holds at a time.
+    /// Returns the number of rows of logits that the output computes at a time.
     pub fn rows_of_logits(&self) -> usize {
         let most = self.device.rows_of_logits(self.config.vocab).unwrap_or(LOGIT_ROWS);
         most.min(self.tokens() / self.accumulate)
     }
 }
 
-/// Rows of logits that a CPU holds at once, at least.
+/// The minimum number of rows of logits that a CPU computes at a time.
 const LOGIT_ROWS: usize = 256;
 
-/// The default number of logical shards: a CPU's threads share them, a GPU is busy with one.
+/// Returns the default number of logical shards: a CPU's threads share them, and one keeps a GPU busy.
 pub fn default_shards_on(device: &Device, sequences: usize) -> usize {
     if *device == Device::Cpu { default_shards(sequences) } else { 1 }
 }
 
-/// The recipe of a run far longer than any benchmark.
+/// Returns the recipe of a run far longer than any benchmark.
 pub fn recipe(shards: usize, concurrent_shards: usize, recompute: bool) -> Recipe {
     let backward = if recompute { GradientMode::Recompute } else { GradientMode::Whole };
     Recipe { concurrent_shards, backward, ..Recipe::new(100_000, shards) }
 }
 
-/// Uniformly random tokens, each predicting the next.
+/// Returns uniformly random tokens, each with the next as its target.
 pub fn random_windows(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
     let (t, mut rng) = (config.context, Philox::new(seed));
     let (mut inputs, mut targets) = (Vec::new(), Vec::new());
@@ -155,7 +156,7 @@ pub fn random_windows(config: &GptConfig, sequences: usize, seed: u64) -> Batch 
 mod tests {
     use super::*;
 
-    /// Query i of T sees i + 1 keys: 12·L·d for each, where a kernel that skips nothing computes all T.
+    /// Query i of T attends to i + 1 keys: 12·L·d FLOPs for each. A kernel that skips nothing computes all T.
     #[test]
     fn a_causal_mask_hides_half_of_attention() {
         let gpt = Workload::named("tiny").unwrap();
