@@ -5,8 +5,8 @@ use gradus_tensor::{Device, Real, Shape, Tensor};
 
 /// Draws inputs from a seed. The same seed draws the same values for every scalar.
 ///
-/// `size` bounds what [`Samples::extent`] draws, and nothing else: an op's samples take their extents from there, so that size 1 gives
-/// tensors of one element and larger sizes larger ones. Where all shapes are given, any size will do.
+/// `size` is the upper bound of [`Samples::extent`] and has no other effect. An op's samples take their extents from there: size 1
+/// gives tensors of one element, a larger size larger tensors. If all shapes are given, `size` does not matter.
 #[derive(Debug)]
 pub struct Samples {
     rng: Philox,
@@ -15,7 +15,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Draws from `seed`, each [`extent`](Samples::extent) at most `size`; 0 counts as 1.
+    /// A generator seeded with `seed`, whose [`extent`](Samples::extent) is at most `size`; 0 counts as 1.
     pub fn new(seed: u64, size: usize) -> Self {
         Samples { rng: Philox::new(seed), size: size.max(1), device: Device::Cpu }
     }

@@ -27,7 +27,7 @@ fn the_list_is_alphabetical_and_names_are_unique() {
     }
 }
 
-/// On the page of `Var`, each op's method leads to its formula.
+/// Each op's method of `Var` links to the op's formula.
 #[test]
 fn each_method_links_to_its_formula() {
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops"));

@@ -1,4 +1,4 @@
-//! Networks of a class's exercises: right gradients pass, also where they cancel, and an error of 0.1 % in one does not.
+//! Small networks, as in course exercises. Right gradients pass, even if their terms cancel; a gradient that is 0.1 % off does not.
 
 use std::f64::consts::PI;
 
@@ -7,7 +7,7 @@ use gradus_autograd::derivatives::{grad, jvp};
 use gradus_autograd::{Real, Samples, Tensor, Var};
 use proptest::prelude::*;
 
-/// Points of two spirals, one of which is the other turned by half a turn, and the arm that each is on.
+/// Points of two spirals, one rotated by half a turn, and the index of each point's spiral (`arms`).
 #[derive(Clone, Debug)]
 struct Spirals {
     points: Vec<[f64; 2]>,
@@ -16,7 +16,7 @@ struct Spirals {
 
 impl Spirals {
     fn new(each: usize) -> Self {
-        // Half a turn, not to the last digit: gradients that would be 0 by symmetry are nearly so.
+        // Not exactly half a turn, so that gradients which would be 0 by symmetry are merely small.
         let point = |n: usize| {
             let (radius, turn) = ((n / 2 + 1) as f64 / each as f64, (PI - 1e-6) * (n % 2) as f64);
             let angle = 4.0 * radius + turn;
@@ -26,7 +26,7 @@ impl Spirals {
     }
 }
 
-/// The mean cross-entropy of 2 → h → 2 with a tanh between; parameters are w, b, w, b.
+/// The mean cross-entropy of a network 2 → h → 2 with a tanh layer; the parameters are w, b, w, b.
 impl Function for Spirals {
     fn call<'t, T: Real>(&self, p: &[Var<'t, T>]) -> Var<'t, T> {
         let points = self.points.iter().flatten().map(|&x| T::lit(x)).collect();
@@ -49,7 +49,7 @@ impl Function for Planted {
         let x = &p[self.input];
         let at = (0..x.value().len()).map(|i| T::lit(if i == self.element { 1e-3 } else { 0.0 })).collect();
         let mut p = p.to_vec();
-        // + 0, along which a thousandth of the gradient flows.
+        // Adds 0, whose gradient is a thousandth of x's in one element.
         p[self.input] = x + (x - x.detach()) * x.constant(Tensor::new(*x.shape(), at));
         self.spirals.call(&p)
     }
@@ -67,7 +67,7 @@ fn all_pass(f: impl Function + Clone, at: &[Tensor<f64>], seed: u64) -> Result<(
     })
 }
 
-/// Biases of zero: the network is odd, and the gradients of the arms cancel in the output's bias.
+/// With biases of zero the network is odd, and the gradients of the two arms cancel in the output's bias.
 #[test]
 fn gradients_that_cancel_pass() {
     for seed in 0..20 {
@@ -79,7 +79,7 @@ fn gradients_that_cancel_pass() {
     }
 }
 
-/// Units and answers that are nearly certain: 1 − y² and p − 1 are as good as y and p, not as themselves.
+/// Saturated units and probabilities: the errors of 1 − y² and p − 1 are ε y and ε p, not relative to their own size.
 #[test]
 fn saturated_networks_pass() {
     #[derive(Clone, Debug)]
@@ -106,7 +106,7 @@ fn saturated_networks_pass() {
     }
 }
 
-/// Where training ends: the residuals are rounding, and so is every gradient.
+/// At a minimum the residuals are rounding errors, and so is every gradient.
 #[test]
 fn gradients_at_a_minimum_pass() {
     #[derive(Clone, Debug)]
@@ -129,7 +129,7 @@ fn gradients_at_a_minimum_pass() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// Every right gradient passes. One that is 0.1 % off is refused where it exceeds 1e-9 of the |terms| of its sum.
+    /// Every right gradient passes. A gradient that is 0.1 % off is refused if it exceeds 1e-9 of Σ |terms|.
     #[test]
     fn a_thousand_networks(seed in any::<u64>(), hidden in 1usize..9, each in 1usize..4, input in 0usize..4, place in any::<prop::sample::Index>()) {
         let (spirals, at) = (Spirals::new(each), parameters(seed, hidden));
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// The loss on dual numbers: its derivative, and the |terms| of that along the whole chain.
+/// The loss in dual numbers: its derivative, and the |terms| of the derivative along the whole chain.
 fn terms(f: &Spirals, at: &[Tensor<f64>], along: &[Tensor<f64>]) -> Dual {
     let tape = gradus_autograd::Tape::off();
     let moving = |(x, v): (&Tensor<f64>, &Tensor<f64>)| {

@@ -99,8 +99,8 @@ pub struct Parts {
     pub transform: bool,
     /// Initial weights of what is added to the residual stream are drawn from N(0, σ²/2L): there are 2L such sums (GPT-2).
     pub scaled_init: bool,
-    /// The padding token, which has no position (RoBERTa in `transformers`): it reads row 0 of the position table, and the positions of
-    /// other tokens do not count it. `None`: every token has a position.
+    /// The id of a padding token without a position (RoBERTa in `transformers`): it reads row 0 of the position table, and the
+    /// positions of other tokens do not count it. `None`: every token has a position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub padding: Option<u32>,
     /// The naming scheme of its checkpoints.

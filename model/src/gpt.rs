@@ -32,7 +32,7 @@ tree! {
     pub struct Gpt<V> {
         /// Wₑ (V, d), the output's matrix too; with the joint embedding the position rows follow the tokens'.
         tokens_embed: Table<V>,
-        /// W_p (context, d), after a row for padding where that has no position; absent where positions are sinusoidal or joint.
+        /// W_p (context, d), preceded by a row for padding if padding has no position; absent if positions are sinusoidal or joint.
         positions_embed: Option<Table<V>>,
         /// W_s (segments, d); absent where segments are not told apart.
         segments_embed: Option<Table<V>>,
@@ -142,7 +142,7 @@ impl<'t, T: Real> Gpt<Var<'t, T>> {
 /// the batch has padding tokens. Row pₜ of the table, with mₜ = [uₜ ≠ padding]:
 ///
 /// ```text
-/// pₜ = mₜ Σₛ₌₁ᵗ mₛ        so row 0 is padding's; it has no gradient, as PyTorch's `padding_idx`
+/// pₜ = mₜ Σₛ₌₁ᵗ mₛ        row 0 is padding's; it has no gradient, as PyTorch's `padding_idx`
 /// ```
 fn counted<'t, T: Real>(table: &Var<'t, T>, ids: &[u32], t: usize, padding: u32) -> Var<'t, T> {
     if !ids.contains(&padding) {

@@ -48,13 +48,13 @@ pub enum Form {
 pub struct HeadConfig {
     /// How sequences become logits.
     pub form: Form,
-    /// Number of classes C; 1 to choose, where each answer has one logit, and where the logit itself is the answer: a score.
+    /// Number of classes C. 1 if each answer has one logit ([`Form::Choose`]) or if the logit is a score (regression).
     pub classes: usize,
     /// OpenAI's code adds a bias to W_y; the paper and Hugging Face have none.
     pub bias: bool,
     /// Dropout on the hidden state before W_y.
     pub dropout: f64,
-    /// What the classes are called, in their order; empty where they have no names.
+    /// The names of the classes, in their order; empty if they have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// BERT's layer between the hidden state and W_y.
@@ -174,10 +174,10 @@ impl<V> Head<V> {
 pub(crate) const STREAM: u64 = 0x6865_6164;
 
 impl<T: Real> Head<Tensor<T>> {
-    /// The head with its classes permuted, class i of the result being class `order[i]` of `self`, and renamed to `labels`.
+    /// The head with its classes permuted and renamed to `labels`: class i of the result is class `order[i]` of `self`.
     ///
     /// # Panics
-    /// Where `order` is not one of its classes, each once.
+    /// Panics if `order` is not a permutation of the classes.
     pub fn reordered(self, order: &[usize], labels: Vec<String>) -> Self {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();

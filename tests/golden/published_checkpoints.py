@@ -1,10 +1,10 @@
-"""Makes fixtures of checkpoints that say what those of `transformers_fixtures.py` and `relatives_fixtures.py` do not.
+"""Writes fixtures of checkpoints with properties that those of `transformers_fixtures.py` and `relatives_fixtures.py` lack.
 
     python tests/golden/published_checkpoints.py        (in the environment of README.md)
 
 Each directory has a small random model as `save_pretrained` writes it, and `expected.json`: `input_ids`, and the `logits` of the
-model in f64. In `published-roberta`, padding is token 3, which also stands inside the texts, and there are two segments; in
-`published-score` a BERT answers by one number, as `run_glue.py` learns STS-B.
+model in f64. In `published-roberta`, the padding token is 3, which also occurs inside the texts, and there are two segments. In
+`published-score`, a BERT has one output, a score, as `run_glue.py` trains it for STS-B.
 """
 
 import json

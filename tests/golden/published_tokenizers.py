@@ -1,9 +1,9 @@
-"""Makes the fixture of tokenizers as others publish them, with the ids that `transformers` gives.
+"""Writes the fixture of tokenizers as published models have them, with the ids of `transformers`.
 
     python tests/golden/published_tokenizers.py        (in the environment of README.md; torch is not needed)
 
-A case is a directory of files and a text. `transformers` reads the directory with AutoTokenizer, and its ids are written beside
-it into `train/text/tests/data/published/cases.json`, with `"@name"` in the place of a file that several cases have.
+A case is a directory of files and a text. AutoTokenizer reads the directory, and the case with its ids is written to
+`train/text/tests/data/published/cases.json`. `"@name"` stands for a file that several cases share.
 """
 
 import json
@@ -64,7 +64,7 @@ CASES = {}
 
 
 def case(name, text, files, **config):
-    """One with these options in tokenizer_config.json."""
+    """Adds a case with these options in tokenizer_config.json."""
     assert name not in CASES, name
     if config:
         files = {**files, "tokenizer_config.json": config}
@@ -99,7 +99,7 @@ def special(content, **flags):
 
 
 def flagged(content, **flags):
-    """As files write a token with its flags."""
+    """Returns a token with its flags as configuration files write it."""
     return {"content": content, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False, **flags}
 
 

@@ -1,11 +1,12 @@
-"""TensorBoard's event files, by the `tensorboard` package (2.21.0, protobuf 7.36.2).
+"""Writes and reads TensorBoard's event files with the `tensorboard` package (2.21.0, protobuf 7.36.2).
 
     pip install tensorboard
     python tests/golden/tensorboard_events.py            # writes train/report/src/tensorboard.hex
     python tests/golden/tensorboard_events.py DIR        # reads what `gradus pretrain --tensorboard DIR` wrote
 
-The first writes three events in their frames: the version, the start of a session, and two scalars. The second reads every file of
-DIR as TensorBoard's page does, sums included, beside the run's metrics.jsonl where it is given as a second argument.
+The first command writes three framed events: the version, the start of a session, and two scalars. The second reads every file of
+DIR as TensorBoard does, checksums included, and compares the losses with the run's metrics.jsonl if that is given as a second
+argument.
 """
 
 import io

@@ -14,7 +14,7 @@ const TOLERANCE: f64 = 1e-12;
 ///
 /// Relative to Σᵢ |uᵢ|·|terms of (Jv)ᵢ|, the absolute terms of the whole double sum. Σ |uᵢ(Jv)ᵢ| will not do: where y has one
 /// element, (Jv)₀ may cancel to nothing while the rounding of its terms stays, and a right op would occasionally be refused. For
-/// a whole function, the sum at the op where it is largest.
+/// a whole function the scale is this sum at the op where it is largest.
 pub fn adjoint(case: &Case) -> Outcome {
     Ledger::of("adjoint", case, |mut ledger| {
         let mut draws = case.draws();

@@ -131,7 +131,7 @@ pub(super) fn laid_out_as<T: Real, U: Real>(x: &Tensor<T>, y: &Tensor<U>) -> Ten
     y.permute(&order).dense().permute(&back)
 }
 
-/// Zeros of these shapes: directions in which nothing moves.
+/// Directions of length 0, one per input, of its shape.
 pub(super) fn still(inputs: &[Tensor<f64>]) -> Vec<Tensor<f64>> {
     inputs.iter().map(|x| Tensor::zeros(*x.shape())).collect()
 }

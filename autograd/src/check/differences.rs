@@ -11,8 +11,8 @@ use super::{Case, DIFFERENCES, at_best_step};
 /// ```
 ///
 /// Relative to Σⱼ |ȳⱼ|·(|Dⱼ| + |yⱼ|): a quotient over h resolves nothing below ε|yⱼ|/h, and where a derivative vanishes that
-/// is all there is. For a whole function, whose parts may be larger than y, relative to the sums at the op where they are largest.
-/// Where y bends too sharply for this h, shorter ones are tried.
+/// is all there is. For a whole function, whose intermediate values may be larger than y, the scale is these sums at the op where
+/// they are largest. Where y bends too sharply for this h, shorter ones are tried.
 pub fn differences(case: &Case) -> Outcome {
     Ledger::of("differences", case, |mut ledger| {
         let inputs = &case.real.inputs;

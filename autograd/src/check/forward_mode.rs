@@ -14,8 +14,8 @@ const TOLERANCE: f64 = 1e-13;
 /// x̄ᵢ = Σⱼ ȳⱼ ∂yⱼ/∂xᵢ,   ∂yⱼ/∂xᵢ the tangent of yⱼ where xᵢ = (xᵢ, 1) and all else is constant
 /// ```
 ///
-/// Relative to Σ |terms|; for a whole function to Σⱼ |ȳⱼ ∂yⱼ/∂xᵢ| and, where that is too small for the rounding, to the same sum at
-/// the op where it is largest.
+/// Relative to Σ |terms|. For a whole function, relative to Σⱼ |ȳⱼ ∂yⱼ/∂xᵢ|; if the error exceeds the tolerance at this scale,
+/// relative to the sum of |terms| at the op where it is largest.
 ///
 /// Also, the gradient of one input is the same, to the bit, whether or not the others want theirs.
 pub fn forward_mode(case: &Case) -> Outcome {

@@ -12,9 +12,9 @@ pub(super) struct Line<'c> {
     v: Vec<Tensor<f64>>,
     /// φ′(0) = ⟨Jᵀu, v⟩, by the VJP.
     pub slope: f64,
-    /// Σ |terms| of that sum; for a whole function, at the op where it is largest.
+    /// Σ |terms| of that sum; for a whole function, the largest such sum at any op.
     pub terms: f64,
-    /// Σ |uⱼyⱼ|, what φ's rounding is proportional to; the same for a whole function.
+    /// Σ |uⱼyⱼ|, to which φ's rounding is proportional; for a whole function, the largest such sum at any op.
     pub size: f64,
 }
 

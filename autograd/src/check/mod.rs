@@ -28,10 +28,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A function of tensors, your own formula or a whole model, is a case too: [`function()`]; its errors are relative to the same sums at
-//! the op where they are largest. What a VJP gave in a running model is
-//! checked at that model's numbers by [`application()`]. [`devices()`] puts an op on a GPU beside the same on the CPU, and
-//! [`adjoint_on()`] tests it there by itself.
+//! [`function()`] checks a function of tensors: a formula of your own or a whole model. Its errors are relative to the same sums,
+//! at the op where they are largest. [`application()`] checks the gradients of a VJP inside a running model, at that model's
+//! numbers. [`devices()`] compares an op on a GPU with the same op on the CPU. [`adjoint_on()`] tests an op on the GPU alone.
 
 mod adjoint;
 mod adjoint_on;

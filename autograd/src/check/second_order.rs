@@ -12,9 +12,9 @@ use crate::{Tape, Tensor, Var};
 /// ```
 ///
 /// The left side goes through [`Tape::pullback`] and backward, the right side through the op's own VJP alone. Relative to
-/// Σ |∂g/∂z ∘ d| + Σ |wᵢ ∘ x̄ᵢ|: a quotient over h resolves nothing below ε/h of what is subtracted; for a whole function, of the
-/// |terms| of g at the op where they are largest. Where x̄ bends too sharply for
-/// h = ε^⅓, shorter steps are tried.
+/// Σ |∂g/∂z ∘ d| + Σ |wᵢ ∘ x̄ᵢ|: a quotient over h resolves nothing below ε/h of the terms that are subtracted. For a whole
+/// function, the second sum is at least Σ |terms of g| at the op where it is largest. Where x̄ bends too sharply for h = ε^⅓,
+/// shorter steps are tried.
 pub fn second_order(case: &Case) -> Outcome {
     Ledger::of("second_order", case, |mut ledger| {
         let mut draws = case.draws();

@@ -1,4 +1,4 @@
-//! What the value and the derivatives of a function are sums of.
+//! Sums of the absolute terms that make up the value and the derivative of a whole function.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::{Saved, Tape, Tensor, Want};
 ///
 /// ```text
 /// z the result of an op, or an input; ż its tangent, z̄ its cotangent
-/// φ̇ = Σₖ z̄ₖ żₖ over whatever separates the inputs from the result: a gradient is as accurate as these sums, not as its own size
-/// δz changes φ by z̄ δz and φ̇ by (z̄)˙ δz;  δż changes φ̇ by z̄ δż;  δ is some ε of what the op adds
+/// φ̇ = Σₖ z̄ₖ żₖ over any cut between the inputs and the result: a gradient's rounding error is proportional to Σₖ |z̄ₖ żₖ|
+/// δz changes φ by z̄ δz and φ̇ by (z̄)˙ δz;  δż changes φ̇ by z̄ δż;  δ is of the order of ε times the terms that the op adds
 ///
 /// value       Σₖ |z̄ₖ zₖ|
 /// derivative  Σₖ |z̄ₖ|·(terms of żₖ) + |(z̄ₖ)˙ zₖ|,  and for an op whose VJP reads its result, Σₖ |∂x̄ₖ/∂y · y ẋₖ|
 /// ```
 ///
-/// Neither the largest derivative nor the terms of a chain serve: at a minimum all derivatives cancel and their rounding stays,
-/// and |terms| multiplied from op to op grow a thousandfold per layer of a model, beyond any error. So the terms are those of each
-/// op by itself, reached by forward mode and weighted with the cotangents of a reverse pass. A wrong VJP does not hide behind
-/// them: what it adds to a scale, it adds to the difference as well.
+/// Two simpler scales fail. The largest derivative is too small: at a minimum all derivatives cancel and their rounding stays. The
+/// |terms| of the whole chain are too large: they grow a thousandfold per layer of a model, beyond any error. So each op counts its
+/// own terms alone. Forward mode gives the tangents, and a reverse pass gives the cotangents that weight them. A wrong VJP cannot
+/// hide behind this scale, since it adds as much to the difference as to the scale.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Terms {
     pub value: f64,
@@ -30,8 +30,8 @@ pub(super) struct Terms {
 }
 
 impl Case {
-    /// Sums of absolute terms of a whole function along `v`, one direction per input, with cotangent `gy`. Zeros for an op, where
-    /// each witness adds the terms itself.
+    /// Sums of absolute terms of a whole function along `v`, one direction per input, with cotangent `gy`. Zeros for a single op,
+    /// for which each witness adds the terms itself.
     pub(super) fn terms(&self, v: &[Tensor<f64>], gy: &Tensor<f64>) -> Terms {
         let mut most = Terms::default();
         if !self.whole {
@@ -42,7 +42,7 @@ impl Case {
         let ins: Vec<_> = self.real.inputs.iter().zip(v).map(|(x, v)| tape.leaf(moving(x, v))).collect();
         let Some(y) = self.dual.op.reference(&ins) else { return most };
         tape.backward_from(&y, gy.cast());
-        // Terms cancel in the kernel of a fused op, and in its definition.
+        // Terms can cancel both in the kernel of a fused op and in its definition.
         let inside = |node: Traced<Dual>| [node.inside().unwrap_or_default(), vec![node]].concat();
         for node in recorder.trace().into_iter().flat_map(inside) {
             let Terms { value, derivative } = Terms::at(&node);
@@ -62,7 +62,7 @@ impl Terms {
     fn at(node: &Traced<Dual>) -> Self {
         let mut sums = Terms::default();
         let Some(cotangent) = &node.cotangent else { return sums };
-        // The terms that this op adds, of those that its inputs bring.
+        // Drops the terms of earlier ops, so that only this op's remain.
         let alone = |x: &Tensor<Dual>| x.map(|x| Dual::new(x.value, x.tangent));
         let ins: Vec<Tensor<Dual>> = node.ins.iter().map(|x| alone(&x.value)).collect();
         let own = match &node.op {
@@ -78,7 +78,7 @@ impl Terms {
     }
 }
 
-/// Σₖ |∂x̄ₖ/∂y · y ẋₖ|: 1 − y² of a saturated tanh is as good as y, not as itself.
+/// Σₖ |∂x̄ₖ/∂y · y ẋₖ|, the rounding that a VJP inherits from y: the error of 1 − y² in a saturated tanh is ε y, not ε (1 − y²).
 fn reads_its_result(node: &Traced<Dual>, cotangent: &Tensor<Dual>) -> f64 {
     let Some(op) = node.op.as_ref().filter(|op| op.saves().keeps_output()) else { return 0.0 };
     let tape = Tape::off();
@@ -99,12 +99,12 @@ fn reads_its_result(node: &Traced<Dual>, cotangent: &Tensor<Dual>) -> f64 {
     gx.into_iter().zip(&node.ins).filter_map(|(gx, x)| Some((gx?.into_value(), &x.value))).map(of).sum()
 }
 
-/// |ab|; 0 where a masked score of −∞ takes no part.
+/// |ab|; 0 where a factor is 0, even if the other is infinite, as a masked score is.
 fn product(a: f64, b: f64) -> f64 {
     if a == 0.0 || b == 0.0 { 0.0 } else { (a * b).abs() }
 }
 
-/// x moving along v.
+/// The dual numbers x with tangents v.
 pub(super) fn moving(x: &Tensor<f64>, v: &Tensor<f64>) -> Tensor<Dual> {
     like(x, x.to_vec().into_iter().zip(v.to_vec()).map(|(x, v)| Dual::new(x, v)).collect())
 }

@@ -60,8 +60,8 @@ impl<T: Real> Op<T> for CrossEntropy {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The cross-entropy of each row of these logits (n, V) against its target, below V: n losses in nats, neither summed nor
-    /// averaged. [`Var::mean_all`] of them is the loss that PyTorch's `cross_entropy` gives.
+    /// The cross-entropy in nats of each row of these logits (n, V) against its target, an id below V: shape (n), neither summed
+    /// nor averaged. [`Var::mean_all`] of the result equals PyTorch's `cross_entropy`.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -1,4 +1,4 @@
-//! The ops, a module each: its page opens with the function and its derivative. [`all`] lists them.
+//! The ops, one module each. A module's documentation begins with the function and its derivative. [`all`] lists the ops.
 
 use crate::{Entry, Real, Shape};
 

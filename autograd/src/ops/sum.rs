@@ -65,8 +65,8 @@ impl<'t, T: Real> Var<'t, T> {
         self.sum(&(0..self.shape().len()).collect::<Vec<_>>()).reshape([])
     }
 
-    /// The mean over `axes` (ascending), which stay with extent 1: their [`sum`](Var::sum) over the number of elements added. NaN
-    /// where there are none.
+    /// The mean over `axes` (ascending), which stay with extent 1: the [`sum`](Var::sum) divided by the number of elements added.
+    /// NaN if that number is 0.
     ///
     /// ```
     /// use gradus_autograd::{Tape, Tensor};

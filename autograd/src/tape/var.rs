@@ -1,4 +1,4 @@
-//! A value on a tape. A tape can move to another thread, its values cannot:
+//! A value on a tape. A tape can move to another thread; its values cannot:
 //!
 //! ```
 //! fn can_move<X: Send>() {}
@@ -27,9 +27,9 @@ use super::{NodeId, Tape};
 /// assert!((gradient.to_vec()[0] - 1.0 / 3.0).abs() < 1e-15);
 /// ```
 ///
-/// Each method's page links to the op's formula and derivative; those of `+ − × ÷` are [`add`](mod@crate::ops::add),
-/// [`sub`](mod@crate::ops::sub), [`mul`](mod@crate::ops::mul), [`div`](mod@crate::ops::div) and, with a number,
-/// [`affine`](mod@crate::ops::affine). Operands of different shapes are broadcast.
+/// The documentation of each method links to the op's formula and derivative. The ops of `+ − × ÷` are
+/// [`add`](mod@crate::ops::add), [`sub`](mod@crate::ops::sub), [`mul`](mod@crate::ops::mul), [`div`](mod@crate::ops::div) and, with
+/// a number, [`affine`](mod@crate::ops::affine). Operands of different shapes are broadcast.
 ///
 /// A `Var` stays on its tape's thread; a worker makes its own tape.
 #[derive(Clone)]

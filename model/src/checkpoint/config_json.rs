@@ -33,7 +33,7 @@ fn to_json(config: &ModelConfig) -> Fields {
     fields
 }
 
-/// What `transformers` calls a class without a name.
+/// The name that `transformers` gives to a class without one.
 fn unnamed(class: usize) -> String {
     format!("LABEL_{class}")
 }
@@ -42,7 +42,7 @@ fn problem(path: &Path, problem: String) -> CheckpointError {
     CheckpointError::ConfigFile { path: path.to_owned(), problem }
 }
 
-/// The fields of a file, and the dialect that they are in.
+/// The fields of a `config.json`, and the dialect of its model type.
 pub(super) fn fields(path: &Path, bytes: &[u8]) -> Result<(Fields, &'static dyn Dialect), CheckpointError> {
     let value = serde_json::from_slice(bytes).or_else(|e| serde_json::from_slice(&plain(bytes)).map_err(|_| e));
     let value: Value = value.map_err(|e| problem(path, format!("not JSON: {e}")))?;
@@ -71,7 +71,7 @@ fn plain(bytes: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// The model that the fields describe, beside these tensors.
+/// The model that the fields describe, given the tensors of the weights' file.
 pub(super) fn model(
     path: &Path,
     fields: &Fields,
@@ -83,7 +83,7 @@ pub(super) fn model(
     Ok(config)
 }
 
-/// The model that a file describes by itself.
+/// The model that a `config.json` describes without its weights.
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(ModelConfig, &'static dyn Dialect), CheckpointError> {
     let (fields, dialect) = fields(path, bytes)?;
     Ok((model(path, &fields, dialect, &Held::default())?, dialect))
@@ -104,8 +104,8 @@ pub(super) fn is_class(fields: &Fields, class: &str) -> bool {
     fields.get("architectures").and_then(Value::as_array).is_some_and(|all| all.contains(&class.into()))
 }
 
-/// The heads that a file has in our words; else, where it has one of `transformers`' classes, that one, with names where they are given.
-/// `rows`: those of the classifier's weight, where they are known.
+/// The heads of a model: those of the field `gradus_head`, or else the head of a class of `transformers` (`is_theirs`), with its
+/// labels if the file has them. `rows`: the number of rows of the classifier's weight, if known.
 pub(super) fn heads_from_json(
     fields: &Fields,
     is_theirs: bool,
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Python's `json` writes `NaN` and `Infinity`.
+    /// Python's `json` module writes `NaN` and `Infinity`.
     #[test]
     fn numbers_as_python_writes_them() {
         let text = r#"{"a": NaN, "b": [Infinity, -Infinity], "c\"NaN": "Infinity \\", "d": -1}"#;

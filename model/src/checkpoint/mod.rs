@@ -105,8 +105,8 @@ pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Erro
 /// Reads the model in a directory.
 ///
 /// # Errors
-/// Files that are missing, damaged, of another model or of another format; whatever the bytes, it neither panics nor takes more
-/// memory than a small multiple of their number.
+/// Returns an error if a file is missing, damaged, of another model or of another format. Whatever the bytes, it neither panics nor
+/// takes more memory than a small multiple of their number.
 pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, CheckpointError> {
     read(dir, &|name| Bytes::open(&dir.join(name)))
 }
@@ -129,7 +129,7 @@ pub fn read(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Resu
 /// Notes on a checkpoint that deviates from what `transformers` saves, one sentence each. The weights are not read.
 ///
 /// # Errors
-/// The errors of [`read`] that `config.json` and the files' headers show.
+/// Returns an error if `config.json` or the header of a weights' file cannot be read.
 pub fn notes(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Result<Vec<String>, CheckpointError> {
     let source = Source { place, open };
     let path = source.path(CONFIG_FILE);

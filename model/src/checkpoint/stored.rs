@@ -17,7 +17,7 @@ use crate::model::{Model, ModelConfig};
 use crate::param::Param;
 use crate::tree::Tree;
 
-/// Name prefixes of module wrappers: PyTorch's DistributedDataParallel, `torch.compile`, Lightning.
+/// Name prefixes that wrappers of a module add: PyTorch's DistributedDataParallel, `torch.compile`, Lightning.
 const WRAPPERS: [&str; 3] = ["module.", "_orig_mod.", "model."];
 
 /// The wrapper prefix that all names share.
@@ -33,7 +33,7 @@ fn wrapping<'n>(names: impl Iterator<Item = &'n str> + Clone) -> String {
     found
 }
 
-/// Tensors by name without the body's prefix, the file that each is in, and what is wrong with them.
+/// Tensors by name without the body's prefix, the file that each is in, and the problems found.
 struct Stored<'a> {
     path: PathBuf,
     dialect: &'static dyn Dialect,
@@ -46,7 +46,7 @@ struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Those of one file.
+    /// The tensors of one file.
     fn of(path: PathBuf, dialect: &'static dyn Dialect, bytes: &'a Bytes) -> Result<Self, CheckpointError> {
         let all = tensors(path.clone(), bytes)?;
         let mut stored = Stored::empty(path, dialect, wrapping(all.iter().map(|(name, _)| name.as_str())));
@@ -60,7 +60,7 @@ impl<'a> Stored<'a> {
         Stored { path, dialect, wrapping, views: BTreeMap::new(), problems: Vec::new(), lacks: false }
     }
 
-    /// A tensor's name as the dialect has it today.
+    /// A tensor's current name in the dialect, without prefixes.
     fn plain(&self, name: &str) -> String {
         let name = name.strip_prefix(&*self.wrapping).unwrap_or(name);
         self.dialect.modern(name.strip_prefix(self.dialect.prefix()).unwrap_or(name))
@@ -105,7 +105,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Removes copies of tied tensors, which must equal their originals. A copy without original becomes the original. `untied`: the configuration says that the output has a matrix of its own.
+    /// Removes copies of tied tensors, which must equal their originals. A copy without an original becomes the original. `untied`:
+    /// the configuration has `tie_word_embeddings: false`.
     fn take_copies(&mut self, untied: bool) {
         let output = self.dialect.copies().first().map(|(copy, _)| *copy);
         for (copy, original) in self.dialect.copies() {
@@ -133,7 +134,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Every parameter has its values, and nothing is left over.
+    /// Returns an error if a problem was found or a tensor is left over.
     fn finish(mut self) -> Result<(), CheckpointError> {
         self.views.retain(|name, _| !self.dialect.ignores(name));
         let others: Vec<String> = self.views.into_keys().collect();
@@ -153,7 +154,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// The first few problems, if there are any, and what is to be said beside them.
+/// Returns the first few problems as an error, followed by `more_to_say`; `Ok` if there are none.
 pub(super) fn disagree(path: PathBuf, problems: &[String], more_to_say: &str) -> Result<(), CheckpointError> {
     let problem = match problems {
         [] => return Ok(()),
@@ -189,7 +190,7 @@ pub(super) enum Files {
 }
 
 impl Files {
-    /// One file comes before an index, as `transformers` has it.
+    /// Opens the single file if there is one, else the shards of the index, as `transformers` does.
     pub fn open(source: Source<'_>) -> Result<Self, CheckpointError> {
         if let Some(bytes) = source.find(WEIGHTS_FILE)? {
             return Ok(Files::One(bytes));
@@ -231,7 +232,7 @@ impl Files {
                 }
             }
         }
-        // Of two names of one tensor an index may name both, and a shard hold either.
+        // An index may list both names of a tied tensor while the shards store only one.
         let is_there = |name: &str| stored.views.contains_key(name);
         let held_otherwise = |name: &String| {
             let name = stored.plain(name);
@@ -260,8 +261,7 @@ impl Files {
     }
 }
 
-/// Reads the parameters of a model that is written in a dialect. `untied`: its configuration says that the output has a matrix of its
-/// own.
+/// Reads the parameters of a model that is written in a dialect. `untied`: its configuration has `tie_word_embeddings: false`.
 pub(super) fn read(
     source: Source<'_>,
     config: &ModelConfig,

@@ -18,40 +18,40 @@ pub(crate) struct AddedToken {
     /// Whether it is matched in normalised text (so in any case), rather than in the raw text. Gradus makes none of
     /// these, but reads and writes those of others.
     pub normalized: bool,
-    /// Matching options at its edges.
+    /// Options for the text next to it.
     pub edges: Edges,
 }
 
-/// Matching options of an added token at its edges.
+/// Options of an added token for the text next to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Edges {
-    /// Whether the white space before it belongs to it (`lstrip`).
+    /// Whether it includes the white space before it (`lstrip`).
     pub left: bool,
-    /// Whether the white space behind it belongs to it (`rstrip`).
+    /// Whether it includes the white space after it (`rstrip`).
     pub right: bool,
-    /// Whether it is matched only where no letter, digit or `_` is next to it (`single_word`).
+    /// Whether it is matched only if no word character is next to it (`single_word`).
     pub word: bool,
 }
 
 impl AddedToken {
-    /// BERT's specials.
+    /// BERT's special tokens.
     pub(crate) const BERT: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
-    /// RoBERTa's.
+    /// RoBERTa's special tokens.
     pub(crate) const ROBERTA: [&str; 5] = ["<s>", "<pad>", "</s>", "<unk>", MASK];
-    /// GPT-2's.
+    /// GPT-2's special token.
     pub(crate) const GPT2: [&str; 1] = ["<|endoftext|>"];
 
-    /// The names of the specials of a byte-level vocabulary, of which `id` tells the ids: RoBERTa's if it has them all, else GPT-2's.
+    /// The names of the special tokens of a byte-level vocabulary with these ids: RoBERTa's if it has them all, else GPT-2's.
     pub(crate) fn of_bytes(id: impl Fn(&str) -> Option<u32>) -> &'static [&'static str] {
         if Self::ROBERTA.iter().all(|name| id(name).is_some()) { &Self::ROBERTA } else { &Self::GPT2 }
     }
 
-    /// A special token, matched wherever it stands in the raw text.
+    /// A special token that is matched anywhere in the raw text.
     pub(crate) fn special(content: &str, id: u32) -> Self {
         AddedToken { content: content.to_owned(), id, special: true, normalized: false, edges: Edges::default() }
     }
 
-    /// A special of a published vocabulary, as it is matched there: RoBERTa's `<mask>` takes the white space before it.
+    /// A special token with its published options: RoBERTa's `<mask>` includes the white space before it.
     pub(crate) fn published(content: &str, id: u32) -> Self {
         AddedToken { edges: Edges { left: content == MASK, ..Edges::default() }, ..Self::special(content, id) }
     }
@@ -100,11 +100,11 @@ impl AddedTokens {
     }
 }
 
-/// Finds patterns in text: the leftmost, and of those that start there the longest. A file may list as many as it likes: each length
-/// is looked up once.
+/// Finds patterns in text: the leftmost, and of those that start there the longest. Patterns are grouped by length, so that each
+/// position needs one look-up per length.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher {
-    /// By their length in bytes: the id, and what is asked of the text around it.
+    /// The id and the options of each pattern, by its length in bytes.
     patterns: BTreeMap<Reverse<usize>, HashMap<String, (u32, Edges)>>,
     starts: [bool; 256],
 }
@@ -122,7 +122,7 @@ pub(crate) enum Piece<'a> {
     Token(u32),
 }
 
-/// A token found in a text: from `start` to `end`, white space that belongs to it included.
+/// A token found in a text, from `start` to `end`, including the white space that belongs to it.
 #[derive(Clone, Copy)]
 struct Match {
     start: usize,
@@ -140,13 +140,13 @@ impl Matcher {
         self.patterns.is_empty()
     }
 
-    /// The last bytes of the tokens to which the white space behind them belongs.
+    /// The last bytes of the tokens that include the white space after them.
     pub(crate) fn ends_before_space(&self) -> impl Iterator<Item = u8> {
         let all = self.patterns.values().flatten().filter(|(_, (_, edges))| edges.right);
         all.filter_map(|(pattern, _)| pattern.as_bytes().last().copied())
     }
 
-    /// Cuts `text` into its tokens and the text between them. Each piece comes with its byte offset.
+    /// Splits `text` into its tokens and the text between them, each with its byte offset.
     pub(crate) fn split<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, Piece<'a>)> {
         let (mut from, mut found) = (0, None); // `found`: a token behind the text that was given last
         std::iter::from_fn(move || {
@@ -164,7 +164,7 @@ impl Matcher {
         })
     }
 
-    /// The next match from byte `from` on. One that is refused by what is next to it is passed over as a whole, as in `tokenizers`.
+    /// The next match from byte `from` on. A match that `single_word` rejects is skipped as a whole, as in `tokenizers`.
     fn find(&self, text: &str, from: usize) -> Option<Match> {
         if self.is_empty() {
             return None;
@@ -187,7 +187,7 @@ impl Matcher {
         None
     }
 
-    /// The longest token that stands at a place: its end, its id and its edges.
+    /// The longest token that starts at byte `at`: its end, its id and its options.
     fn longest_at(&self, text: &str, at: usize) -> Option<(usize, u32, Edges)> {
         self.patterns.iter().find_map(|(&Reverse(length), patterns)| {
             let &(id, edges) = patterns.get(text.get(at..at + length)?)?;
@@ -196,7 +196,7 @@ impl Matcher {
     }
 }
 
-/// Is it a character of a word: what `\w` matches (Unicode Technical Standard 18, Annex C)?
+/// Returns whether the regular expression `\w` matches a character (Unicode Technical Standard 18, Annex C).
 fn is_word(c: char) -> bool {
     c.is_alphabetic()
         || c.is_number_decimal_digit()

@@ -105,7 +105,7 @@ pub fn each_word(text: &str, cleaning: Cleaning, mut word: impl FnMut(&str)) {
     }
 }
 
-/// Does a word lose accents, and other marks that are not letters of their own?
+/// Returns whether a word contains accents or other nonspacing marks, which normalisation removes.
 pub fn loses_accents(word: &str) -> bool {
     !word.is_ascii() && word.nfd().any(UnicodeCategories::is_mark_nonspacing)
 }

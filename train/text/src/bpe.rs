@@ -54,16 +54,16 @@ pub struct Bpe {
 }
 
 impl Bpe {
-    /// A vocabulary from its tokens, in order of their ids, and its merges, in order of their ranks. An id without a token has an empty
-    /// one.
+    /// A vocabulary from its tokens, in order of their ids, and its merges, in order of their ranks. An unused id has an empty
+    /// token.
     ///
     /// # Errors
-    /// [`TextError::Vocabulary`] if a token occurs twice, `<unk>` is missing, or a merge's parts or result are not tokens.
+    /// Returns an error if a token occurs twice, `<unk>` is missing, or a merge's parts or result are not tokens.
     pub fn new(tokens: Vec<String>, merges: &[(String, String)]) -> Result<Self, TextError> {
         Bpe::of(tokens, merges, UNKNOWN)
     }
 
-    /// The same with another token for unknown symbols.
+    /// A vocabulary whose token for unknown symbols is `unknown`.
     pub(crate) fn of(tokens: Vec<String>, merges: &[(String, String)], unknown: &str) -> Result<Self, TextError> {
         let ids = ids_of(&tokens)?;
         let unknown = required_among(&ids, unknown, FOR_UNKNOWN)?;
@@ -79,17 +79,18 @@ impl Bpe {
         Ok(Bpe { mode, tokens, ids, merges: pairs, ranks, symbols, unknown, cleaning, cache: Cache::default() })
     }
 
-    /// The same vocabulary, of whose words mode `basic` cleans as much.
+    /// Sets the normalization of mode `basic`.
     pub(crate) fn with_cleaning(self, cleaning: Cleaning) -> Self {
         Bpe { cleaning, ..self }
     }
 
-    /// What mode `basic` does with a text before it is cut into words: all of it, in GPT-1.
+    /// The normalization of mode `basic`; in GPT-1, all steps.
     pub fn cleaning(&self) -> Cleaning {
         self.cleaning
     }
 
-    /// The tokens that no text becomes, since they are more than a symbol and no merge makes them: a sign that merges are missing.
+    /// The tokens that no text can produce: they are longer than one symbol, and no merge makes them. It means that merges are
+    /// missing.
     pub fn unreachable(&self) -> impl Iterator<Item = &str> {
         let mut made = vec![false; self.tokens.len()];
         self.ranks.values().for_each(|merge| made[merge.into as usize] = true);
@@ -129,7 +130,7 @@ impl Bpe {
         self.ids.get(token).copied()
     }
 
-    /// The id of what stands for unknown symbols, `<unk>`.
+    /// The id of the token for unknown symbols, `<unk>`.
     pub fn unknown(&self) -> u32 {
         self.unknown
     }
@@ -176,10 +177,10 @@ fn inconsistent(place: String, expected: &str, found: String) -> TextError {
     TextError::Vocabulary { place, expected: expected.into(), found }
 }
 
-/// The ids of the tokens of a vocabulary; an empty one has none.
+/// The ids of the tokens of a vocabulary; empty tokens are left out.
 ///
 /// # Errors
-/// [`TextError::Vocabulary`] if a token occurs twice.
+/// Returns an error if a token occurs twice.
 pub(crate) fn ids_of(tokens: &[String]) -> Result<HashMap<String, u32>, TextError> {
     let mut ids = HashMap::with_capacity(tokens.len());
     for (id, token) in tokens.iter().enumerate().filter(|(_, token)| !token.is_empty()) {

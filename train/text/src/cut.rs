@@ -10,8 +10,8 @@ pub enum Cut {
     /// Before a blank that follows a visible character of ASCII. A token may begin with a blank, and white space is cut by what
     /// follows it.
     Blanks,
-    /// The same, but not behind these characters of ASCII, as a set of bits: the last ones of tokens to which the white space behind
-    /// them belongs.
+    /// As [`Cut::Blanks`], but not after these ASCII characters, as a set of bits: the last characters of the added tokens that
+    /// include the white space after them.
     BlanksBut(u128),
 }
 

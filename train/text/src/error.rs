@@ -49,7 +49,7 @@ pub enum TextError {
         vocab_size.saturating_sub(1)
     )]
     UnknownId { id: u32, position: usize, vocab_size: usize },
-    /// A token that was added to the tokenizer, but not to the model.
+    /// A token of the tokenizer has no row in the model's embedding.
     #[error(
         "token {token:?} has id {id}, but the model has {rows} rows: its embedding was not resized when the token was added, or the \
          tokenizer is another model's. Take the token out of the text, or copy the model's own tokenizer there"

@@ -1,12 +1,13 @@
 //! Tokenizers on disk.
 //!
-//! A BPE of mode `basic`, WordPiece and byte-level BPE are kept as `transformers` 5 keeps them: `tokenizer.json` with the vocabulary, the
-//! merges, and the specials under `added_tokens` (in the vocabulary alone they would be split), and `tokenizer_config.json` with the
-//! class's name. A BPE of another mode is kept as version 4 keeps it: `vocab.json`, `merges.txt`, and `tokenizer_config.json` with the specials and the mode.
-//! WordPiece of characters is kept as BertJapaneseTokenizer keeps it, in `vocab.txt`.
+//! A BPE of mode `basic`, WordPiece and byte-level BPE are written as by `transformers` 5: `tokenizer.json` with the vocabulary,
+//! the merges, and the special tokens under `added_tokens` (in the vocabulary alone they would be split), and
+//! `tokenizer_config.json` with the class's name. A BPE of another mode is written as by version 4: `vocab.json`, `merges.txt`, and
+//! `tokenizer_config.json` with the special tokens and the mode. WordPiece of characters is written as by BertJapaneseTokenizer, in
+//! `vocab.txt`.
 //!
-//! Read is what `transformers` 5 reads, with the ids that it gives: the class in `tokenizer_config.json` decides how text is cut
-//! (`class.rs`), and what stands beside a vocabulary adds its tokens (`told.rs`).
+//! Files are read as in `transformers` 5, with the same ids. The class in `tokenizer_config.json` determines the pipeline
+//! (`class.rs`). The other configuration files add tokens (`told.rs`).
 
 mod byte_bpe;
 mod class;
@@ -91,7 +92,7 @@ impl Tokenizer {
         vec![self.config_of_pair(bpe), (merges, merges_text(bpe)), (vocabulary, json_text(&ById(bpe.tokens())))]
     }
 
-    /// The file of what a vocabulary and merges do not tell, as `transformers` 4 keeps it: added tokens, and our mode.
+    /// `tokenizer_config.json` beside a vocabulary and merges, as in `transformers` 4: the added tokens, and our mode.
     pub(crate) fn config_of_pair(&self, bpe: &Bpe) -> (&'static str, Vec<u8>) {
         let added = self.added.as_slice().iter().map(|token| (token.id.to_string(), json!(SavedToken::of(token))));
         let added: Value = added.collect();
@@ -112,7 +113,7 @@ impl Tokenizer {
         };
         let open = |name: &str| {
             let path = folder.join(name);
-            // What has a sum must be there.
+            // A file with a checksum must exist.
             checksums::check(disk::parent(&path), &[name])?;
             if !path.is_file() {
                 return Ok(None);
@@ -150,12 +151,12 @@ type Open<'a> = dyn Fn(&str) -> Result<Option<Vec<u8>>, TextError> + 'a;
 #[derive(Clone, Copy)]
 struct Source<'a> {
     folder: &'a Path,
-    /// The bytes of a file; `None`: there is none of this name.
+    /// The bytes of a file; `None` if there is no file of this name.
     open: &'a Open<'a>,
 }
 
 impl Source<'_> {
-    /// The tokenizer of which this is a file.
+    /// The tokenizer that a file belongs to.
     fn tokenizer(self, name: &str) -> Result<Tokenizer, TextError> {
         match PAIRS.iter().find(|(vocabulary, merges)| name == *vocabulary || name == *merges) {
             Some((vocabulary, merges)) => pairs::load(self, vocabulary, merges),
@@ -172,7 +173,7 @@ impl Source<'_> {
     fn find(self, name: &str) -> Result<Option<String>, TextError> {
         let bytes = (self.open)(name)?;
         let text = |bytes: Vec<u8>| match utf8(&self.path(name), 0, &bytes) {
-            // Not a corpus, which could be cleaned.
+            // The remedy for a corpus does not apply to a tokenizer's file.
             Err(TextError::Binary { path, offset }) => Err(TextError::Format {
                 path,
                 place: format!("byte {offset}").into(),
@@ -234,7 +235,7 @@ struct SavedToken {
     lstrip: bool,
     #[serde(default)]
     rstrip: bool,
-    /// Where it is not told: only a token that is not special is matched in normalised text.
+    /// If absent, only tokens that are not special are matched in normalised text.
     #[serde(default)]
     normalized: Option<bool>,
     #[serde(default)]
@@ -265,7 +266,7 @@ fn two<'a>(symbols: impl Iterator<Item = &'a str>) -> Option<(String, String)> {
     }
 }
 
-/// Adds those of these names that are in the vocabulary and not listed.
+/// Adds the names that are in the vocabulary and not yet listed.
 fn add_specials(added: &mut Vec<SavedToken>, names: &[&str], id: impl Fn(&str) -> Option<u32>) {
     for name in names {
         if let Some(id) = id(name).filter(|_| added.iter().all(|token| token.content != *name)) {
@@ -274,13 +275,12 @@ fn add_specials(added: &mut Vec<SavedToken>, names: &[&str], id: impl Fn(&str) -
     }
 }
 
-/// The end of the ids that a vocabulary of so many tokens may have, so that no small file makes a large table.
+/// The exclusive upper bound of the ids in a vocabulary of `tokens` tokens. It keeps a small file from requiring a large table.
 fn end_of_ids(tokens: usize) -> usize {
     (1 << 16) + 8 * tokens
 }
 
-/// The tokens of a vocabulary by their ids, each of which one token has. An id that none has is that of a row that is not used: its
-/// token is empty.
+/// The tokens of a vocabulary, ordered by id. Returns an error if two tokens have the same id. An unused id has an empty token.
 fn in_order(path: &Path, ids: Vec<(String, u32)>) -> Result<Vec<String>, TextError> {
     let end = end_of_ids(ids.len());
     let size = ids.iter().map(|(_, id)| *id as usize + 1).filter(|&size| size <= end).max().unwrap_or(0);
@@ -310,7 +310,7 @@ fn of_files([path, of_merges]: [&Path; 2], error: TextError) -> TextError {
     }
 }
 
-/// Do the merges make every token, so that none is lost?
+/// Returns an error if tokens are `lost`: no merge makes them.
 fn complete<'a>(of_merges: &Path, merges: usize, lost: impl Iterator<Item = &'a str>) -> Result<(), TextError> {
     let lost: Vec<&str> = lost.collect();
     let [first, ..] = lost[..] else { return Ok(()) };

@@ -6,7 +6,7 @@
 //! |-|-|-|-|
 //! | [`Bpe`], mode `basic` | [`basic`]: lower case, no accents, punctuation apart | merges by rank, `</w>` ends a word | loses case, accents and spacing |
 //! | [`Bpe`], mode `spacy` | [`openai`]: [`ftfy`], [`spacy`]'s tokens in lower case, line ends | the same | loses case and spacing |
-//! | [`WordPiece`] (BERT) | [`basic`], after its [`Normalizer`] | the longest token first, `##` goes on within a word | loses spacing, and what is cleaned |
+//! | [`WordPiece`] (BERT) | [`basic`], after its [`Normalizer`] | the longest token first, `##` marks a token within a word | loses spacing, and what is normalised |
 //! | [`ByteBpe`] (GPT-2, RoBERTa) | GPT-2's pattern: a blank begins the word behind it | bytes, merged by rank, `Ġ` is a blank | lossless |
 //! | bytes | none | one per byte, 256 | lossless |
 //! | [`Characters`] | none | one per character of the corpus | lossless; other characters are an error |
@@ -22,13 +22,15 @@
 //! [`Tokenizer::save`] writes a BPE of mode `basic`, WordPiece and byte-level BPE as `tokenizer.json` + `tokenizer_config.json`, as
 //! `transformers` 5 does. Mode `spacy`, which has no such form, is `vocab.json` + `merges.txt` + `tokenizer_config.json`: the slow
 //! tokenizer of `transformers` 4 reads them so where spaCy and ftfy are installed; version 5 takes them for `basic`. Bytes and characters
-//! are kept in `gradus_tokenizer.json`, which only Gradus reads. [`Tokenizer::load`] reads all these, and what published models come
-//! with, by the class that `tokenizer_config.json` names, with the tokens that stand in it, in `special_tokens_map.json` and in
-//! `added_tokens.json`; a class that cuts text in a way of its own is refused by name. Among the forms are the original `encoder_bpe_40000.json` + `vocab_40000.bpe` (GPT-1), which [`Tokenizer::save_release`] writes; `vocab.txt` (BERT);
-//! `vocab.json` + `merges.txt` or `encoder.json` + `vocab.bpe` (GPT-2, RoBERTa). Without a word about the mode, it is `basic`.
+//! are kept in `gradus_tokenizer.json`, which only Gradus reads.
 //!
-//! What a post-processor adds at a text's ends, as `[CLS]` and `[SEP]`, is no part of the text's ids: Gradus puts marks where a model
-//! needs them.
+//! [`Tokenizer::load`] reads all these, and the files of published models: `encoder_bpe_40000.json` + `vocab_40000.bpe` (GPT-1),
+//! which [`Tokenizer::save_release`] writes; `vocab.txt` (BERT); `vocab.json` + `merges.txt` or `encoder.json` + `vocab.bpe`
+//! (GPT-2, RoBERTa). The class that `tokenizer_config.json` names determines the pipeline; an unsupported class is an error. Tokens
+//! are added from `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`. The default mode is `basic`.
+//!
+//! Special tokens that a post-processor adds, such as `[CLS]` and `[SEP]`, are not among a text's ids: Gradus adds those that a
+//! model needs.
 //!
 //! ```
 //! use gradus_text::{BpeTrainer, Tokenizer};

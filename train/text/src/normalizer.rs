@@ -12,27 +12,27 @@ use crate::basic::{self, Cleaning};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Normalizer(Vec<Step>);
 
-/// A normalizer of `tokenizers`, whose name it has.
+/// A normalizer of `tokenizers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// `BertNormalizer`.
     Bert(Cleaning),
-    /// Canonical composition.
+    /// Canonical composition (NFC).
     Nfc,
-    /// Canonical decomposition.
+    /// Canonical decomposition (NFD).
     Nfd,
-    /// Compatibility composition.
+    /// Compatibility composition (NFKC).
     Nfkc,
-    /// Compatibility decomposition.
+    /// Compatibility decomposition (NFKD).
     Nfkd,
-    /// Lower case, character by character.
+    /// Lower-casing, character by character.
     Lowercase,
-    /// Combining marks out.
+    /// Removal of combining marks.
     StripAccents,
 }
 
 impl Step {
-    /// Those without options, by their names.
+    /// The normalizers without options, by name.
     const PLAIN: [(&str, Step); 6] = [
         ("NFC", Step::Nfc),
         ("NFD", Step::Nfd),

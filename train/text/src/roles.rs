@@ -12,9 +12,9 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// BERT's: `[CLS] a [SEP] b [SEP]`, in two segments.
+    /// BERT's template, `[CLS] a [SEP] b [SEP]`, in two segments.
     pub const BERT: Pairs = Pairs { between: 1, segments: true };
-    /// RoBERTa's: `<s> a </s></s> b </s>`, in one.
+    /// RoBERTa's template, `<s> a </s></s> b </s>`, in one segment.
     pub const ROBERTA: Pairs = Pairs { between: 2, segments: false };
 }
 

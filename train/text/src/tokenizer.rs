@@ -21,7 +21,7 @@ pub struct Tokenizer {
     pub(crate) vocabulary: Vocabulary,
     pub(crate) added: AddedTokens,
     pub(crate) roles: Roles,
-    /// Rows of the model that it belongs to, where these are fewer than its ids.
+    /// Number of rows of the model's embedding, if it is less than the number of ids.
     pub(crate) rows: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Tokenizer {
         letter(byte)
     }
 
-    /// With those of these specials that are tokens of the vocabulary.
+    /// A tokenizer whose added tokens are those of `names` that the vocabulary has.
     fn with_specials(vocabulary: Vocabulary, names: &[&str]) -> Self {
         let mut added = AddedTokens::default();
         for (name, id) in names.iter().filter_map(|name| Some((name, vocabulary.id(name)?))) {
@@ -57,25 +57,25 @@ impl Tokenizer {
         Tokenizer { added, ..Tokenizer::of(vocabulary) }
     }
 
-    /// With no added tokens.
+    /// A tokenizer without added tokens.
     pub(crate) fn of(vocabulary: Vocabulary) -> Self {
         Tokenizer { vocabulary, added: AddedTokens::default(), roles: Roles::default(), rows: None }
     }
 
-    /// The same tokenizer beside a model whose embedding has so many rows: as long as no text has an id beyond them, it may have more
-    /// ids. `None`: as many as it has ids.
+    /// Sets the number of rows of the model's embedding. The tokenizer may have more ids, but encoding a text with such an id is an
+    /// error. `None`: a row for each id.
     #[must_use]
     pub fn with_rows(self, rows: Option<usize>) -> Self {
         let rows = rows.filter(|&rows| rows < self.vocab_size());
         Tokenizer { rows, ..self }
     }
 
-    /// Does the model that it belongs to have a row for this id?
+    /// Returns whether the model's embedding has a row for this id.
     pub fn has_row(&self, id: u32) -> bool {
         self.rows.is_none_or(|rows| (id as usize) < rows)
     }
 
-    /// The ids, where each of them has a row.
+    /// Returns the ids, or an error if one of them has no row.
     fn within_rows(&self, ids: Vec<u32>) -> Result<Vec<u32>, TextError> {
         match (self.rows, ids.iter().find(|&&id| !self.has_row(id))) {
             (Some(rows), Some(&id)) => Err(TextError::NoRow { token: self.token(id).unwrap_or_default(), id, rows }),
@@ -93,7 +93,7 @@ impl Tokenizer {
         Tokenizer::of(Vocabulary::Char(Characters::of(texts)))
     }
 
-    /// What this tokenizer is made of.
+    /// The vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
@@ -136,12 +136,12 @@ impl Tokenizer {
         self.added.insert(token, |text| self.vocabulary.normalize(text).into_owned())
     }
 
-    /// What its special tokens are for, as the files that it was read from say.
+    /// The roles of the special tokens, as configured in the files that it was read from.
     pub fn roles(&self) -> &Roles {
         &self.roles
     }
 
-    /// The tokens that open and close a text with their ids: by role, or else of these names.
+    /// The tokens that open and close a text, with their ids: by role, or else by these names.
     pub(crate) fn frame<'a>(&'a self, names: [&'a str; 2]) -> Option<[(&'a str, u32); 2]> {
         let [open, close] = names;
         let named = [self.roles.get("cls_token").unwrap_or(open), self.roles.get("sep_token").unwrap_or(close)];
@@ -149,12 +149,12 @@ impl Tokenizer {
         open.zip(close).map(<[_; 2]>::from)
     }
 
-    /// How two texts are framed: as its files say, or else so.
+    /// The template of a pair of texts: the configured one, or else `usual`.
     pub(crate) fn pairs(&self, usual: Pairs) -> Pairs {
         self.roles.pairs.unwrap_or(usual)
     }
 
-    /// Does it put a blank before a text that begins with none?
+    /// Returns whether it inserts a blank before a text that does not begin with one.
     pub(crate) fn begins_with_blank(&self) -> bool {
         matches!(&self.vocabulary, Vocabulary::ByteBpe(bpe) if bpe.prefix())
     }
@@ -167,10 +167,10 @@ impl Tokenizer {
         }
     }
 
-    /// The same tokenizer, with text cut into words in this mode.
+    /// Sets the mode in which text is cut into words.
     ///
     /// # Errors
-    /// [`TextError::Mode`] for those without modes, and for mode `spacy` with added tokens that are found in normalised text.
+    /// Returns an error for a tokenizer without modes, and for mode `spacy` if added tokens are matched in normalised text.
     pub fn with_mode(self, mode: Mode) -> Result<Self, TextError> {
         match self.vocabulary {
             Vocabulary::Bpe(bpe) if mode == Mode::Basic || self.added.normalized.is_empty() => {
@@ -187,13 +187,14 @@ impl Tokenizer {
     /// The ids of a text. Added tokens are found in the raw text and kept whole; the rest is the vocabulary's.
     ///
     /// # Errors
-    /// [`TextError::UnknownCharacter`] from a character tokenizer, and [`TextError::NoRow`] where the model has fewer rows than the
-    /// tokenizer ids. The others encode any text.
+    /// Returns [`TextError::UnknownCharacter`] if a character tokenizer does not have a character of the text, and
+    /// [`TextError::NoRow`] if a token's id has no row in the model's embedding.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
         self.encode_after(text, false)
     }
 
-    /// The same of a text that goes on after one that holds a `<` (`html`): there, mode `spacy` keeps entities.
+    /// Encodes a text that continues another one. `html`: whether the other one contains a `<`, after which mode `spacy` keeps
+    /// entities.
     pub fn encode_after(&self, text: &str, mut html: bool) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::with_capacity(text.len() / 4 + 1);
         for (offset, piece) in self.added.raw.split(text) {
@@ -216,7 +217,7 @@ impl Tokenizer {
         self.within_rows(ids)
     }
 
-    /// Are there tokens that are found in normalised text? Bytes and characters pass them over.
+    /// Returns whether there are tokens that are matched in normalised text. Byte and character tokenizers ignore them.
     fn finds_normalized(&self) -> bool {
         !self.added.normalized.is_empty() && !matches!(self.vocabulary, Vocabulary::Byte | Vocabulary::Char(_))
     }
@@ -233,7 +234,7 @@ impl Tokenizer {
         }
     }
 
-    /// The last characters, in ASCII, of the tokens to which the white space behind them belongs, as a set of bits.
+    /// The last characters, in ASCII, of the tokens that include the white space after them, as a set of bits.
     fn ends_before_space(&self) -> u128 {
         let ends = self.added.raw.ends_before_space().chain(self.added.normalized.ends_before_space());
         ends.filter(u8::is_ascii).fold(0, |ends, last| ends | 1 << last)

@@ -139,8 +139,9 @@ pub struct WordCounts {
     specials: Matcher,
     mode: Mode,
     counts: Counts,
-    /// Words read, and those that mode `basic` takes accents off, with the first of them.
+    /// The number of words read.
     read: usize,
+    /// The number of words whose accents mode `basic` removes, and the first of them.
     folded: usize,
     first_folded: Option<String>,
 }
@@ -153,7 +154,7 @@ impl WordCounts {
         self.counts.keys().filter(|word| word.chars().count() > LONGEST_WORD).count()
     }
 
-    /// What will be missed in the model's texts, where mode `basic` strips accents of one word in a thousand or more.
+    /// A note on lost accents, if mode `basic` removes the accents of one word in a thousand or more.
     pub fn note(&self) -> Option<String> {
         let first = self.first_folded.as_ref().filter(|_| 1000 * self.folded >= self.read)?;
         let (folded, read) = (number(self.folded as u64), number(self.read as u64));

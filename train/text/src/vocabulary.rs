@@ -73,7 +73,7 @@ impl Vocabulary {
         }
     }
 
-    /// A text as the tokens that are matched in normalised text see it.
+    /// The normalised text, in which added tokens with `normalized` are matched.
     pub(crate) fn normalize<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self {
             Vocabulary::Bpe(bpe) => basic::normalize_by(text, bpe.cleaning()).into(),
@@ -95,7 +95,7 @@ impl Vocabulary {
         Ok(())
     }
 
-    /// The same of text that is normalised already.
+    /// Appends the ids of text that is already normalised.
     pub(crate) fn encode_normalized_into(&self, text: &str, offset: usize, ids: &mut Vec<u32>) -> Result<(), TextError> {
         match self {
             Vocabulary::Bpe(bpe) => bpe.encode_normalized_into(text, ids),

@@ -7,10 +7,10 @@
 //! tokens   una ##ffa ##ble  zo ##e                     `##` goes on within a word
 //! ```
 //!
-//! A word of which some end is no token is `[UNK]` as a whole, and so is one of more than 100 characters. A vocabulary of
-//! [characters](Pieces::Characters) has a token for each of a word's characters instead. The tokens are kept in a
-//! trie with two roots, one for the beginnings of words and one for what goes on, so that a search ends with the longest token that
-//! matches: the time is at most proportional to the text times the longest token.
+//! A word that cannot be cut into tokens is `[UNK]` as a whole, and so is one of more than 100 characters. A vocabulary of
+//! [characters](Pieces::Characters) cuts a word into its characters instead. The tokens are kept in a trie with two roots, one for
+//! the beginnings of words and one for the rest of a word, so that a search ends with the longest token that matches. The time is
+//! at most proportional to the text's length times the longest token's.
 
 use std::collections::HashMap;
 
@@ -29,14 +29,13 @@ pub const UNKNOWN_WORD: &str = "[UNK]";
 /// A longer word is unknown.
 pub(crate) const LONGEST: usize = 100;
 
-/// What a word is cut into.
+/// The pieces that a word is cut into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pieces {
     /// The longest tokens.
     #[default]
     Longest,
-    /// Its characters after compatibility composition (NFKC), each a token or unknown by itself: `transformers`' BertJapaneseTokenizer
-    /// with `character` pieces.
+    /// The characters after NFKC, each a token or unknown, as in `transformers`' BertJapaneseTokenizer with `character` subwords.
     Characters,
 }
 
@@ -55,15 +54,15 @@ pub struct WordPiece {
 }
 
 impl WordPiece {
-    /// A vocabulary from its tokens, by id; an id without a token has an empty one.
+    /// A vocabulary from its tokens, by id; an unused id has an empty token.
     ///
     /// # Errors
-    /// [`TextError::Vocabulary`] if a token occurs twice, or `[UNK]` is missing.
+    /// Returns an error if a token occurs twice, or `[UNK]` is missing.
     pub fn new(tokens: Vec<String>, cleaning: Cleaning) -> Result<Self, TextError> {
         WordPiece::of(tokens, cleaning.into(), UNKNOWN_WORD, LONGEST)
     }
 
-    /// The same with any normalizer, another token for unknown words and another longest word, in characters.
+    /// A vocabulary with any normalizer, token for unknown words and length of the longest word, in characters.
     pub(crate) fn of(tokens: Vec<String>, normalizer: Normalizer, unknown: &str, longest: usize) -> Result<Self, TextError> {
         let ids = ids_of(&tokens)?;
         let unknown = required_among(&ids, unknown, FOR_UNKNOWN)?;
@@ -78,22 +77,22 @@ impl WordPiece {
         Ok(WordPiece { normalizer, pieces, tokens, ids, trie, unknown, longest, cleanup: true, cache: Cache::default() })
     }
 
-    /// The same, whose words are cut into these pieces.
+    /// Sets the pieces that words are cut into.
     pub(crate) fn with_pieces(self, pieces: Pieces) -> Self {
         WordPiece { pieces, cache: Cache::default(), ..self }
     }
 
-    /// The same, with a decoder that does or does not take out the blank before a full stop and some other marks.
+    /// Sets `cleanup`: whether the decoder removes the blank before a full stop and some other marks.
     pub(crate) fn with_cleanup(self, cleanup: bool) -> Self {
         WordPiece { cleanup, ..self }
     }
 
-    /// What becomes of a text before it is split into words.
+    /// The normalizer, which is applied before a text is split into words.
     pub fn normalizer(&self) -> &Normalizer {
         &self.normalizer
     }
 
-    /// What a word is cut into.
+    /// The pieces that a word is cut into.
     pub fn pieces(&self) -> Pieces {
         self.pieces
     }

@@ -1,5 +1,5 @@
-//! `bert`, `ernie` and `roberta`: one layout. RoBERTa has one segment as a rule, counts its positions from the row behind that of its
-//! padding (p + 1, where p is the padding token), and names its heads otherwise.
+//! `bert`, `ernie` and `roberta`, which share one layout. RoBERTa usually has one segment, numbers its positions from p + 1, where
+//! p is the id of the padding token, and has other names for its heads.
 //!
 //! ```text
 //! a classifier                     BertForSequenceClassification    bert.pooler.dense, classifier
@@ -21,29 +21,30 @@ use crate::config::{Activation, Asks, Embedding, GptConfig, Names, NormPlace, Pa
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 
-/// What distinguishes one of them.
+/// The properties that distinguish the model types.
 pub(super) struct Encoder {
     model_types: &'static [&'static str],
     prefix: &'static str,
-    /// The class that pre-trains it, that of its language model alone, that of its body alone, that of a classifier, and that of a choice.
+    /// The class names in `transformers`: of pre-training, the masked language model, the body, the classifier and multiple choice.
     classes: [&'static str; 5],
-    /// Does padding have no position, and a row of its own? The row's number is the token's, and no row before it is ever read.
+    /// Whether padding tokens have no position but a row of their own: the row of the padding token's id. Earlier rows are never
+    /// read.
     skips_padding: bool,
-    /// Its own names.
+    /// The naming scheme of its checkpoints.
     names: Names,
-    /// The layer before the output, its norm, what has the output's bias; the pooler and the classifier.
+    /// The modules of the layer before the output, its norm, the output's bias, the pooler and the classifier.
     heads: [&'static str; 5],
     /// Copies of tied tensors.
     copies: &'static [(&'static str, &'static str)],
-    /// Does it tell segments apart?
+    /// Whether the model is pre-trained on pairs of segments.
     segments: bool,
 }
 
-/// Is every token counted, padding too? So it is in a model of RoBERTa's kind that Gradus has trained.
+/// Whether padding tokens have positions too, as in RoBERTa models that Gradus has trained.
 const COUNTS_PADDING: &str = "gradus_counts_padding";
 /// The pooler of a body, without its prefix.
 const POOLER: &str = "pooler.dense";
-/// What says whether the second of two texts follows the first.
+/// The head of next-sentence prediction.
 const FOLLOWS: &str = "cls.seq_relationship";
 const BERTS_HEADS: [&str; 5] =
     ["cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions", POOLER, "classifier"];
@@ -94,7 +95,7 @@ pub(super) const ROBERTA: Encoder = Encoder {
     segments: false,
 };
 
-/// What the classes of next-sentence prediction are called (Devlin et al. 2018, §3.1), in the order of `transformers`.
+/// The class names of next-sentence prediction (Devlin et al. 2018, §3.1), in the order of `transformers`.
 pub const NEXT: [&str; 2] = ["IsNext", "NotNext"];
 
 /// Our modules outside the blocks, and theirs.
@@ -114,18 +115,18 @@ const BLOCK: [(&str, &[&str]); 6] = [
     ("ln_2", &["output.LayerNorm"]),
 ];
 
-/// Is a head that of next-sentence prediction?
+/// Returns whether a head is that of next-sentence prediction.
 fn is_next(head: &HeadConfig) -> bool {
     head.labels == NEXT
 }
 
-/// Has a head one logit per answer?
+/// Returns whether a head has one logit per answer.
 fn chooses(head: &HeadConfig) -> bool {
     head.form == Form::Choose
 }
 
 impl Encoder {
-    /// The name of one of our modules outside the blocks, `None` for one that it does not have.
+    /// The name in `transformers` of one of our modules outside the blocks; `None` if it has none.
     fn module(&self, module: &str, config: &ModelConfig) -> Option<String> {
         let [dense, norm, output, pooler, classifier] = self.heads;
         let next = config.head().is_some_and(is_next);
@@ -147,12 +148,13 @@ impl Encoder {
         })
     }
 
-    /// The class that a file is of: the one that it names, or where it names none, or the body's, the one whose heads it holds.
+    /// The class of a checkpoint: the one in `architectures`, or, if that is absent or the body's, the one whose heads the file
+    /// has.
     fn class<'f>(&self, fields: &'f Fields, held: &Held) -> Result<&'f str, String> {
         let [pretraining, masked, body, classifier, choice] = self.classes;
         let [dense, _, _, pooler, output] = self.heads.map(|module| format!("{module}.weight"));
         let has = |name: &str| held.has(name).unwrap_or(false);
-        // A choice has the body's pooler and the plain name of a classifier.
+        // A multiple-choice head has the body's pooler and is called `classifier` in every model type.
         let (chooser, follows, of_body) = ("classifier.weight", format!("{FOLLOWS}.weight"), format!("{POOLER}.weight"));
         let is_choice = |classes: Option<usize>| {
             let few = given(fields, "id2label").and_then(Value::as_object).map_or(0, Map::len) == 1;
@@ -208,7 +210,7 @@ impl Encoder {
         Ok(if told.is_empty() { by_class.into_iter().collect() } else { told })
     }
 
-    /// Rows of the positions' table before those of a model.
+    /// Number of rows of the position table before those of our model.
     fn unused(&self, parts: &Parts) -> usize {
         match parts.padding {
             Some(padding) => padding as usize,
@@ -217,7 +219,7 @@ impl Encoder {
         }
     }
 
-    /// Does a model have its names?
+    /// Returns whether a model's checkpoints use this naming scheme.
     fn names(&self, parts: &Parts) -> bool {
         match parts.names {
             Names::ByParts if self.skips_padding => parts.padding.is_some() || parts.segments == 1,
@@ -227,7 +229,7 @@ impl Encoder {
     }
 }
 
-/// Their activation's name.
+/// The activation of a `hidden_act`.
 fn to_activation(name: &str) -> Result<Activation, String> {
     match name {
         "gelu" => Ok(Activation::GeluErf),

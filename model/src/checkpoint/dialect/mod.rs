@@ -6,7 +6,7 @@
 //! | [`gpt2`] | `gpt2` | `GPT2LMHeadModel`, `GPT2ForSequenceClassification` |
 //! | [`bert`] | `bert`, `ernie`, `roberta` | BERT's parts, with or without its heads |
 //!
-//! Where a configuration does not tell what its model has, the names of the file's tensors do.
+//! If a configuration does not determine the model's heads, the names of the file's tensors do.
 //!
 //! One of our parameters is one of theirs, or several side by side along its last axis (q, k and v), each perhaps transposed: ours are
 //! stored (in, out), PyTorch's linear layers (out, in).
@@ -84,7 +84,7 @@ impl Held {
         self.0.as_ref().map(|tensors| tensors.contains_key(name))
     }
 
-    /// The rows of a tensor.
+    /// The number of rows of a tensor, if the file has it.
     pub fn rows(&self, name: &str) -> Option<usize> {
         self.0.as_ref()?.get(name)?.first().copied()
     }
@@ -94,9 +94,9 @@ impl Held {
 pub(super) trait Dialect: Sync {
     /// The model types that it reads.
     fn model_types(&self) -> &'static [&'static str];
-    /// The model that a `config.json` of such a type describes, beside these tensors.
+    /// The model that a `config.json` of such a type describes, given the tensors of the weights' file.
     fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String>;
-    /// The fields of a model's `config.json`, but for its head's; `None` for a model that it cannot say.
+    /// The fields of a model's `config.json`, without those of its head; `None` for a model that the dialect cannot express.
     fn fields(&self, config: &ModelConfig) -> Option<Fields>;
     /// Their class that classifies as the model's head does, where there is one.
     fn classifier(&self, config: &ModelConfig) -> Option<&'static str>;
@@ -110,10 +110,10 @@ pub(super) trait Dialect: Sync {
     fn modern(&self, name: &str) -> String {
         name.to_owned()
     }
-    /// Copies of a tensor by their names without the prefix, each with the name of the original: a file has either, or both. The first is
-    /// the output's matrix.
+    /// Pairs of tied tensors (copy, original), named without the prefix. A file has one of the two or both. The first pair is that
+    /// of the output matrix.
     fn copies(&self) -> &'static [(&'static str, &'static str)];
-    /// Is a tensor without a prefix nothing to this model: a buffer, or a part of a body without its head?
+    /// Returns whether a tensor, named without the prefix, is ignored: a buffer, or a part that only an absent head reads.
     fn ignores(&self, name: &str) -> bool;
 }
 

@@ -19,7 +19,7 @@ const LSTM: &str = "gradus-lstm";
 const PREFIX: &str = "transformer.";
 /// The architecture of `transformers` that has a head of our first form.
 const CLASSIFIER: &str = "OpenAIGPTForSequenceClassification";
-/// Its weight.
+/// The weight of the classifier.
 pub(super) const WEIGHT: &str = "score.weight";
 /// Fields of an LSTM's file that its configuration does not have.
 const NOT_SIZES: [&str; 6] = ["model_type", "architectures", "gradus_head", "id2label", "label2id", "pad_token_id"];

@@ -8,10 +8,12 @@
 //! merges by rank (Ã, «) → Ã«,  (Ġ, Z) → ĠZ,  …
 //! ```
 //!
-//! All 256 bytes are tokens, so no text is unknown, and nothing is lost: `decode(encode(text)) == text`, but for the liberties that a
-//! file may take. With `add_prefix_space`, a text that does not begin with a blank gets one, and so does what follows an added token.
-//! An added token with `lstrip`, as RoBERTa's `<mask>`, swallows the white space before it. A normalizer changes the text. Where a byte
-//! has no token, it is left out, or stands as the token for unknown symbols.
+//! All 256 bytes are tokens, so no text is unknown and nothing is lost: `decode(encode(text)) == text`. Some options change this:
+//!
+//! - `add_prefix_space` inserts a blank before a text, and before a text after an added token, that does not begin with one;
+//! - `lstrip` of an added token, such as RoBERTa's `<mask>`, removes the white space before it;
+//! - a normalizer changes the text;
+//! - a byte without a token is left out, or becomes the token for unknown symbols.
 
 mod classes;
 mod letters;
@@ -35,37 +37,37 @@ pub struct ByteBpe {
     ids: HashMap<String, u32>,
     merges: Vec<(u32, u32)>,
     ranks: HashMap<(u32, u32), Merge>,
-    /// The id of each byte that has one.
+    /// The id of each byte's token, if it has one.
     symbols: Box<[Option<u32>; 256]>,
     way: Way,
     cache: Cache,
 }
 
-/// How text becomes the tokens of a byte-level BPE; by default as in GPT-2.
+/// The options of a byte-level BPE, by default GPT-2's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// What becomes of a text first.
+    /// The normalizer, which is applied first.
     pub normalizer: Normalizer,
-    /// Does a text begin with a blank in any case (`add_prefix_space`)?
+    /// Whether a blank is inserted before a text that does not begin with one (`add_prefix_space`).
     pub prefix: bool,
-    /// The token of bytes that have none (`unk_token`); without it they are left out.
+    /// The token of bytes without a token of their own (`unk_token`); if `None`, such bytes are left out.
     pub unknown: Option<String>,
-    /// Do several of those in a row stand as one token (`fuse_unk`)?
+    /// Whether several unknown bytes in a row become one token (`fuse_unk`).
     pub fuse: bool,
-    /// Is a piece that is a token that token, whatever the merges make of it (`ignore_merges`)?
+    /// Whether a piece that is in the vocabulary becomes that token without merges (`ignore_merges`).
     pub whole: bool,
 }
 
 impl ByteBpe {
-    /// A vocabulary from its tokens, by id, and its merges, by rank, all in letters for bytes. An id without a token has an empty one.
+    /// A vocabulary from its tokens, by id, and its merges, by rank, all in letters for bytes. An unused id has an empty token.
     ///
     /// # Errors
-    /// [`TextError::Vocabulary`] if a token occurs twice, or a merge's parts or result are not tokens.
+    /// Returns an error if a token occurs twice, or a merge's parts or result are not tokens.
     pub fn new(tokens: Vec<String>, merges: &[(String, String)]) -> Result<Self, TextError> {
         ByteBpe::of(tokens, merges, Way::default())
     }
 
-    /// The same with another way from text to tokens.
+    /// A vocabulary with other options.
     pub(crate) fn of(tokens: Vec<String>, merges: &[(String, String)], way: Way) -> Result<Self, TextError> {
         let ids = ids_of(&tokens)?;
         if let Some(unknown) = &way.unknown {
@@ -79,13 +81,13 @@ impl ByteBpe {
         Ok(ByteBpe { tokens, ids, merges: pairs, ranks, symbols, way, cache: Cache::default() })
     }
 
-    /// The same vocabulary, where a text begins with a blank in any case (`add_prefix_space`).
+    /// Sets `add_prefix_space`: whether a blank is inserted before a text that does not begin with one.
     #[must_use]
     pub fn with_prefix(self, prefix: bool) -> Self {
         ByteBpe { way: Way { prefix, ..self.way }, ..self }
     }
 
-    /// Does a text begin with a blank in any case?
+    /// Returns whether a blank is inserted before a text that does not begin with one.
     pub fn prefix(&self) -> bool {
         self.way.prefix
     }
@@ -109,7 +111,7 @@ impl ByteBpe {
         self.ids.get(token).copied()
     }
 
-    /// The tokens that no text becomes, since they are more than a byte and no merge makes them.
+    /// The tokens that no text can produce: they are longer than one byte, and no merge makes them.
     pub(crate) fn unreachable(&self) -> impl Iterator<Item = &str> {
         let mut made = vec![false; self.tokens.len()];
         self.ranks.values().for_each(|merge| made[merge.into as usize] = true);
@@ -195,7 +197,7 @@ mod tests {
         assert_eq!(bytes(&[("a", "b")]).unreachable().count(), 0);
     }
 
-    /// As `tokenizers` has it (tests/golden/published_tokenizers.py): without a token for them, bytes are gone before the merges.
+    /// Bytes without a token are removed before the merges, as in `tokenizers` (tests/golden/published_tokenizers.py).
     #[test]
     fn bytes_without_a_token() {
         let kept = || (0..=255).filter(|byte| !b"xy".contains(byte)).map(|byte| letter(byte).to_string());

@@ -38,7 +38,8 @@ pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, bpe: &'a ByteBpe) -> Saved<Sav
     Saved::of(tokenizer, around, model)
 }
 
-/// `tokenizer_config.json`: the class that reads such tokenizers, or one that makes nothing of its own.
+/// The contents of `tokenizer_config.json`. The class is one that reads such tokenizers, or one that uses `tokenizer.json`
+/// unchanged.
 pub(super) fn roles(tokenizer: &Tokenizer, bpe: &ByteBpe) -> Value {
     let [gpt2] = AddedToken::GPT2;
     let has = |class: &Class| {
@@ -75,7 +76,8 @@ fn rules() -> [Rule; 3] {
     ]
 }
 
-/// What the post-processor puts at a text's ends is not the text's: Gradus puts its own marks there where a model needs them.
+/// Reads the tokenizer as `tokenizer.json` defines it. Special tokens that the post-processor adds are ignored: Gradus adds those
+/// that a model needs.
 pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
     document.obeys(rules().into_iter().chain(rules_of_bpe()))?;
     let cutter = document.pre_tokenizer("ByteLevel")?;
@@ -99,13 +101,13 @@ pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer
     assemble(told, None, way, document.lists()?)
 }
 
-/// Byte-level BPE as a class has it.
+/// The byte-level BPE that a class builds.
 pub(super) fn of_class(told: &Told<'_>, class: &'static Class, prefix: bool, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     let way = Way { prefix: told.switch("add_prefix_space")?.unwrap_or(prefix), ..Way::default() };
     assemble(told, Some(class), way, lists)
 }
 
-/// Byte-level BPE without a class, from two files. The special tokens of published vocabularies are added by their names.
+/// The byte-level BPE of two files without a class. The special tokens of published vocabularies are recognised by name.
 pub(super) fn without_class(told: &Told<'_>, mut lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     let way = Way { prefix: told.switch("add_prefix_space")?.unwrap_or(false), ..Way::default() };
     let id = |name: &str| lists.vocabulary.iter().find(|(token, _)| token == name).map(|(_, id)| *id);
@@ -126,7 +128,8 @@ fn assemble(told: &Told<'_>, class: Option<&'static Class>, way: Way, lists: Lis
     Ok(tokenizer)
 }
 
-/// May a token be without a merge that makes it: `<mask>`, `[SEP]`, or one with which fairseq made RoBERTa's vocabulary a multiple of 8?
+/// Returns whether a token needs no merge: `<mask>`, `[SEP]`, or one with which fairseq padded RoBERTa's vocabulary to a multiple
+/// of 8.
 fn is_control(token: &str) -> bool {
     let within = |open: char, close: char| token.starts_with(open) && token.ends_with(close);
     within('<', '>') || within('[', ']') || token.starts_with("madeupword")

@@ -1,16 +1,16 @@
-//! The tokenizers of `transformers` 5, by the name of their class in `tokenizer_config.json`. A class makes its own normalizer and
-//! pre-tokenizer, whatever `tokenizer.json` says of them, and has special tokens of its own.
+//! The tokenizer classes of `transformers` 5, by their name in `tokenizer_config.json`. A class builds its own normalizer and
+//! pre-tokenizer, ignoring those of `tokenizer.json`, and has special tokens of its own.
 
 use crate::roles::Pairs;
 
 /// The pipeline that a class builds around a vocabulary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// BERT's words, and WordPiece.
+    /// WordPiece over BERT's words.
     WordPiece,
-    /// Words of BERT's basic tokenizer in composed characters, and WordPiece or characters.
+    /// WordPiece or characters over the words of BERT's basic tokenizer, after NFC.
     Japanese,
-    /// GPT-1's BPE over BERT's words; `folds`: lower case, accents removed.
+    /// GPT-1's BPE over BERT's words; `folds`: whether text is lower-cased and accents are removed.
     Gpt { folds: bool },
     /// Byte-level BPE; `prefix`: the default of `add_prefix_space`.
     Bytes { prefix: bool },
@@ -19,7 +19,7 @@ pub(super) enum Form {
 /// A class that Gradus reads.
 #[derive(Debug)]
 pub(super) struct Class {
-    /// Its name, and those of classes that are the same.
+    /// Its name, and the names of equal classes.
     pub names: &'static [&'static str],
     pub form: Form,
     /// Its special tokens, by role.
@@ -132,11 +132,11 @@ const ALL: [&Class; 9] = [
     },
 ];
 
-/// Classes that make nothing of their own: `tokenizer.json` says all.
+/// Classes that use the pipeline of `tokenizer.json` unchanged.
 const OF_THE_FILE: [&str; 4] = ["PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend", "PythonBackend"];
 
-/// Other classes of `transformers`, without `Tokenizer`. They make a tokenizer of their own, so reading their files as another's
-/// would give other ids.
+/// Other classes of `transformers`, without the suffix `Tokenizer`. Each builds its own pipeline, so another class would give other
+/// ids for its files.
 const OTHERS: &str = "Albert Barthez Bartpho BertGeneration Bertweet BigBird BioGpt BlenderbotSmall ByT5 Camembert Canine \
     Clvp CodeGen CodeLlama Cohere ConvBert Cpm CpmAnt CTRL CLIP DPRContextEncoder DPRQuestionEncoder DPRReader DebertaV2 Dia Ernie4_5 Esm \
     Esmc FNet FSMT FastSpeech2Conformer Flaubert Funnel GPTNeoX GPTNeoXJapanese GPTSw3 Gemma Lasr LayoutLMv2 LayoutLMv3 LayoutXLM Llama \
@@ -145,12 +145,13 @@ const OTHERS: &str = "Albert Barthez Bartpho BertGeneration Bertweet BigBird Bio
     SpeechT5 Splinter T5 Tapas Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2Phoneme Wav2Vec2PhonemeCTC Whisper XGLM XLM XLMRoberta \
     XLNet XLMProphetNet";
 
-/// Whether a class uses the pipeline of `tokenizer.json` unchanged.
+/// Returns whether a class uses the pipeline of `tokenizer.json` unchanged.
 pub(super) fn is_of_the_file(name: &str) -> bool {
     OF_THE_FILE.contains(&name)
 }
 
-/// The tokenizer that a class's name stands for; the name itself for one that Gradus does not read.
+/// The class of this name; `None` for one that uses `tokenizer.json` unchanged. The error is the name of a class that Gradus does
+/// not read.
 pub(super) fn named(name: &str) -> Result<Option<&'static Class>, &str> {
     if is_of_the_file(name) {
         return Ok(None);
@@ -160,7 +161,7 @@ pub(super) fn named(name: &str) -> Result<Option<&'static Class>, &str> {
         return Ok(Some(class));
     }
     let stem = plain.strip_suffix("Tokenizer").unwrap_or(plain);
-    // A class that `transformers` does not have is read there as its file says.
+    // For a class that it does not have, `transformers` uses `tokenizer.json` unchanged.
     if OTHERS.split_whitespace().any(|other| other == stem) { Err(name) } else { Ok(None) }
 }
 

@@ -1,4 +1,4 @@
-//! `tokenizer.json`, as `tokenizers` has it: what all forms share.
+//! `tokenizer.json` in the format of `tokenizers`: the parts that all models share.
 
 use std::path::Path;
 
@@ -45,7 +45,7 @@ impl<M> Saved<M> {
     }
 }
 
-/// The template of one text and of two, with `around` (a name and an id) at the beginning and at each end, or with nothing.
+/// The `TemplateProcessing` of one text and of two. `around`: the opening and the closing special token, each a name and an id.
 pub(super) fn template(around: Option<[(&str, u32); 2]>) -> Value {
     let sequence = |id: &str, type_id: u32| json!({"Sequence": {"id": id, "type_id": type_id}});
     let Some([open, close]) = around else {
@@ -97,7 +97,7 @@ pub(super) struct SavedBpe<'a> {
 }
 
 impl<'a> SavedBpe<'a> {
-    /// Of this vocabulary and these merges, with nothing beside them.
+    /// A BPE with this vocabulary, these merges, and default options.
     pub fn new(vocab: &'a [String], merges: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         SavedBpe {
             r#type: "BPE",
@@ -120,7 +120,7 @@ pub(super) struct ById<'a>(#[serde(serialize_with = "by_id")] pub &'a [String]);
 
 pub(super) fn by_id<S: Serializer>(tokens: &[String], serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
-    // An id without a token is left out, but for the last, which tells how many there are.
+    // Unused ids are left out, except the last, which determines the size.
     let is_kept = |(id, token): &(usize, &String)| !token.is_empty() || id + 1 == tokens.len();
     for (id, token) in tokens.iter().enumerate().filter(is_kept) {
         map.serialize_entry(token, &id)?;
@@ -131,10 +131,10 @@ pub(super) fn by_id<S: Serializer>(tokens: &[String], serializer: S) -> Result<S
 const NOT_OURS: &str = "Gradus reads tokenizers of the forms of GPT-1 (transformers' OpenAIGPTTokenizer), BERT (WordPiece), GPT-2 and \
     RoBERTa (byte-level BPE), and its own";
 
-/// What a field may be.
+/// A field, by JSON pointer, and its allowed values.
 pub(super) type Rule = (&'static str, Vec<Value>);
 
-/// What a field of a BPE may be that Gradus merges as it is.
+/// The allowed values of a BPE's fields.
 pub(super) fn rules_of_bpe() -> [Rule; 3] {
     [
         ("/model/continuing_subword_prefix", vec![Value::Null, json!("")]),
@@ -143,19 +143,19 @@ pub(super) fn rules_of_bpe() -> [Rule; 3] {
     ]
 }
 
-/// A file that was read.
+/// A parsed `tokenizer.json`.
 pub(super) struct Document<'a> {
     pub path: &'a Path,
     value: Value,
 }
 
 impl Document<'_> {
-    /// What is at a place such as `/model/type`; `null` stands for "absent", too.
+    /// The value at a JSON pointer such as `/model/type`; `null` if absent.
     pub(super) fn at(&self, place: &str) -> &Value {
         self.value.pointer(place).unwrap_or(&Value::Null)
     }
 
-    /// Does every field have one of the values that its rule allows?
+    /// Returns an error if a field has a value that its rule does not allow.
     pub(super) fn obeys(&self, rules: impl IntoIterator<Item = Rule>) -> Result<(), TextError> {
         for (place, allowed) in rules {
             if !allowed.contains(self.at(place)) {
@@ -165,7 +165,7 @@ impl Document<'_> {
         Ok(())
     }
 
-    /// That a field has a value of another kind of tokenizer.
+    /// The error of a field with an unsupported value.
     pub(super) fn other(&self, place: &str, expected: &str) -> TextError {
         format_error(self.path, place, expected, short(self.at(place)), NOT_OURS)
     }
@@ -179,7 +179,7 @@ impl Document<'_> {
         })
     }
 
-    /// The place of the only pre-tokenizer, alone or in a `Sequence` of one, if it has this type.
+    /// The JSON pointer of the pre-tokenizer, which may be in a `Sequence` of one. Returns an error if it is of another type.
     pub(super) fn pre_tokenizer(&self, name: &str) -> Result<String, TextError> {
         let mut place = "/pre_tokenizer".to_owned();
         while let Some([_]) = self.at(&format!("{place}/pretokenizers")).as_array().map(Vec::as_slice) {
@@ -189,7 +189,7 @@ impl Document<'_> {
         if self.at(&of_type) == name { Ok(place) } else { Err(self.other(&of_type, &json!(name).to_string())) }
     }
 
-    /// The template of a pair of texts in the post-processor; `None` without one.
+    /// The template of a pair of texts in the post-processor; `None` if it has none.
     pub(super) fn pairs(&self) -> Option<Pairs> {
         let processor = self.at("/post_processor");
         match processor["type"].as_str()? {
@@ -217,14 +217,14 @@ impl Document<'_> {
         })
     }
 
-    /// Whether the model is WordPiece. Older files omit its type.
+    /// Returns whether the model is WordPiece. Older files omit its type.
     fn is_word_piece(&self) -> bool {
         let name = self.at("/model/type");
         name == "WordPiece"
             || (name.is_null() && self.at("/model/merges").is_null() && self.at("/model/max_input_chars_per_word").is_u64())
     }
 
-    /// A switch; `null` where it is absent and may be.
+    /// A boolean field; `None` if it is absent or null.
     pub(super) fn switch(&self, place: &str) -> Result<Option<bool>, TextError> {
         match self.at(place) {
             Value::Null => Ok(None),
@@ -261,7 +261,7 @@ impl Document<'_> {
         Ok(merges)
     }
 
-    /// The tokens that are found in the text first.
+    /// The added tokens.
     pub(super) fn added(&self) -> Result<Vec<SavedToken>, TextError> {
         let added: Option<Vec<SavedToken>> = serde_json::from_value(self.at("/added_tokens").clone()).map_err(|error| {
             format_error(self.path, "/added_tokens", "a list of {id, content, …}", error.to_string(), DAMAGED)
@@ -270,7 +270,7 @@ impl Document<'_> {
     }
 }
 
-/// Reads the file: as the class in the configuration has it, or as it says itself.
+/// Reads the file with the pipeline of the class in the configuration, or, without a class, with its own.
 pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextError> {
     let path = &source.path(name);
     let told = Told::read(source)?;
@@ -305,13 +305,13 @@ pub(super) struct Lists<'a> {
     pub paths: [&'a Path; 2],
     pub vocabulary: Vec<(String, u32)>,
     pub merges: Vec<(String, String)>,
-    /// Tokens that are found in the text first, as `tokenizer.json` has them.
+    /// The added tokens of `tokenizer.json`.
     pub added: Vec<SavedToken>,
     /// The template of a pair of texts.
     pub pairs: Option<Pairs>,
 }
 
-/// A BPE as a class has it.
+/// The BPE that a class builds.
 pub(super) fn bpe_of_class(told: &Told<'_>, class: &'static Class, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     match class.form {
         Form::Bytes { prefix } => byte_bpe::of_class(told, class, prefix, lists),

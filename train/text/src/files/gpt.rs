@@ -1,4 +1,4 @@
-//! GPT-1's BPE in `tokenizer.json`, as `transformers`' OpenAIGPTTokenizer writes it; HerBERT's, which keeps case and accents, too.
+//! GPT-1's BPE in `tokenizer.json`, as `transformers`' OpenAIGPTTokenizer writes it, and HerBERT's, which keeps case and accents.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, bpe: &'a Bpe) -> Saved<SavedBp
     Saved::of(tokenizer, around, model)
 }
 
-/// `tokenizer_config.json`.
+/// The contents of `tokenizer_config.json`.
 pub(super) fn roles(tokenizer: &Tokenizer, bpe: &Bpe) -> Value {
     let is_gpts = bpe.cleaning() == Cleaning::ALL && tokenizer.roles.pairs.is_none();
     let class = if is_gpts { CLASS } else { "PreTrainedTokenizerFast" };
@@ -57,7 +57,7 @@ fn rules() -> [Rule; 6] {
 pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
     document.pre_tokenizer("BertPreTokenizer")?;
     document.obeys(rules().into_iter().chain(rules_of_bpe()))?;
-    // What frames pairs is told apart; anything else that adds tokens would change the ids.
+    // A template of pairs is recognised; any other post-processor that adds tokens would change the ids.
     let adds = |template: &Value| template.as_array().is_none_or(|items| items.iter().any(|i| i.get("Sequence").is_none()));
     let processor = document.at("/post_processor");
     if !processor.is_null() && document.pairs().is_none() && adds(&processor["single"]) {
@@ -70,7 +70,7 @@ pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer
     assemble(told, None, (cleaning, unknown), document.lists()?)
 }
 
-/// GPT-1's BPE as a class has it.
+/// The BPE that a class builds, GPT-1's or HerBERT's.
 pub(super) fn of_class(told: &Told<'_>, class: &'static Class, folds: bool, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     let cleaning = Cleaning { accents: folds, lowercase: folds, ..Cleaning::ALL };
     let unknown = told.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN.into());

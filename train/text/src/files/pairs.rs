@@ -52,21 +52,21 @@ pub(super) fn load(source: Source<'_>, vocabulary: &str, merges: &str) -> Result
     }
 }
 
-/// GPT-2's form or GPT-1's? The vocabulary tells: a blank is a symbol, and never the end of a word.
+/// Returns whether a vocabulary is byte-level: a blank is a token, and no token is a blank at a word's end.
 fn is_byte_level(ids: &[(String, u32)]) -> bool {
     let blank = letter(b' ').to_string();
     let has = |name: &str| ids.iter().any(|(token, _)| token == name);
     has(&blank) && !has(&format!("{blank}{END_OF_WORD}"))
 }
 
-/// The mode that a tokenizer of Gradus was saved with.
+/// The mode in the configuration, which Gradus writes.
 fn mode(told: &Told<'_>) -> Result<Option<Mode>, TextError> {
     let Some(name) = told.config.get(MODE) else { return Ok(None) };
     let bad = || format_error(&told.path(), "/mode", "basic or spacy", short(name), DAMAGED);
     name.as_str().and_then(|name| name.parse().ok()).map(Some).ok_or_else(bad)
 }
 
-/// In OpenAI's release added tokens are the last of the vocabulary, since it has no other place for them.
+/// Removes added tokens from the end of a vocabulary of OpenAI's release, which has no other place for them.
 fn remove_added(told: &Told<'_>, ids: &mut HashMap<String, u32>) {
     let listed = told.config.get("added_tokens_decoder").and_then(Value::as_object).into_iter().flatten();
     let names = listed.filter_map(|(_, token)| token["content"].as_str()).filter(|name| *name != UNKNOWN);

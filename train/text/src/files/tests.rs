@@ -258,7 +258,7 @@ fn a_damaged_configuration_is_named() {
     }
 }
 
-/// What is no text is damage, not a corpus to be cleaned.
+/// NUL in a tokenizer's file is reported as damage, without the remedy for a corpus.
 #[test]
 fn a_file_with_nul_is_damaged() {
     let folder = tempfile::tempdir().unwrap();

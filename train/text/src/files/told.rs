@@ -1,13 +1,15 @@
-//! The configuration files of a tokenizer: `tokenizer_config.json`, and of older releases `special_tokens_map.json` and `added_tokens.json`.
+//! The configuration files of a tokenizer: `tokenizer_config.json`, and in older releases `special_tokens_map.json` and
+//! `added_tokens.json`.
 //!
 //! Tokens are added in the order of `transformers` (`_from_pretrained`, and `TokenizersBackend.__init__`):
 //!
-//! 1. those of `tokenizer.json`, where it is read as it says;
-//! 2. those with ids, by their ids: `added_tokens_decoder`; without one, `added_tokens.json` and what `tokenizer.json` lists;
-//! 3. the special tokens by role, the configuration's before the class's;
+//! 1. the added tokens of `tokenizer.json`, if no class builds the pipeline;
+//! 2. the tokens with ids, in order of their ids: `added_tokens_decoder`, or, without it, `added_tokens.json` and, if a class
+//!    builds the pipeline, the added tokens of `tokenizer.json`;
+//! 3. the special tokens by role, as configured, or else the class's;
 //! 4. `extra_special_tokens`, or `additional_special_tokens`.
 //!
-//! What is there already stays as it is. A token without an id has that of the vocabulary, or the next.
+//! A token that is already added keeps its options. A token without an id has its id in the vocabulary, or else the next free one.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +37,7 @@ pub(super) struct Told<'a> {
     source: Source<'a>,
     /// `tokenizer_config.json`.
     pub config: Map<String, Value>,
-    /// `special_tokens_map.json`, where it counts.
+    /// `special_tokens_map.json`; empty if the configuration has `added_tokens_decoder`, with which `transformers` ignores it.
     specials: Map<String, Value>,
 }
 
@@ -50,7 +52,7 @@ impl<'a> Told<'a> {
         self.source.path(CONFIG)
     }
 
-    /// The class that the configuration names; `None`: none, or one that makes nothing of its own.
+    /// The class that the configuration names; `None` if it names none, or one that uses `tokenizer.json` unchanged.
     pub(super) fn class(&self) -> Result<Option<&'static Class>, TextError> {
         match self.option("tokenizer_class") {
             None => Ok(None),
@@ -59,7 +61,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// The class for files without a pipeline (`vocab.txt`, `vocab.json`); an unknown class is an error.
+    /// The class for files without a pipeline (`vocab.txt`, `vocab.json`). Returns an error if the class is unknown.
     pub(super) fn class_of_lists(&self) -> Result<Option<&'static Class>, TextError> {
         let class = self.class()?;
         match self.text("tokenizer_class")? {
@@ -68,7 +70,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Whether the configuration names a class.
+    /// Returns whether the configuration names a class.
     pub(super) fn has_class(&self) -> bool {
         self.option("tokenizer_class").is_some()
     }
@@ -83,7 +85,7 @@ impl<'a> Told<'a> {
         format_error(&self.path(), "/tokenizer_class", expected, found.to_owned(), &remedy)
     }
 
-    /// An option that is given; null counts as absent.
+    /// An option of the configuration; `None` if it is absent or null.
     fn option(&self, name: &str) -> Option<&Value> {
         self.config.get(name).filter(|value| !value.is_null())
     }
@@ -104,20 +106,20 @@ impl<'a> Told<'a> {
         self.option(name).map(|value| value.as_str().ok_or_else(|| self.bad(name, "a text", value))).transpose()
     }
 
-    /// The token of a role: of the configuration, or the class's.
+    /// The token of a role: the configured one, or else the class's.
     pub(super) fn token(&self, role: &str, class: Option<&Class>) -> Result<Option<String>, TextError> {
         let told = self.told(role).map(|(path, value)| token_of(&path, role, value).map(|token| token.content)).transpose()?;
         Ok(told.or_else(|| of_class(class, role).map(str::to_owned)))
     }
 
-    /// The configured token of a role, with the file that configures it.
+    /// The configured token of a role, and the path of its file.
     fn told(&self, role: &str) -> Option<(PathBuf, &Value)> {
         let given = |value: &&Value| !value.is_null();
         let older = self.specials.get(role).filter(given).map(|value| (self.source.path(SPECIALS), value));
         older.or_else(|| self.config.get(role).filter(given).map(|value| (self.path(), value)))
     }
 
-    /// The tokenizer of a vocabulary, with its added tokens. `listed`: those of `tokenizer.json`, read as it says or by a class.
+    /// The tokenizer of a vocabulary, with its added tokens. `listed`: the added tokens of `tokenizer.json`.
     pub(super) fn tokenizer(
         &self,
         vocabulary: Vocabulary,
@@ -182,7 +184,7 @@ impl<'a> Told<'a> {
         Ok(roles.into_iter().flatten().chain(extra).collect())
     }
 
-    /// Special tokens without one of the roles that every class has, with their roles where they have one.
+    /// The special tokens outside [`ROLES`], each with the name of its role if it has one.
     fn extra(&self) -> Result<Vec<(Option<String>, SavedToken)>, TextError> {
         let mut all = Vec::new();
         for (role, value) in self.config.iter().filter(|(name, value)| {
@@ -211,7 +213,7 @@ impl<'a> Told<'a> {
         Ok(all)
     }
 
-    /// Adds the special tokens, and keeps their roles.
+    /// Adds the special tokens and stores their roles.
     fn insert_specials(&self, tokenizer: &mut Tokenizer, class: Option<&Class>) -> Result<(), TextError> {
         for role in ROLES {
             let (token, is_told) = match (self.told(role), of_class(class, role)) {
@@ -222,7 +224,7 @@ impl<'a> Told<'a> {
                 }
                 (None, None) => continue,
             };
-            // A class that is only supposed adds nothing to a vocabulary.
+            // A default class, which the configuration does not name, adds no ids to the vocabulary.
             if is_told || self.has_class() || tokenizer.token_id(&token.content).is_some() {
                 tokenizer.roles.names.insert(role.into(), token.content.clone());
                 self.insert_next(tokenizer, token)?;
@@ -237,7 +239,7 @@ impl<'a> Told<'a> {
         Ok(())
     }
 
-    /// Adds a token that is not there yet, with the vocabulary's id or the next.
+    /// Adds a token, unless it is already added, with its id in the vocabulary or else the next free one.
     fn insert_next(&self, tokenizer: &mut Tokenizer, token: SavedToken) -> Result<(), TextError> {
         if tokenizer.added.id(&token.content).is_some() {
             return Ok(());
@@ -252,12 +254,12 @@ fn of_class(class: Option<&Class>, role: &str) -> Option<&'static str> {
     class?.specials.iter().find(|(name, _)| *name == role).map(|(_, token)| *token)
 }
 
-/// Whether a JSON value is a token object.
+/// Returns whether a JSON value is a token object.
 fn is_token(value: &Value) -> bool {
     value["content"].is_string()
 }
 
-/// A special token: a text, or an object with its content and flags.
+/// Parses a special token: a string, or an object with its content and options.
 fn token_of(path: &Path, place: &str, value: &Value) -> Result<SavedToken, TextError> {
     match value {
         Value::String(content) => Ok(SavedToken { content: content.clone(), special: true, ..SavedToken::default() }),
@@ -277,7 +279,8 @@ fn token_of(path: &Path, place: &str, value: &Value) -> Result<SavedToken, TextE
     }
 }
 
-/// Adds the tokens that a file lists. Each has the id that it has in the vocabulary, or the next after the last.
+/// Adds the tokens that a file lists. Returns an error if a token's id is neither its id in the vocabulary nor, for a token outside
+/// it, the next free one.
 pub(super) fn insert(path: &Path, tokenizer: &mut Tokenizer, mut added: Vec<SavedToken>) -> Result<(), TextError> {
     added.sort_by_key(|t| t.id);
     for token in added {

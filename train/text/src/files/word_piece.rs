@@ -18,11 +18,11 @@ use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
 use crate::wordpiece::{GOES_ON, LONGEST, Pieces, UNKNOWN_WORD, WordPiece};
 
-/// The bound of a longest word, in characters, so that no file makes a word's time its own square.
+/// The largest `max_input_chars_per_word` that is accepted. It bounds the time per word, which is quadratic in its length.
 const MOST: u64 = 1000;
-/// The class that reads such tokenizers, and one that makes nothing of its own beside `tokenizer.json`.
+/// The class that reads such tokenizers, and the class that uses `tokenizer.json` unchanged.
 const CLASSES: [&str; 2] = ["BertTokenizer", "PreTrainedTokenizerFast"];
-/// The options of BertJapaneseTokenizer that say what words and pieces are.
+/// The options of BertJapaneseTokenizer for the tokenizers of words and of subwords.
 const WORDS: &str = "word_tokenizer_type";
 const PIECES: &str = "subword_tokenizer_type";
 
@@ -57,14 +57,14 @@ pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, pieces: &'a WordPiece) -> Save
     Saved::of(tokenizer, around, model)
 }
 
-/// The names of BERT's special tokens by role, of those that are there.
+/// The special tokens by role, as configured, or else BERT's that the vocabulary has.
 fn names(tokenizer: &Tokenizer) -> Vec<(&str, &str)> {
     let told: Vec<_> = tokenizer.roles.names.iter().map(|(role, name)| (role.as_str(), name.as_str())).collect();
     let berts = class::BERT.specials.iter().copied().filter(|(_, name)| tokenizer.added.id(name).is_some());
     if told.is_empty() { berts.collect() } else { told }
 }
 
-/// `tokenizer_config.json`. `BertTokenizer` makes its own of what it says, which cannot be everything.
+/// The contents of `tokenizer_config.json`. The class is BertTokenizer if its options can express the tokenizer.
 pub(super) fn roles(tokenizer: &Tokenizer, pieces: &WordPiece) -> Value {
     let names = names(tokenizer);
     let has = |role: &str| names.iter().any(|(own, name)| *own == role && tokenizer.added.id(name).is_some());
@@ -83,7 +83,7 @@ pub(super) fn roles(tokenizer: &Tokenizer, pieces: &WordPiece) -> Value {
     roles
 }
 
-/// `tokenizer_config.json` and `vocab.txt` of a vocabulary of characters.
+/// The contents of `tokenizer_config.json` and `vocab.txt` of a vocabulary of characters.
 pub(super) fn lines(tokenizer: &Tokenizer, pieces: &WordPiece) -> (Value, String) {
     let mut roles = json!({ "tokenizer_class": "BertJapaneseTokenizer", (WORDS): "basic", (PIECES): "character" });
     roles["do_lower_case"] = (*pieces.normalizer() == japanese(true)).into();
@@ -119,7 +119,7 @@ pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer
     told.tokenizer(Vocabulary::WordPiece(pieces), None, document.added()?, document.pairs())
 }
 
-/// What BertJapaneseTokenizer does before words are cut: what BERT's basic tokenizer does in Python, in composed characters.
+/// The normalizer of BertJapaneseTokenizer: the steps of BERT's basic tokenizer in Python, which include NFC.
 fn japanese(lowercase: bool) -> Normalizer {
     let clean = Cleaning { clean: true, ideographs: false, accents: false, lowercase: false };
     let mut steps = vec![Step::Bert(clean), Step::Nfc];
@@ -129,7 +129,7 @@ fn japanese(lowercase: bool) -> Normalizer {
     Normalizer::of(steps)
 }
 
-/// WordPiece as a class has it, from its tokens.
+/// The WordPiece that a class builds from these tokens.
 pub(super) fn of_class(
     told: &Told<'_>,
     class: &'static Class,
@@ -164,8 +164,8 @@ pub(super) fn of_class(
     told.tokenizer(Vocabulary::WordPiece(pieces.with_pieces(pieces_are)), Some(class), listed, None)
 }
 
-/// `vocab.txt`, whose lines are numbered from 0, as `tokenizers` reads it: white space behind a token is not its own; a line without a
-/// token has an id that none has; of a token on two lines the later one is its own.
+/// Reads `vocab.txt` as `tokenizers` does. The lines are numbered from 0, and trailing white space is removed. A blank line leaves
+/// its id unused. A token on two lines has the number of the later one.
 pub(super) fn load_lines(source: Source<'_>, name: &str) -> Result<Tokenizer, TextError> {
     let (path, text) = (&source.path(name), source.read(name)?);
     let told = Told::read(source)?;

@@ -1,4 +1,4 @@
-//! Tokenizers as others publish them, with the ids of `transformers` (tests/golden/published_tokenizers.py).
+//! Directories of tokenizers as published models have them, with the ids of `transformers` (tests/golden/published_tokenizers.py).
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn ids_are_those_of_transformers() {
     }
 }
 
-/// What was read is written in a form that is read as the same tokenizer, with the same roles.
+/// A tokenizer that is saved and loaded again has the same ids and the same roles.
 #[test]
 fn they_survive_being_saved() {
     let fixture = fixture();
@@ -61,7 +61,7 @@ fn they_survive_being_saved() {
     }
 }
 
-/// The variants of a kind do not all have the same ids: each rule is seen by some text.
+/// Cases that differ in one rule have different ids, so that each rule is tested.
 #[test]
 fn each_rule_is_seen() {
     let fixture = fixture();
@@ -119,7 +119,7 @@ fn what_is_refused_says_why() {
     }
     let other = json!({ "tokenizer_class": "BertTokenizer" });
     assert!(told(document, CONFIG, other).contains("/model/type: expected \"WordPiece\", found \"BPE\". BertTokenizer in"));
-    // What `transformers` would number otherwise than the file.
+    // `transformers` would give this token another id than the file does.
     let gap = told("added_tokens.json", "added_tokens.json", json!({"<|startoftext|>": 265, "<|pad|>": 300}));
     assert!(gap.contains("added_tokens.json, added token \"<|pad|>\": expected id 266, found id 300"), "{gap}");
     for (name, wrong, place) in [
