@@ -22,15 +22,13 @@ const WRAPPERS: [&str; 3] = ["module.", "_orig_mod.", "model."];
 
 /// The wrapper prefix that all names share.
 fn wrapping<'n>(names: impl Iterator<Item = &'n str> + Clone) -> String {
-    let mut found = String::new();
-    while names.clone().next().is_some()
-        && let Some(wrapper) = WRAPPERS
-            .iter()
-            .find(|wrapper| names.clone().all(|name| name.strip_prefix(&*found).is_some_and(|rest| rest.starts_with(**wrapper))))
-    {
-        found += wrapper;
+    let Some(first) = names.clone().next() else { return String::new() };
+    let mut end = 0;
+    let is_next = |wrapper: &&&str, end: usize| names.clone().all(|name| name[end..].starts_with(**wrapper));
+    while let Some(wrapper) = WRAPPERS.iter().find(|wrapper| is_next(wrapper, end)) {
+        end += wrapper.len();
     }
-    found
+    first[..end].to_owned()
 }
 
 /// Tensors by name without the body's prefix, the file that each is in, and the problems found.

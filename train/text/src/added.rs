@@ -180,7 +180,7 @@ impl Matcher {
                 at = end;
                 continue;
             }
-            let start = if edges.left { before.trim_end().len().max(from) } else { at };
+            let start = if edges.left { from + text[from..at].trim_end().len() } else { at };
             let end = if edges.right { text.len() - after.trim_start().len() } else { end };
             return Some(Match { start, end, id });
         }
