@@ -163,11 +163,11 @@ impl TaskModel {
         model.heads.0.retain(|head| head.config().pooler);
         let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
         // A larger vocabulary may already have rows for the appended tokens, trained as tokens that never occur; they are initialized
-        // anew. A smaller one grows up to them, which gives rows to other ids that had none. Without appended tokens it does not grow.
+        // anew. A smaller one grows up to them; texts with other ids that had no row are still rejected. Without appended tokens it
+        // does not grow.
         let known = before.min(config.vocab());
         let fresh = if tokenizer.vocab_size() > before { known..tokenizer.vocab_size() } else { known..known };
         let model = model.with_tokens(fresh.clone(), config.initializer_range(), seed);
-        let tokenizer = tokenizer.with_rows(Some(model.backbone.config().vocab()));
         Ok(TaskModel { fresh, model, tokenizer, frame })
     }
 
