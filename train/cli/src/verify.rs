@@ -15,9 +15,9 @@ use crate::output;
 /// Compare a directory's files with the checksums kept when they were written
 ///
 /// The files that Gradus writes and reads again have their SHA-256 in a `checksums.json` beside them: states, weights, tokenizers,
-/// settings, logs, results. Each file or directory that is damaged, missing, or replaced by a link is named, and the exit code is
-/// 1. The exit code is also 1 if no file has a checksum. Files without a checksum, such as pages, are counted. Bytes that
-/// metrics.jsonl gained after its checksum was computed are not compared.
+/// settings, logs, results. Each file or directory that is damaged, missing, or replaced by a link is named. The exit code is 1 if
+/// there is one, or if no file has a checksum. Files without a checksum, such as pages, are counted. Bytes that metrics.jsonl
+/// gained after its checksum was computed are not compared.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
