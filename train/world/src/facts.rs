@@ -13,7 +13,7 @@ pub struct Character {
     pub animal: &'static str,
 }
 
-/// One of the two main characters, who are neighbours.
+/// One of the two main characters, two neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Who {
     /// The character who sets out.
@@ -48,7 +48,7 @@ impl Mood {
 }
 
 /// The reason why the hero gave the friend the thing, or showed it. Both characters may be a *she*: the action and the reason
-/// identify the one who is meant.
+/// identify the character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Reason {
     /// The hero gave it: the hero liked to share. The hero showed it: the hero liked to boast.
@@ -88,7 +88,7 @@ pub struct Facts {
     pub friend_tool: Option<&'static str>,
     /// The obstacle on the way.
     pub obstacle: &'static str,
-    /// The traveller who has the tool against the obstacle.
+    /// The traveller with the tool against the obstacle.
     pub rescuer: Option<Who>,
     /// The state of the travellers if neither has the tool.
     pub mishap: Option<&'static str>,

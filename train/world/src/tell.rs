@@ -2,7 +2,7 @@
 //!
 //! A story has a hero and a friend, one of whom longs for a thing. A helper knows where it is. The hero sets out, alone or with
 //! the friend. They meet an obstacle, with or without the right tool, and the mood indicates which (with noise). The keeper of
-//! the thing names a price. Back home, a question is asked about these facts, and the longing is over. Nearly everything is
+//! the thing names a price. Back home, a question concerns these facts, and the longing is over. Nearly everything is
 //! decided early and recurs much later; [`recall`] writes the repetitions.
 //! comes back much later; what comes back is in [`recall`].
 
@@ -224,7 +224,7 @@ fn keeper(
     Ok((temper, keeper, price))
 }
 
-/// Writes: Back home, Tom asked, "Where was the kite?" "At the lake."
+/// Writes the question at home and its answer, such as "Where was the kite?" "At the lake."
 fn home(words: &Words, known: &Known, about: (&str, Character, &str), c: &mut impl Choose) -> Result<(), WorldError> {
     c.vary(&[("back home", 2), ("home again", 1), ("safe home", 1)])?;
     c.say(",")?;
