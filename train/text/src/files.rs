@@ -7,7 +7,7 @@
 //! `vocab.txt`.
 //!
 //! Files are read as in `transformers` 5, with the same ids. The class in `tokenizer_config.json` determines the pipeline
-//! (`class.rs`). The other configuration files add tokens (`told.rs`).
+//! (`class.rs`). The other configuration files add tokens (`settings.rs`).
 
 mod byte_bpe;
 mod class;
@@ -15,7 +15,7 @@ mod document;
 mod gpt;
 mod gradus;
 mod pairs;
-mod told;
+mod settings;
 mod word_piece;
 
 use std::fs;

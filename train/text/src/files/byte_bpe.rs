@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::class::{self, Class};
 use super::document::{Around, Document, Lists, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
-use super::told::Told;
+use super::settings::Settings;
 use super::{add_specials, complete, in_order, of_files};
 use crate::added::{AddedToken, AddedTokens};
 use crate::byte_level::{ByteBpe, Way};
@@ -78,7 +78,7 @@ fn rules() -> [Rule; 3] {
 
 /// Reads the tokenizer as `tokenizer.json` defines it. Special tokens that the post-processor adds are ignored: Gradus adds those
 /// that a model needs.
-pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
+pub(super) fn read(settings: &Settings<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
     document.obeys(rules().into_iter().chain(rules_of_bpe()))?;
     let cutter = document.pre_tokenizer("ByteLevel")?;
     if document.switch(&format!("{cutter}/use_regex"))? == Some(false) {
@@ -98,27 +98,32 @@ pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer
         fuse: document.switch("/model/fuse_unk")?.unwrap_or(false),
         whole: document.switch("/model/ignore_merges")?.unwrap_or(false),
     };
-    assemble(told, None, way, document.lists()?)
+    assemble(settings, None, way, document.lists()?)
 }
 
 /// The byte-level BPE that a class builds.
-pub(super) fn of_class(told: &Told<'_>, class: &'static Class, prefix: bool, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
-    let way = Way { prefix: told.switch("add_prefix_space")?.unwrap_or(prefix), ..Way::default() };
-    assemble(told, Some(class), way, lists)
+pub(super) fn of_class(
+    settings: &Settings<'_>,
+    class: &'static Class,
+    prefix: bool,
+    lists: Lists<'_>,
+) -> Result<Tokenizer, TextError> {
+    let way = Way { prefix: settings.switch("add_prefix_space")?.unwrap_or(prefix), ..Way::default() };
+    assemble(settings, Some(class), way, lists)
 }
 
 /// The byte-level BPE of two files without a class. The special tokens of published vocabularies are recognised by name.
-pub(super) fn without_class(told: &Told<'_>, mut lists: Lists<'_>) -> Result<Tokenizer, TextError> {
-    let way = Way { prefix: told.switch("add_prefix_space")?.unwrap_or(false), ..Way::default() };
+pub(super) fn without_class(settings: &Settings<'_>, mut lists: Lists<'_>) -> Result<Tokenizer, TextError> {
+    let way = Way { prefix: settings.switch("add_prefix_space")?.unwrap_or(false), ..Way::default() };
     let id = |name: &str| lists.vocabulary.iter().find(|(token, _)| token == name).map(|(_, id)| *id);
     add_specials(&mut lists.added, AddedToken::of_bytes(id), id);
-    assemble(told, None, way, lists)
+    assemble(settings, None, way, lists)
 }
 
-fn assemble(told: &Told<'_>, class: Option<&'static Class>, way: Way, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
+fn assemble(settings: &Settings<'_>, class: Option<&'static Class>, way: Way, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     let Lists { paths: [path, of_merges], vocabulary, merges, added, pairs } = lists;
     let bpe = ByteBpe::of(in_order(path, vocabulary)?, &merges, way).map_err(|error| of_files([path, of_merges], error))?;
-    let tokenizer = told.tokenizer(Vocabulary::ByteBpe(bpe), class, added, pairs)?;
+    let tokenizer = settings.tokenizer(Vocabulary::ByteBpe(bpe), class, added, pairs)?;
     let Vocabulary::ByteBpe(bpe) = &tokenizer.vocabulary else { unreachable!("as it was made") };
     complete(
         of_merges,

@@ -7,7 +7,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use super::class::{Class, Form};
-use super::told::Told;
+use super::settings::Settings;
 use super::{DAMAGED, LINES, SavedToken, Source, byte_bpe, format_error, gpt, parse_json, short, two, word_piece};
 use crate::error::TextError;
 use crate::normalizer::Normalizer;
@@ -273,8 +273,8 @@ impl Document<'_> {
 /// Reads the file with the pipeline of the class in the configuration, or, without a class, with its own.
 pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextError> {
     let path = &source.path(name);
-    let told = Told::read(source)?;
-    let class = told.class()?;
+    let settings = Settings::read(source)?;
+    let class = settings.class()?;
     if class.is_some_and(|class| class.form == Form::Japanese) {
         return word_piece::load_lines(source, LINES);
     }
@@ -289,14 +289,14 @@ pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextErro
     match class {
         Some(class) if is_word_piece != (class.form == Form::WordPiece) => Err(of_class(class)),
         Some(class) if class.form == Form::WordPiece => {
-            word_piece::of_class(&told, class, path, document.vocabulary()?, document.added()?)
+            word_piece::of_class(&settings, class, path, document.vocabulary()?, document.added()?)
         }
-        Some(class) => bpe_of_class(&told, class, document.lists()?),
-        None if is_word_piece => word_piece::read(&told, &document),
+        Some(class) => bpe_of_class(&settings, class, document.lists()?),
+        None if is_word_piece => word_piece::read(&settings, &document),
         None if document.pre_tokenizer("ByteLevel").is_ok() || document.at("/decoder/type") == "ByteLevel" => {
-            byte_bpe::read(&told, &document)
+            byte_bpe::read(&settings, &document)
         }
-        None => gpt::read(&told, &document),
+        None => gpt::read(&settings, &document),
     }
 }
 
@@ -312,10 +312,10 @@ pub(super) struct Lists<'a> {
 }
 
 /// The BPE that a class builds.
-pub(super) fn bpe_of_class(told: &Told<'_>, class: &'static Class, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
+pub(super) fn bpe_of_class(settings: &Settings<'_>, class: &'static Class, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     match class.form {
-        Form::Bytes { prefix } => byte_bpe::of_class(told, class, prefix, lists),
-        Form::Gpt { folds } => gpt::of_class(told, class, folds, lists),
-        Form::WordPiece | Form::Japanese => Err(told.refused(class.names[0])),
+        Form::Bytes { prefix } => byte_bpe::of_class(settings, class, prefix, lists),
+        Form::Gpt { folds } => gpt::of_class(settings, class, folds, lists),
+        Form::WordPiece | Form::Japanese => Err(settings.refused(class.names[0])),
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::class::Class;
 use super::document::{Around, Document, Lists, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
-use super::told::Told;
+use super::settings::Settings;
 use super::{CLASS, complete, in_order, of_files};
 use crate::basic::Cleaning;
 use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
@@ -54,7 +54,7 @@ fn rules() -> [Rule; 6] {
     ]
 }
 
-pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
+pub(super) fn read(settings: &Settings<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
     document.pre_tokenizer("BertPreTokenizer")?;
     document.obeys(rules().into_iter().chain(rules_of_bpe()))?;
     // A template of pairs is recognised; any other post-processor that adds tokens would change the ids.
@@ -67,25 +67,30 @@ pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer
     let cleaning = normalizer.bert().ok_or_else(|| document.other("/normalizer/type", "\"BertNormalizer\""))?;
     let place = "/model/unk_token";
     let unknown = document.at(place).as_str().ok_or_else(|| document.other(place, &json!(UNKNOWN).to_string()))?;
-    assemble(told, None, (cleaning, unknown), document.lists()?)
+    assemble(settings, None, (cleaning, unknown), document.lists()?)
 }
 
 /// The BPE that a class builds, GPT-1's or HerBERT's.
-pub(super) fn of_class(told: &Told<'_>, class: &'static Class, folds: bool, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
+pub(super) fn of_class(
+    settings: &Settings<'_>,
+    class: &'static Class,
+    folds: bool,
+    lists: Lists<'_>,
+) -> Result<Tokenizer, TextError> {
     let cleaning = Cleaning { accents: folds, lowercase: folds, ..Cleaning::ALL };
-    let unknown = told.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN.into());
-    assemble(told, Some(class), (cleaning, &unknown), lists)
+    let unknown = settings.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN.into());
+    assemble(settings, Some(class), (cleaning, &unknown), lists)
 }
 
 fn assemble(
-    told: &Told<'_>,
+    settings: &Settings<'_>,
     class: Option<&'static Class>,
     (cleaning, unknown): (Cleaning, &str),
     lists: Lists<'_>,
 ) -> Result<Tokenizer, TextError> {
     let Lists { paths: [path, of_merges], vocabulary, merges, added, pairs } = lists;
     let bpe = Bpe::of(in_order(path, vocabulary)?, &merges, unknown).map_err(|error| of_files([path, of_merges], error))?;
-    let tokenizer = told.tokenizer(Vocabulary::Bpe(bpe.with_cleaning(cleaning)), class, added, pairs)?;
+    let tokenizer = settings.tokenizer(Vocabulary::Bpe(bpe.with_cleaning(cleaning)), class, added, pairs)?;
     let Vocabulary::Bpe(bpe) = &tokenizer.vocabulary else { unreachable!("as it was made") };
     complete(of_merges, merges.len(), bpe.unreachable().filter(|token| tokenizer.added.id(token).is_none()))?;
     Ok(tokenizer)

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::told::insert;
+use super::settings::insert;
 use super::{DAMAGED, GRADUS, SavedToken, Source, format_error};
 use crate::error::TextError;
 use crate::plain::Characters;

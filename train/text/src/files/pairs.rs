@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::document::Lists;
-use super::told::Told;
+use super::settings::Settings;
 use super::{DAMAGED, RELEASE, Source, byte_bpe, class, document, format_error, parse_json, short, two};
 use crate::bpe::{END_OF_WORD, UNKNOWN};
 use crate::byte_level::letter;
@@ -31,20 +31,20 @@ pub(super) fn load(source: Source<'_>, vocabulary: &str, merges: &str) -> Result
         let bad = || format_error(&merges, &place, expected, format!("{symbols:?}"), DAMAGED);
         pairs.push(two(symbols.split(' ')).ok_or_else(bad)?);
     }
-    let told = Told::read(source)?;
+    let settings = Settings::read(source)?;
     let paths = [vocabulary.as_path(), &merges];
-    let class = told.class_of_lists()?;
-    let mode = mode(&told)?;
+    let class = settings.class_of_lists()?;
+    let mode = mode(&settings)?;
     if vocabulary.ends_with(RELEASE.0) {
-        remove_added(&told, &mut ids);
+        remove_added(&settings, &mut ids);
     }
     let vocabulary: Vec<(String, u32)> = ids.into_iter().collect();
     let is_byte_level = is_byte_level(&vocabulary);
     let lists = Lists { paths, vocabulary, merges: pairs, added: Vec::new(), pairs: None };
     let tokenizer = match class {
-        Some(class) => document::bpe_of_class(&told, class, lists),
-        None if mode.is_none() && is_byte_level => byte_bpe::without_class(&told, lists),
-        None => document::bpe_of_class(&told, &class::GPT, lists),
+        Some(class) => document::bpe_of_class(&settings, class, lists),
+        None if mode.is_none() && is_byte_level => byte_bpe::without_class(&settings, lists),
+        None => document::bpe_of_class(&settings, &class::GPT, lists),
     }?;
     match mode {
         Some(mode) => tokenizer.with_mode(mode),
@@ -60,15 +60,15 @@ fn is_byte_level(ids: &[(String, u32)]) -> bool {
 }
 
 /// The mode in the configuration, which Gradus writes.
-fn mode(told: &Told<'_>) -> Result<Option<Mode>, TextError> {
-    let Some(name) = told.config.get(MODE) else { return Ok(None) };
-    let bad = || format_error(&told.path(), "/mode", "basic or spacy", short(name), DAMAGED);
+fn mode(settings: &Settings<'_>) -> Result<Option<Mode>, TextError> {
+    let Some(name) = settings.config.get(MODE) else { return Ok(None) };
+    let bad = || format_error(&settings.path(), "/mode", "basic or spacy", short(name), DAMAGED);
     name.as_str().and_then(|name| name.parse().ok()).map(Some).ok_or_else(bad)
 }
 
 /// Removes added tokens from the end of a vocabulary of OpenAI's release, which has no other place for them.
-fn remove_added(told: &Told<'_>, ids: &mut HashMap<String, u32>) {
-    let listed = told.config.get("added_tokens_decoder").and_then(Value::as_object).into_iter().flatten();
+fn remove_added(settings: &Settings<'_>, ids: &mut HashMap<String, u32>) {
+    let listed = settings.config.get("added_tokens_decoder").and_then(Value::as_object).into_iter().flatten();
     let names = listed.filter_map(|(_, token)| token["content"].as_str()).filter(|name| *name != UNKNOWN);
     let own: HashMap<u32, &str> = names.filter_map(|name| Some((*ids.get(name)?, name))).collect();
     while let Some(last) = (ids.len() as u32).checked_sub(1).and_then(|last| own.get(&last)) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::class::{self, Class, Form};
 use super::document::{Around, Document, Rule, Saved, by_id, post_processor};
-use super::told::Told;
+use super::settings::Settings;
 use super::{SavedToken, Source, in_order, of_files};
 use crate::basic::Cleaning;
 use crate::error::TextError;
@@ -59,9 +59,9 @@ pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, pieces: &'a WordPiece) -> Save
 
 /// The special tokens by role, as configured, or else BERT's that the vocabulary has.
 fn names(tokenizer: &Tokenizer) -> Vec<(&str, &str)> {
-    let told: Vec<_> = tokenizer.roles.names.iter().map(|(role, name)| (role.as_str(), name.as_str())).collect();
+    let settings: Vec<_> = tokenizer.roles.names.iter().map(|(role, name)| (role.as_str(), name.as_str())).collect();
     let berts = class::BERT.specials.iter().copied().filter(|(_, name)| tokenizer.added.id(name).is_some());
-    if told.is_empty() { berts.collect() } else { told }
+    if settings.is_empty() { berts.collect() } else { settings }
 }
 
 /// The contents of `tokenizer_config.json`. The class is BertTokenizer if its options can express the tokenizer.
@@ -104,7 +104,7 @@ fn rules() -> [Rule; 3] {
     ]
 }
 
-pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
+pub(super) fn read(settings: &Settings<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
     document.obeys(rules())?;
     document.pre_tokenizer("BertPreTokenizer")?;
     let (unknown, longest) = ("/model/unk_token", "/model/max_input_chars_per_word");
@@ -116,7 +116,7 @@ pub(super) fn read(told: &Told<'_>, document: &Document<'_>) -> Result<Tokenizer
     let pieces = WordPiece::of(tokens, document.normalizer()?, name, most as usize);
     let cleanup = document.switch("/decoder/cleanup")?.unwrap_or(true);
     let pieces = pieces.map_err(|error| of_files([path, path], error))?.with_cleanup(cleanup);
-    told.tokenizer(Vocabulary::WordPiece(pieces), None, document.added()?, document.pairs())
+    settings.tokenizer(Vocabulary::WordPiece(pieces), None, document.added()?, document.pairs())
 }
 
 /// The normalizer of BertJapaneseTokenizer: the steps of BERT's basic tokenizer in Python, which include NFC.
@@ -131,50 +131,50 @@ fn japanese(lowercase: bool) -> Normalizer {
 
 /// The WordPiece that a class builds from these tokens.
 pub(super) fn of_class(
-    told: &Told<'_>,
+    settings: &Settings<'_>,
     class: &'static Class,
     path: &Path,
     ids: Vec<(String, u32)>,
     listed: Vec<SavedToken>,
 ) -> Result<Tokenizer, TextError> {
     let is_japanese = class.form == Form::Japanese;
-    let lowercase = told.switch("do_lower_case")?.unwrap_or(!is_japanese);
+    let lowercase = settings.switch("do_lower_case")?.unwrap_or(!is_japanese);
     let (mut pieces_are, mut normalizer) = (Pieces::Longest, japanese(lowercase));
     if is_japanese {
-        let kinds = [told.text(WORDS)?.unwrap_or("basic"), told.text(PIECES)?.unwrap_or("wordpiece")];
-        let all = ["do_word_tokenize", "do_subword_tokenize"].map(|name| told.switch(name).map(|on| on.unwrap_or(true)));
+        let kinds = [settings.text(WORDS)?.unwrap_or("basic"), settings.text(PIECES)?.unwrap_or("wordpiece")];
+        let all = ["do_word_tokenize", "do_subword_tokenize"].map(|name| settings.switch(name).map(|on| on.unwrap_or(true)));
         pieces_are = match (kinds, all) {
             (["basic", "wordpiece"], [Ok(true), Ok(true)]) => Pieces::Longest,
             (["basic", "character"], [Ok(true), Ok(true)]) => Pieces::Characters,
             ([words, pieces], _) => {
-                return Err(told.refused(&format!("BertJapaneseTokenizer with {words} words and {pieces} pieces")));
+                return Err(settings.refused(&format!("BertJapaneseTokenizer with {words} words and {pieces} pieces")));
             }
         };
     } else {
         normalizer = Normalizer::from(Cleaning {
             clean: true,
-            ideographs: told.switch("tokenize_chinese_chars")?.unwrap_or(true),
-            accents: told.switch("strip_accents")?.unwrap_or(lowercase),
+            ideographs: settings.switch("tokenize_chinese_chars")?.unwrap_or(true),
+            accents: settings.switch("strip_accents")?.unwrap_or(lowercase),
             lowercase,
         });
     }
-    let unknown = told.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN_WORD.into());
+    let unknown = settings.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN_WORD.into());
     let pieces =
         WordPiece::of(in_order(path, ids)?, normalizer, &unknown, LONGEST).map_err(|error| of_files([path, path], error))?;
-    told.tokenizer(Vocabulary::WordPiece(pieces.with_pieces(pieces_are)), Some(class), listed, None)
+    settings.tokenizer(Vocabulary::WordPiece(pieces.with_pieces(pieces_are)), Some(class), listed, None)
 }
 
 /// Reads `vocab.txt` as `tokenizers` does. The lines are numbered from 0, and trailing white space is removed. A blank line leaves
 /// its id unused. A token on two lines has the number of the later one.
 pub(super) fn load_lines(source: Source<'_>, name: &str) -> Result<Tokenizer, TextError> {
     let (path, text) = (&source.path(name), source.read(name)?);
-    let told = Told::read(source)?;
-    let class = told.class_of_lists()?.unwrap_or(&class::BERT);
+    let settings = Settings::read(source)?;
+    let class = settings.class_of_lists()?.unwrap_or(&class::BERT);
     if !matches!(class.form, Form::WordPiece | Form::Japanese) {
-        return Err(told.refused(&format!("{}, which reads no {name},", class.names[0])));
+        return Err(settings.refused(&format!("{}, which reads no {name},", class.names[0])));
     }
     let last: HashMap<&str, u32> = text.lines().map(str::trim_end).zip(0..).collect();
     let mut ids: Vec<(String, u32)> = last.into_iter().map(|(token, id)| (token.to_owned(), id)).collect();
     ids.sort_unstable_by_key(|(_, id)| *id);
-    of_class(&told, class, path, ids, Vec::new())
+    of_class(&settings, class, path, ids, Vec::new())
 }

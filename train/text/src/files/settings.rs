@@ -33,7 +33,7 @@ const ROLES: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "p
 const EXTRA: [&str; 2] = ["extra_special_tokens", "additional_special_tokens"];
 
 /// The contents of a tokenizer's configuration files.
-pub(super) struct Told<'a> {
+pub(super) struct Settings<'a> {
     source: Source<'a>,
     /// `tokenizer_config.json`.
     pub config: Map<String, Value>,
@@ -41,11 +41,11 @@ pub(super) struct Told<'a> {
     specials: Map<String, Value>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Settings<'a> {
     pub(super) fn read(source: Source<'a>) -> Result<Self, TextError> {
         let config: Map<String, Value> = source.find_json(CONFIG)?.unwrap_or_default();
         let specials = if config.contains_key("added_tokens_decoder") { None } else { source.find_json(SPECIALS)? };
-        Ok(Told { source, config, specials: specials.unwrap_or_default() })
+        Ok(Settings { source, config, specials: specials.unwrap_or_default() })
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -108,12 +108,13 @@ impl<'a> Told<'a> {
 
     /// The token of a role: the configured one, or else the class's.
     pub(super) fn token(&self, role: &str, class: Option<&Class>) -> Result<Option<String>, TextError> {
-        let told = self.told(role).map(|(path, value)| token_of(&path, role, value).map(|token| token.content)).transpose()?;
-        Ok(told.or_else(|| of_class(class, role).map(str::to_owned)))
+        let settings =
+            self.entry(role).map(|(path, value)| token_of(&path, role, value).map(|token| token.content)).transpose()?;
+        Ok(settings.or_else(|| of_class(class, role).map(str::to_owned)))
     }
 
     /// The configured token of a role, and the path of its file.
-    fn told(&self, role: &str) -> Option<(PathBuf, &Value)> {
+    fn entry(&self, role: &str) -> Option<(PathBuf, &Value)> {
         let given = |value: &&Value| !value.is_null();
         let older = self.specials.get(role).filter(given).map(|value| (self.source.path(SPECIALS), value));
         older.or_else(|| self.config.get(role).filter(given).map(|value| (self.path(), value)))
@@ -216,7 +217,7 @@ impl<'a> Told<'a> {
     /// Adds the special tokens and stores their roles.
     fn insert_specials(&self, tokenizer: &mut Tokenizer, class: Option<&Class>) -> Result<(), TextError> {
         for role in ROLES {
-            let (token, is_told) = match (self.told(role), of_class(class, role)) {
+            let (token, is_given) = match (self.entry(role), of_class(class, role)) {
                 (Some((path, value)), _) => (token_of(&path, role, value)?, true),
                 (None, Some(name)) => {
                     let left = role == "mask_token" && class.is_some_and(|class| class.mask_left);
@@ -225,7 +226,7 @@ impl<'a> Told<'a> {
                 (None, None) => continue,
             };
             // A default class, which the configuration does not name, adds no ids to the vocabulary.
-            if is_told || self.has_class() || tokenizer.token_id(&token.content).is_some() {
+            if is_given || self.has_class() || tokenizer.token_id(&token.content).is_some() {
                 tokenizer.roles.names.insert(role.into(), token.content.clone());
                 self.insert_next(tokenizer, token)?;
             }
