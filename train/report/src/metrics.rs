@@ -499,6 +499,17 @@ mod tests {
     }
 
     #[test]
+    fn a_resumed_run_keeps_the_record_before_unfinished_white_space() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = [&line(&step(1, 1.0)).unwrap()[..], b"  "].concat();
+        fs::write(folder.path().join(LOG_FILE), text).unwrap();
+        let (mut log, records) = resume(folder.path(), until(1)).unwrap();
+        assert_eq!(records, [step(1, 1.0)]);
+        log.append(&step(2, 0.5)).unwrap();
+        assert_eq!(read(&folder.path().join(LOG_FILE)).unwrap(), [step(1, 1.0), step(2, 0.5)]);
+    }
+
+    #[test]
     fn a_resumed_run_has_no_double_points_and_no_torn_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");

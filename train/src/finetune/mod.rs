@@ -409,6 +409,18 @@ mod tests {
         (dir, model)
     }
 
+    /// A masked model lacks no special token, so it gets no rows: a text with an id without a row is refused before and after saving.
+    #[test]
+    fn a_model_without_new_tokens_does_not_grow() {
+        let (dir, model) = tuned(head_of(2, &[]));
+        let mut tokenizer = Tokenizer::load(dir.path()).unwrap();
+        let rows = tokenizer.vocab_size();
+        tokenizer.add_special("<x>").unwrap();
+        let found = TaskModel::prepare(model, tokenizer.with_rows(Some(rows)), 1).unwrap();
+        assert_eq!(found.model.backbone.config().vocab(), rows);
+        assert!(found.tokenizer.encode("a").is_ok() && found.tokenizer.encode("a<x>").is_err());
+    }
+
     fn head_of(classes: usize, labels: &[&str]) -> HeadConfig {
         let labels = labels.iter().map(|&label| label.to_owned()).collect();
         HeadConfig { bias: true, pooler: true, labels, ..HeadConfig::new(Form::Classify, classes) }
