@@ -291,3 +291,20 @@ fn has_output(config: &ModelConfig) -> bool {
     let parts = config.backbone.parts();
     parts.asks == Asks::Next || parts.transform
 }
+
+#[cfg(test)]
+mod tests {
+    use super::wrapping;
+
+    #[test]
+    fn wrappers_are_prefixes_that_all_names_share() {
+        let of = |names: &[&str]| wrapping(names.iter().copied());
+        assert_eq!(of(&[]), "");
+        assert_eq!(of(&["module.model.wte", "module.model.wpe"]), "module.model.");
+        assert_eq!(of(&["module.model.wte", "module.wpe"]), "module.");
+        assert_eq!(of(&["model.wte", "wpe"]), "");
+        // By comparing from the start of the name after each wrapper, this would take minutes.
+        let all = "model.".repeat(400_000);
+        assert_eq!(of(&[&(all.clone() + "x")]), all);
+    }
+}
