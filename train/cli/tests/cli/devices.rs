@@ -217,9 +217,9 @@ mod on_a_gpu {
         let on_cpu = desk.gradus("pretrain --resume elsewhere --device cpu --stop-at 4 --quiet --json");
         let note = "on cpu it goes on to other bits, and with products in f32 instead of f16";
         assert!(on_cpu.stderr.contains("note: this run was begun on gpu:") && on_cpu.stderr.contains(note), "{}", on_cpu.stderr);
+        desk.forget("elsewhere");
         let mut run = desk.json("elsewhere/run.json");
         run["device"] = "gpu:of another machine\u{1b}[31m".into();
-        desk.forget("elsewhere");
         desk.write("elsewhere/run.json", run.to_string());
         desk.gradus("pretrain --resume elsewhere")
             .fails_with(&["of another machine", "the run was begun there: --device cpu continues it on the CPU"]);
@@ -243,11 +243,11 @@ mod on_a_gpu {
         desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(90));
         let sizes = "--tokenizer char --layers 1 --width 32 --heads 2 --context 12 --batch 128 --steps 2 --stop-at 1";
         desk.gradus(&format!("pretrain --corpus corpus.txt --out run {sizes} --device {gpu} --products f16")).printed();
+        desk.forget("run");
         let mut run = desk.json("run/run.json");
         // That of the block's wide product, 128·12 rows by 32 and 4·32 columns.
         let kind = "f16, 1 of (2048, 32)·(32, 128), k4·4";
         run["precision"]["kernels"] = serde_json::json!({ kind: "a kernel of another GPU" });
-        desk.forget("run");
         desk.write("run/run.json", run.to_string());
         let resumed = desk.gradus(&format!("pretrain --resume run --device {gpu}"));
         assert!(resumed.stderr.contains("lacks 1 kernel chosen before; others take its place"), "{}", resumed.stderr);
