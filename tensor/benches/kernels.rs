@@ -1,6 +1,6 @@
-//! Times of the kernels at the shapes of the presets: `RAYON_NUM_THREADS=1 cargo bench -p gradus-tensor`.
+//! Benchmarks of the kernels at the shapes of the presets: `RAYON_NUM_THREADS=1 cargo bench -p gradus-tensor`.
 //!
-//! Products count two operations per multiply-add ("items/s" is FLOP/s); everything else counts elements.
+//! Matrix products count two operations per multiply-add, so that "items/s" is FLOP/s. All other kernels count elements.
 
 #![allow(clippy::disallowed_methods, reason = "kernels are timed by themselves")]
 
@@ -12,7 +12,7 @@ use gradus_tensor::operands::{
 };
 use gradus_tensor::rng::{DropoutKey, Philox};
 
-/// Tokens, width, heads, context and vocabulary of a training step.
+/// The batch, context, width, number of heads and vocabulary of a training step.
 #[derive(Clone, Copy, Debug)]
 struct Preset {
     name: &'static str,
@@ -51,7 +51,7 @@ fn normals(n: usize) -> Vec<f32> {
     x
 }
 
-/// Products of a linear layer from width d to f: forward (NN), input gradient (Bᵀ), weight gradient (Aᵀ).
+/// The matrix products of a linear layer from width d to f: forward (NN), input gradient (Bᵀ), weight gradient (Aᵀ).
 macro_rules! products {
     ($($name:ident: $d:literal to $f:literal;)*) => {$(
         #[divan::bench(args = PRESETS, consts = [0, 1, 2])]
@@ -62,9 +62,9 @@ macro_rules! products {
 }
 
 products! {
-    matmul: 1 to 4; // of the feed-forward's first layer
+    matmul: 1 to 4; // the first layer of the feed-forward network
     matmul_second: 4 to 1;
-    matmul_packed: 1 to 3; // to queries, keys and values
+    matmul_packed: 1 to 3; // the projection to queries, keys and values
     matmul_projection: 1 to 1;
 }
 
@@ -79,7 +79,8 @@ fn products<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset, d: usize, 
     });
 }
 
-/// One row, as in decoding: the feed-forward, and the tied output (whose weights' columns are dense).
+/// The product of one row and a matrix, as in decoding: the feed-forward network, and the tied output, whose columns are
+/// contiguous.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn row_times_matrix<const TIED: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (k, n) = (p.width, if TIED { p.vocabulary } else { 4 * p.width });
@@ -90,7 +91,7 @@ fn row_times_matrix<const TIED: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     });
 }
 
-/// Causal attention over a packed projection, with (true) or without dropout; the FLOPs are those under the mask.
+/// Causal attention over a packed projection, with dropout (true) or without. The FLOPs count only the scores that the mask allows.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn attention<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (spec, data) = attention_case::<DROP>(p);
@@ -101,7 +102,7 @@ fn attention<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
         .bench_local(|| (f32::kernels().attention)(&x, &mut o, &mut lse));
 }
 
-/// Its gradients.
+/// The gradients of causal attention.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn attention_vjp<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (spec, data) = attention_case::<DROP>(p);
@@ -139,7 +140,7 @@ fn packed<'a>(spec: &'a AttentionSpec, data: &'a [f32], p: Preset) -> AttentionO
     AttentionOperands { spec, q, k, v, bias: None }
 }
 
-/// Tied output and loss, as in evaluation (false), or with both gradients, as in training (true).
+/// The tied output and the loss: without gradients, as in evaluation (false), or with both gradients, as in training (true).
 #[divan::bench(args = PRESETS, consts = [false, true], max_time = 3)]
 fn linear_cross_entropy<const GRADIENTS: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (n, d, classes) = (p.tokens(), p.width, p.vocabulary);
@@ -154,7 +155,7 @@ fn linear_cross_entropy<const GRADIENTS: bool>(bencher: Bencher<'_, '_>, p: Pres
     });
 }
 
-/// Kernels from x to y over all activations of one layer's width, or of a multiple of it.
+/// Kernels from x to y over the activations of one layer, whose width is a multiple of the preset's.
 macro_rules! rows {
     ($($name:ident: $times:literal, $kernel:expr;)*) => {$(
         #[divan::bench(args = PRESETS)]
@@ -175,8 +176,8 @@ rows! {
     softmax: 1, |x, y, n| (f32::kernels().softmax)(x, y, n);
     dropout: 1, |x, y, n| (f32::kernels().dropout)(&DropoutKey::new(0.1, [1, 2], 3, 0), x, y, n);
     add: 1, |x, y, _| (f32::kernels().add)(x, x, y);
-    accumulate: 1, |x, y, _| (f32::kernels().accumulate)(y, x); // a sum of gradients
-    sum_rows: 1, |x, y, n| (f32::kernels().sum_rows)(x, &mut y[..n], n); // a bias's gradient
+    accumulate: 1, |x, y, _| (f32::kernels().accumulate)(y, x); // sums gradients
+    sum_rows: 1, |x, y, n| (f32::kernels().sum_rows)(x, &mut y[..n], n); // the gradient of a bias
     sum_squares: 1, |x, y, _| y[0] = (f32::kernels().sum_squares)(x) as f32;
 }
 
@@ -192,7 +193,7 @@ fn layer_norm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     });
 }
 
-/// Four arrays, each the size of a block's weights, 12 d².
+/// Adam on four arrays, each the size of a block's weights, 12 d².
 #[divan::bench(args = PRESETS)]
 fn adam(bencher: Bencher<'_, '_>, p: Preset) {
     let g = normals(12 * p.width * p.width);
@@ -216,7 +217,7 @@ fn lstm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     });
 }
 
-/// Looks up a batch's rows of the embedding, or scatters their gradient back.
+/// Looks up the rows of a batch in the embedding, or scatters their gradients back.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn embedding<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (mut table, mut y) = (normals(p.vocabulary * p.width), normals(p.tokens() * p.width));

@@ -1,33 +1,34 @@
-//! An allocator for programs: without memory they end with an error of one line, where the standard library would abort.
+//! An allocator for programs. If the system is out of memory, the process exits with a one-line error; the standard library would
+//! abort.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
 use std::ptr::NonNull;
 
-/// The system's allocator. Where the system has no memory left, the process ends with exit code 1 and a line on stderr. Tensors do
-/// not come from here, but from [`buffer`](crate::buffer), whose refusal can be caught.
+/// The system's allocator. If the system is out of memory, the process exits with code 1 and a one-line error on stderr. Tensors
+/// are not allocated here but by [`buffer`](crate::buffer), whose allocation failures can be caught.
 #[derive(Clone, Copy, Debug)]
 pub struct OrExit;
 
-// SAFETY: every call goes to the system's allocator, with the same arguments; what it returns is never null.
+// SAFETY: every call goes to the system's allocator, with the same arguments; the returned pointer is never null.
 unsafe impl GlobalAlloc for OrExit {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         or_exit(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         or_exit(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         or_exit(unsafe { System.realloc(block, layout, size) }, size)
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -39,7 +40,7 @@ fn or_exit(block: *mut u8, bytes: usize) -> *mut u8 {
     }
 }
 
-/// Nothing here needs memory.
+/// Prints the error and exits with code 1. Allocates nothing.
 #[cold]
 fn exit(bytes: usize) -> ! {
     let mut line = [0; 160];

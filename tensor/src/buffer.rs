@@ -1,13 +1,13 @@
-//! Recycled memory.
+//! A memory pool that recycles buffers.
 //!
-//! A training step needs the same few hundred buffers every time. Fresh memory costs page faults, so memory is kept: it comes
-//! from the system in a few large slabs, a buffer is a range of a slab, ranges are given out first fit, and a freed range is
-//! joined to its free neighbours (Knuth, The Art of Computer Programming 1, §2.5). So the memory of a block's activations next
-//! serves the gradients of its parameters, whatever their sizes; and since every step asks for the same lengths in the same
-//! order, it finds the free ranges that the step before left, and asks the system for nothing. (On several threads the orders
-//! interleave, and a later step may still need a little more.)
+//! A training step needs the same few hundred buffers every time. Fresh memory costs page faults, so the pool keeps freed memory.
+//! The memory comes from the system in a few large slabs. A buffer is a range of a slab. Ranges are allocated first fit, and a
+//! freed range is merged with its free neighbours (Knuth, The Art of Computer Programming 1, §2.5). The memory of a block's
+//! activations is thus reused for the gradients of its parameters, whatever their sizes. Every step requests the same lengths in
+//! the same order, so it finds the ranges that the previous step freed and requests no memory from the system. With several threads
+//! the orders interleave, and a later step may still need a little more.
 //!
-//! A recycled buffer holds old values; whoever takes one must write all of it.
+//! A recycled buffer holds old values. Its user must write all of it.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -18,10 +18,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::Scalar;
 
-/// Ranges begin and end at multiples of this many bytes: a cache line, and the widest vector.
+/// The alignment and granularity of ranges in bytes: a cache line, and the widest vector.
 const LINE: usize = 64;
-/// A slab is as large as all before it together, within these bounds, or as the buffer that it is made for. Its unused
-/// part costs only addresses: systems provide memory page by page, as it is first written.
+/// The size of a new slab in bytes: as large as all slabs before it together, within these bounds, or as large as the requested
+/// buffer if that is larger. The unused part of a slab costs only address space: the system provides each page when it is first
+/// written.
 const SLAB: std::ops::RangeInclusive<usize> = 1 << 20..=1 << 28;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool::new());
@@ -34,21 +35,21 @@ struct Place {
     bytes: usize,
 }
 
-/// Memory from the system.
+/// A block of memory from the system.
 struct Slab {
     first: NonNull<u8>,
     bytes: usize,
-    /// Bytes from its beginning that buffers have ever used.
+    /// The number of bytes from the start of the slab that buffers have ever used.
     reached: usize,
 }
 
-// SAFETY: the memory is the slab's alone, and a pointer to it may be used on any thread.
+// SAFETY: the slab owns its memory, and a pointer to it may be used on any thread.
 unsafe impl Send for Slab {}
 
-/// Slabs, and what is free of them.
+/// The slabs and their free ranges.
 struct Pool {
     slabs: Vec<Slab>,
-    /// From the slab and offset of every free range to its bytes; no two ranges touch.
+    /// The length in bytes of every free range, by slab and offset. No two free ranges are adjacent.
     free: BTreeMap<(usize, usize), usize>,
     live: usize,
     peak: usize,
@@ -61,7 +62,7 @@ impl Pool {
         Pool { slabs: Vec::new(), free: BTreeMap::new(), live: 0, peak: 0, scratch: 0, scratch_peak: 0 }
     }
 
-    /// `bytes`, a positive multiple of [`LINE`], from the first free range that has them.
+    /// Allocates `bytes`, a positive multiple of [`LINE`], from the first free range that is large enough.
     fn take(&mut self, bytes: usize) -> (Place, NonNull<u8>) {
         let first_fit = self.free.iter().find(|(_, free)| **free >= bytes).map(|(&at, &free)| (at, free));
         let ((slab, offset), free) = first_fit.unwrap_or_else(|| self.grow(bytes));
@@ -77,7 +78,7 @@ impl Pool {
         (Place { slab, offset, bytes }, unsafe { of.first.add(offset) })
     }
 
-    /// Makes a range free again.
+    /// Frees a range.
     fn give(&mut self, place: Place) {
         let Place { slab, mut offset, mut bytes } = place;
         self.live -= bytes;
@@ -92,7 +93,7 @@ impl Pool {
         self.free.insert((slab, offset), bytes);
     }
 
-    /// Adds a slab; returns it as a free range.
+    /// Adds a slab and returns it as a free range.
     fn grow(&mut self, bytes: usize) -> ((usize, usize), usize) {
         let so_far: usize = self.slabs.iter().map(|s| s.bytes).sum();
         let bytes = bytes.max(so_far.clamp(*SLAB.start(), *SLAB.end()));
@@ -103,18 +104,18 @@ impl Pool {
     }
 }
 
-/// Zeroed memory, which the system provides page by page, in large pages where it has them: a step walks through all of its
-/// memory, and with small pages would wait for address translation.
+/// Returns zeroed memory. The system provides each page when it is first written, in huge pages if it has them: a step touches all
+/// of its memory, and with small pages it would wait for address translation.
 #[cfg(not(any(target_family = "wasm", miri)))]
 fn zeros(bytes: usize) -> NonNull<u8> {
     use memmap2::MmapMut;
     let memory = MmapMut::map_anon(bytes).unwrap_or_else(|e| refuse(bytes, &e.to_string()));
     #[cfg(target_os = "linux")]
-    let _ = memory.advise(memmap2::Advice::HugePage); // only a hint: the memory is ours without it
+    let _ = memory.advise(memmap2::Advice::HugePage); // only a hint: the memory is usable without it
     NonNull::from(&mut Box::leak(Box::new(memory))[..]).cast()
 }
 
-/// Zeroed memory where the system has no maps, nor Miri: a vector of lines.
+/// Returns zeroed memory as a vector of cache lines, for systems without memory maps and for Miri.
 #[cfg(any(target_family = "wasm", miri))]
 fn zeros(bytes: usize) -> NonNull<u8> {
     #[derive(Clone, Copy)]
@@ -123,9 +124,9 @@ fn zeros(bytes: usize) -> NonNull<u8> {
     NonNull::from(vec![Line([0; LINE]); bytes.div_ceil(LINE)].leak()).cast()
 }
 
-/// Bytes that the system refused; 0: none.
+/// The bytes of the last refused allocation; 0 if there was none.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
-/// Buffers to be given out until one is refused; 0: none is.
+/// The number of buffers to allocate until one is refused, that one included; 0 if none is to be refused.
 static LEFT: AtomicU64 = AtomicU64::new(0);
 
 fn refuse(bytes: usize, reason: &str) -> ! {
@@ -133,19 +134,19 @@ fn refuse(bytes: usize, reason: &str) -> ! {
     panic!("cannot get {bytes} bytes of memory from the system: {reason}")
 }
 
-/// How many bytes the system refused to a buffer, which then panicked; `None`: it never has.
+/// Returns the size in bytes of the buffer that the system refused and whose allocation panicked, or `None` if there was none.
 pub fn refused() -> Option<usize> {
     Some(REFUSED.load(Ordering::SeqCst)).filter(|&bytes| bytes > 0)
 }
 
-/// For tests: the n-th buffer from now on is refused, as if the system had no memory left; 0: none is. Returns how many were left until
-/// the one that was to be refused.
+/// Makes the n-th buffer from now on fail, for tests, as if the system were out of memory; 0 disables the failure. Returns the
+/// number of buffers that were left until the failure requested before.
 pub fn refuse_nth(n: u64) -> u64 {
     REFUSED.store(0, Ordering::SeqCst);
     LEFT.swap(n, Ordering::SeqCst)
 }
 
-/// Counts a buffer; panics if it is the one to be refused.
+/// Counts a buffer. Panics if it is the one to be refused.
 fn count(bytes: usize) {
     if LEFT.load(Ordering::Relaxed) > 0 && LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
         refuse(bytes, "a test refuses this one");
@@ -153,11 +154,11 @@ fn count(bytes: usize) {
 }
 
 fn pool() -> std::sync::MutexGuard<'static, Pool> {
-    // Nothing under the lock panics between two changes that belong together.
+    // A poisoned lock is usable: no code under the lock panics between two dependent changes.
     POOL.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// `len` elements of recycled memory; returned to the pool when dropped.
+/// A buffer of `len` elements of recycled memory, returned to the pool when dropped.
 #[derive(Debug)]
 pub struct Buffer<T: Scalar> {
     store: Store<T>,
@@ -168,7 +169,7 @@ pub struct Buffer<T: Scalar> {
 enum Store<T> {
     /// A range of a slab, for `f32` and `f64`, in which every bit pattern is a value.
     Pooled(Place, NonNull<T>),
-    /// Its own memory, for any other scalar.
+    /// A vector, for any other scalar.
     Own(Vec<T>),
 }
 
@@ -178,7 +179,8 @@ unsafe impl<T: Scalar> Send for Buffer<T> {}
 unsafe impl<T: Scalar> Sync for Buffer<T> {}
 
 impl<T: Scalar> Buffer<T> {
-    /// A buffer of `len` elements whose values are arbitrary (zeros when fresh, else what the last user left).
+    /// Returns a buffer of `len` elements with arbitrary values: zeros if the memory is fresh, otherwise the values of its last
+    /// user.
     pub fn recycled(len: usize) -> Self {
         let is_float = [TypeId::of::<f32>(), TypeId::of::<f64>()].contains(&TypeId::of::<T>());
         let store = if is_float {
@@ -207,8 +209,8 @@ impl<T: Scalar> Deref for Buffer<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         match &self.store {
-            // SAFETY: the place has room for `len` elements, begins at a line, was zero or holds floats, and is this
-            // buffer's alone until dropped.
+            // SAFETY: the place has room for `len` elements, begins at a multiple of `LINE`, was zeroed or holds floats, and
+            // belongs to this buffer alone until it is dropped.
             Store::Pooled(_, first) => unsafe { std::slice::from_raw_parts(first.as_ptr(), self.len) },
             Store::Own(values) => values,
         }
@@ -225,7 +227,7 @@ impl<T: Scalar> DerefMut for Buffer<T> {
     }
 }
 
-/// Lends `len` elements of arbitrary values to a kernel.
+/// Calls `f` with `len` elements of recycled memory, whose values are arbitrary.
 pub(crate) fn with_scratch<T: Scalar, R>(len: usize, f: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = Buffer::recycled(len);
     let bytes = len * size_of::<T>();
@@ -239,22 +241,22 @@ pub(crate) fn with_scratch<T: Scalar, R>(len: usize, f: impl FnOnce(&mut [T]) ->
     result
 }
 
-/// What the pool has done since the program began.
+/// Statistics of the pool.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolStats {
-    /// Number of slabs taken from the system.
+    /// The number of slabs allocated from the system.
     pub slabs: usize,
-    /// Bytes that buffers have ever reached into: what the system provides for them.
+    /// The bytes that buffers have ever reached, which are the bytes that the system provides.
     pub held_bytes: usize,
-    /// Bytes in use now; the rest of `held_bytes` is idle.
+    /// The bytes in use now; the rest of `held_bytes` is free.
     pub live_bytes: usize,
     /// The most bytes in use at one time, since the program began or since [`reset_peak`].
     pub peak_bytes: usize,
-    /// The most bytes lent to kernels as working space at one time, since the program began.
+    /// The most bytes used by kernels as scratch memory at one time, since the program began.
     pub scratch_bytes: usize,
 }
 
-/// What the pool has done since the program began.
+/// Returns the statistics of the pool.
 pub fn stats() -> PoolStats {
     let pool = pool();
     PoolStats {
@@ -266,7 +268,7 @@ pub fn stats() -> PoolStats {
     }
 }
 
-/// Restarts `peak_bytes` from the bytes in use now.
+/// Resets `peak_bytes` to the bytes in use now.
 pub fn reset_peak() {
     let mut pool = pool();
     pool.peak = pool.live;

@@ -1,8 +1,8 @@
-//! The table of kernels: everything that is computed in bulk, on slices.
+//! The table of kernels: all computations in bulk, on slices.
 //!
-//! [`Kernels::NAIVE`] serves any [`Scalar`], [`Kernels::FAST`] `f32` and `f64`; the naive twin is the fast one's oracle. All
-//! slices are dense and row-major unless strides are given; lengths that disagree panic. Results have the same bits on any number
-//! of threads: a reduction's tree depends on shapes alone.
+//! [`Kernels::NAIVE`] supports any [`Scalar`], [`Kernels::FAST`] `f32` and `f64`. The naive twin is the oracle of the fast one. All
+//! slices are dense and row-major unless strides are given. Kernels panic if lengths disagree. Results have the same bits on any
+//! number of threads: the tree of a reduction depends on shapes alone.
 
 use crate::Scalar;
 use crate::cpu::gemm::Gemm;
@@ -14,84 +14,85 @@ use crate::rng::DropoutKey;
 #[derive(Debug)]
 #[allow(clippy::type_complexity, reason = "a kernel names each slice that it reads and writes")]
 pub struct Kernels<T: 'static> {
-    /// C ← onto + A·B. (m,k)·(k,n) → (m,n).
+    /// Computes C ← onto + A·B. (m,k)·(k,n) → (m,n).
     pub matmul: fn(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>),
-    /// yᵢ = e^xᵢ.
+    /// Computes yᵢ = e^xᵢ.
     pub exp: fn(x: &[T], y: &mut [T]),
-    /// yᵢ = tanh xᵢ.
+    /// Computes yᵢ = tanh xᵢ.
     pub tanh: fn(x: &[T], y: &mut [T]),
-    /// yᵢ = σ(xᵢ) = 1/(1 + e^−xᵢ).
+    /// Computes yᵢ = σ(xᵢ) = 1/(1 + e^−xᵢ).
     pub sigmoid: fn(x: &[T], y: &mut [T]),
-    /// y = gelu x, tanh form.
+    /// Computes y = gelu x, tanh form.
     pub gelu: fn(x: &[T], y: &mut [T]),
-    /// x̄ = ȳ ∘ gelu′(x).
+    /// Computes x̄ = ȳ ∘ gelu′(x).
     pub gelu_vjp: fn(x: &[T], gy: &[T], gx: &mut [T]),
-    /// Each row of n: y = softmax x.
+    /// Computes y = softmax x for each row of n.
     pub softmax: fn(x: &[T], y: &mut [T], n: usize),
-    /// x̄ = y ∘ (ȳ − ⟨ȳ, y⟩), by rows of n.
+    /// Computes x̄ = y ∘ (ȳ − ⟨ȳ, y⟩) for each row of n.
     pub softmax_vjp: fn(y: &[T], gy: &[T], gx: &mut [T], n: usize),
-    /// Each row of n: y = x − log Σ eˣ.
+    /// Computes y = x − log Σ eˣ for each row of n.
     pub log_softmax: fn(x: &[T], y: &mut [T], n: usize),
-    /// x̄ = ȳ − eʸ·Σȳ, by rows of n.
+    /// Computes x̄ = ȳ − eʸ·Σȳ for each row of n.
     pub log_softmax_vjp: fn(y: &[T], gy: &[T], gx: &mut [T], n: usize),
-    /// Rows of n = gain.len(): y = (x − μ)·r ∘ gain + bias, r = (σ² + ε)^(−1/2); writes μ and r, one per row.
+    /// Computes y = (x − μ)·r ∘ gain + bias, r = (σ² + ε)^(−1/2), for rows of n = gain.len(). Writes μ and r, one per row.
     pub layer_norm: fn(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]),
-    /// x̄ (rows), and gain and bias gradients (n), each written.
+    /// Computes x̄ (rows), and the gradients of gain and bias (n). All are overwritten.
     pub layer_norm_vjp: fn(x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T], gbias: &mut [T]),
-    /// Rows of n logits: loss = lse − logit\[target\], and lse = log Σ e^logit; one of each per row.
+    /// Computes loss = lse − logit\[target\] and lse = log Σ e^logit for rows of n logits; one of each per row.
     pub cross_entropy: fn(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [T]),
-    /// glogits = gy_row · (e^(logit − lse) − \[target\]).
+    /// Computes glogits = gy_row · (e^(logit − lse) − \[target\]).
     pub cross_entropy_vjp: fn(logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]),
-    /// Rows of n = gain.len(): y = x·r ∘ gain, r = (mean x² + ε)^(−1/2); writes r, one per row.
+    /// Computes y = x·r ∘ gain, r = (mean x² + ε)^(−1/2), for rows of n = gain.len(). Writes r, one per row.
     pub rms_norm: fn(x: &[T], gain: &[T], eps: f64, y: &mut [T], rrms: &mut [T]),
-    /// x̄ (rows) and the gain's gradient (n), each written.
+    /// Computes x̄ (rows) and the gain's gradient (n). Both are overwritten.
     pub rms_norm_vjp: fn(x: &[T], gain: &[T], rrms: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T]),
-    /// Tied output and its loss: logits = h·wᵀ + bias; writes loss (n), each row's −log p(target), and the gradients of
-    /// Σᵢ weightᵢ·lossᵢ where wanted. Logits are held a chunk of rows at a time.
+    /// Computes the loss of the tied output: logits = h·wᵀ + bias. Writes loss (n), each row's −log p(target), and, if requested,
+    /// the gradients of Σᵢ weightᵢ·lossᵢ. Logits are held for a chunk of rows at a time.
     pub linear_cross_entropy: fn(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>),
-    /// o (B, Tq, H, D) dense; lse (B, H, Tq), the log-sum-exp of each row of scores.
+    /// Computes o (B, Tq, H, D), dense, and lse (B, H, Tq), the log-sum-exp of each row of scores.
     pub attention: fn(x: &AttentionOperands<'_, T>, o: &mut [T], lse: &mut [T]),
-    /// Gradients of [`Kernels::attention`]; `o` (B, Tq, H, D) dense, `go` read through strides, `lse` from the forward pass.
+    /// Computes the gradients of [`Kernels::attention`]. `o` (B, Tq, H, D) is dense, `go` is read through strides, and `lse` is
+    /// from the forward pass.
     pub attention_vjp: fn(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], go: Heads<'_, T>, grads: AttentionGrads<'_, T>),
-    /// One step of an LSTM of `units` H. gates (B, 4H): pre-activations, overwritten by [i | f | g | o]; from the cell `before`
-    /// (B, H) the new cell `c` and the output `h` (B, H).
+    /// Computes one step of an LSTM of `units` H. gates (B, 4H) holds the pre-activations and is overwritten by [i | f | g | o].
+    /// The new cell `c` and the output `h` (B, H) follow from the cell `before` (B, H).
     pub lstm_cell: fn(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]),
-    /// Gradients of [`Kernels::lstm_cell`], from what it wrote: `gc`, the new cell's, is overwritten by that of the cell before;
-    /// gz (B, 4H), that of the pre-activations, is written.
+    /// Computes the gradients of [`Kernels::lstm_cell`] from its results. `gc`, the gradient of the new cell, is overwritten by the
+    /// gradient of the previous cell. Writes the gradient of the pre-activations to gz (B, 4H).
     pub lstm_cell_vjp: fn(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]),
-    /// An LSTM over whole sequences, from a state of zeros; `sizes` = \[B, H\]. x (T, B, 4H): the inputs' share of the
-    /// pre-activations; w (H, 4H). Writes the gates (T, B, 4H), the cells c and the outputs h (T, B, H).
+    /// Computes an LSTM over whole sequences, from a state of zeros; `sizes` = \[B, H\]. x (T, B, 4H) is the inputs' share of the
+    /// pre-activations, and w is (H, 4H). Writes the gates (T, B, 4H), the cells c and the outputs h (T, B, H).
     pub lstm: fn(x: &[T], w: &[T], sizes: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]),
-    /// Gradients of [`Kernels::lstm`], from what it wrote and gy (T, B, H): gx (T, B, 4H) and, where wanted, gw (H, 4H).
+    /// Computes the gradients of [`Kernels::lstm`] from its results and gy (T, B, H): gx (T, B, 4H) and, if requested, gw (H, 4H).
     pub lstm_vjp: fn(w: &[T], sizes: [usize; 2], gates: &[T], c: &[T], h: &[T], gy: &[T], gx: &mut [T], gw: Option<&mut [T]>),
-    /// y row i = table row `ids[i]`; rows of d. An id out of range panics.
+    /// Copies table row `ids[i]` to row i of y; rows of d. Panics if an id is out of range.
     pub gather: fn(table: &[T], d: usize, ids: &[u32], y: &mut [T]),
-    /// table row `ids[i]` += x row i, in the order of i.
+    /// Adds row i of x to table row `ids[i]`, in the order of i.
     pub scatter_add: fn(table: &mut [T], d: usize, ids: &[u32], x: &[T]),
-    /// Rows of n: y = x ∘ mask/(1 − p), the mask a function of the key alone; its own VJP.
+    /// Computes y = x ∘ mask/(1 − p) for rows of n. The mask depends on the key alone. The kernel is also the VJP.
     pub dropout: fn(key: &DropoutKey, x: &[T], y: &mut [T], n: usize),
-    /// yⱼ = Σᵢ xᵢⱼ over rows of n (written).
+    /// Computes yⱼ = Σᵢ xᵢⱼ over rows of n. y is overwritten.
     pub sum_rows: fn(x: &[T], y: &mut [T], n: usize),
-    /// yᵢ = Σⱼ xᵢⱼ over rows of n (written).
+    /// Computes yᵢ = Σⱼ xᵢⱼ over rows of n. y is overwritten.
     pub sum_cols: fn(x: &[T], y: &mut [T], n: usize),
-    /// Σ xᵢ² in f64.
+    /// Returns Σ xᵢ² in f64.
     pub sum_squares: fn(x: &[T]) -> f64,
-    /// y += x.
+    /// Computes y += x.
     pub accumulate: fn(y: &mut [T], x: &[T]),
-    /// z = x + y.
+    /// Computes z = x + y.
     pub add: fn(x: &[T], y: &[T], z: &mut [T]),
-    /// z = x − y.
+    /// Computes z = x − y.
     pub sub: fn(x: &[T], y: &[T], z: &mut [T]),
-    /// z = x ∘ y.
+    /// Computes z = x ∘ y.
     pub mul: fn(x: &[T], y: &[T], z: &mut [T]),
-    /// y = a·x + b.
+    /// Computes y = a·x + b.
     pub affine: fn(x: &[T], a: T, b: T, y: &mut [T]),
-    /// One Adam update in one pass over p, m, v, g; `clip` is the factor on every gradient.
+    /// Computes one Adam update in one pass over p, m, v and g. `clip` is the factor of every gradient.
     pub adam: fn(step: &AdamStep, clip: T, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]),
 }
 
 impl<T: Scalar> Kernels<T> {
-    /// Plain loops, which define every kernel.
+    /// The naive kernels: plain loops, which define every kernel.
     pub const NAIVE: Self = Kernels {
         matmul: matmul::naive,
         exp: unary::naive_exp,
@@ -132,7 +133,7 @@ impl<T: Scalar> Kernels<T> {
 }
 
 impl<T: Gemm> Kernels<T> {
-    /// Vectorised and parallel.
+    /// The fast kernels, vectorised and parallel.
     pub const FAST: Self = Kernels {
         matmul: matmul::fast,
         exp: unary::fast_exp,

@@ -1,11 +1,11 @@
-//! Where the elements of a view lie in a buffer.
+//! The positions of a view's elements in a buffer.
 
 use std::ops::Range;
 
 use crate::Shape;
 use crate::shape::MAX_RANK;
 
-/// A shape with the position of its first element, and the elements from one position of each axis to the next.
+/// A shape, the stride of each axis in elements, and the position of the first element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Layout {
     pub shape: Shape,
@@ -14,7 +14,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Row-major from the first element on, without gaps.
+    /// Returns the row-major layout without gaps, from position 0 on.
     pub fn dense(shape: Shape) -> Self {
         Layout { shape, strides: shape.strides(), offset: 0 }
     }
@@ -28,7 +28,7 @@ impl Layout {
         self.len() == 0 || (0..self.shape.len()).all(|i| self.shape[i] == 1 || self.strides[i] == dense[i])
     }
 
-    /// The positions of all elements, where they are dense.
+    /// Returns the positions of all elements, if they are dense.
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.len()
     }

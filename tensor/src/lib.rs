@@ -1,7 +1,7 @@
-//! Numbers in memory and the kernels over them.
+//! Tensors, and the kernels that compute with them.
 //!
 //! A [`Tensor`] is a [`Shape`] over a shared, recycled [`buffer`]. Its methods compute through the table [`kernels::Kernels`],
-//! which every scalar ([`Real`]) provides: naive loops for any, fast ones for `f32` and `f64`.
+//! which every scalar ([`Real`]) provides: naive loops for any scalar, fast kernels for `f32` and `f64`.
 //!
 //! ```
 //! use gradus_tensor::Tensor;
@@ -9,17 +9,18 @@
 //! let a = Tensor::new([2, 3], vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
 //! let at = a.t(); // a view: the same buffer through other strides
 //! assert!(at.shares_buffer(&a) && !at.is_dense());
-//! assert_eq!(a.matmul(&at).to_vec(), [14.0, 32.0, 32.0, 77.0]); // the kernel reads through strides: nothing is copied to transpose
+//! assert_eq!(a.matmul(&at).to_vec(), [14.0, 32.0, 32.0, 77.0]); // the kernel reads through strides, without a copy
 //! ```
 //!
-//! - `cpu`: the kernels, one file each; the naive twin, which defines a kernel, comes first.
-//! - [`device`]: the CPU, and with the feature `wgpu` GPUs, to which [`Tensor::to`] brings a tensor.
-//! - [`rng`]: Philox, a counter-based generator: any of its numbers can be drawn without those before it.
-//! - [`mmap`]: read-only files as slices.
+//! - `cpu`: the kernels, one file each. Each file begins with the naive twin, which defines the kernel.
+//! - [`device`]: the CPU and, with the feature `wgpu`, GPUs. [`Tensor::to`] copies a tensor to a device.
+//! - [`rng`]: Philox, a counter-based generator: each number can be drawn without those before it.
+//! - [`mmap`]: read-only files, mapped as slices.
 
-// Vector instructions, disjoint writes from several threads, and mapped files need `unsafe`: here alone, each with its reason.
+// Vector instructions, disjoint writes from several threads, and mapped files need `unsafe`. Only this crate has it, always with a
+// reason.
 #![allow(unsafe_code)]
-// Elements are read and written in this crate alone.
+// Only this crate reads and writes elements directly.
 #![allow(clippy::disallowed_methods)]
 
 #[cfg(target_arch = "x86")]

@@ -1,20 +1,20 @@
-//! Files as memory: read-only maps, and little-endian numbers in them.
+//! Memory-mapped files, read-only, and little-endian numbers in them.
 
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
 use std::path::Path;
 
-/// What holds a file's bytes: a map, or where the system has none, a copy.
+/// The bytes of a file: a map, or a copy if the system has no maps.
 #[cfg(not(target_family = "wasm"))]
 type Bytes = memmap2::Mmap;
 #[cfg(target_family = "wasm")]
 type Bytes = Vec<u8>;
 
-/// A file's bytes, mapped read-only: pages are read on first touch and shared between processes.
+/// The bytes of a file, mapped read-only. Pages are read on first access and shared between processes.
 ///
-/// The file must not be truncated while it is mapped: reading past its new end would end the process (on Unix by SIGBUS). To
-/// replace a file under a map, write another one and rename it.
+/// The file must not be truncated while it is mapped: reading past its new end would terminate the process (on Unix by SIGBUS). To
+/// replace a mapped file, write another one and rename it.
 #[derive(Debug)]
 pub struct MappedFile(Bytes);
 
@@ -22,26 +22,26 @@ impl MappedFile {
     /// Maps a whole file.
     ///
     /// # Errors
-    /// Where the file cannot be opened or mapped; the error names the file.
+    /// Returns an error if the file cannot be opened or mapped. The error names the file.
     pub fn open(path: impl AsRef<Path>) -> io::Result<MappedFile> {
         let path = path.as_ref();
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
         File::open(path).and_then(Self::of).map_err(named)
     }
 
-    /// Maps a whole file that is open.
+    /// Maps a whole open file.
     ///
     /// # Errors
-    /// Where it cannot be mapped.
+    /// Returns an error if the file cannot be mapped.
     pub fn of(file: File) -> io::Result<MappedFile> {
         bytes(file).map(MappedFile)
     }
 
-    /// These bytes will not be needed soon: their pages stop counting as this process's memory. Reading them again gives the same
-    /// bytes. Without effect where the system has no such call.
+    /// Releases the pages of these bytes, which then do not count as this process's memory. Reading them again gives the same
+    /// bytes. Has no effect if the system has no such call.
     ///
     /// # Panics
-    /// Where the range is not within the file.
+    /// Panics if the range is not within the file.
     pub fn release(&self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} in a file of {} bytes", self.len());
         release(&self.0, range);
@@ -50,8 +50,8 @@ impl MappedFile {
 
 #[cfg(unix)]
 fn release(map: &Bytes, range: Range<usize>) {
-    // SAFETY: the range is within the map, which is a file's and is never written to, so that a page that was given back is read
-    // from the file again: no byte changes.
+    // SAFETY: the range is within the map, which is backed by a file and is never written to. A released page is read from the file
+    // again, so no byte changes.
     let advised = unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len()) };
     let _ = advised; // refused, the pages stay
 }
@@ -61,8 +61,8 @@ fn release(_: &Bytes, _: Range<usize>) {}
 
 #[cfg(not(target_family = "wasm"))]
 fn bytes(file: File) -> io::Result<Bytes> {
-    // SAFETY: the map is private to its owner and read-only. That nobody else changes the file under it cannot be enforced;
-    // its contents are only ever read as bytes, for which every value is valid.
+    // SAFETY: the map is private to its owner and read-only. Changes of the file by other programs cannot be prevented, but its
+    // contents are only read as bytes, for which every value is valid.
     unsafe { memmap2::Mmap::map(&file) }
 }
 
@@ -81,12 +81,12 @@ impl Deref for MappedFile {
     }
 }
 
-/// All whole little-endian `u16`s.
+/// Returns all whole little-endian `u16`s.
 pub fn u16s(bytes: &[u8]) -> impl ExactSizeIterator<Item = u16> + DoubleEndedIterator + Clone + '_ {
     bytes.as_chunks().0.iter().map(|&b| u16::from_le_bytes(b))
 }
 
-/// All whole little-endian `u32`s.
+/// Returns all whole little-endian `u32`s.
 pub fn u32s(bytes: &[u8]) -> impl ExactSizeIterator<Item = u32> + DoubleEndedIterator + Clone + '_ {
     bytes.as_chunks().0.iter().map(|&b| u32::from_le_bytes(b))
 }

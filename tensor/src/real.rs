@@ -1,9 +1,9 @@
-//! Scalars with the kernels that compute with them in bulk.
+//! Scalars, and the kernels that compute with them in bulk.
 
 use crate::Scalar;
 use crate::kernels::Kernels;
 
-/// A scalar that tensors hold and ops compute with.
+/// A scalar that tensors store and ops compute with.
 ///
 /// `f32` and `f64` have fast kernels. Any other [`Scalar`] gets the naive loops with an empty `impl Real`:
 ///
@@ -35,26 +35,26 @@ use crate::kernels::Kernels;
 /// assert_eq!(x.t().matmul(&x).item(), Mine(5.0)); // xᵀx
 /// ```
 ///
-/// Everything here has a default. Whatever else a scalar may need, such as storage on a device, belongs here, again with a
-/// default, so that scalars of other crates keep compiling.
+/// Every method has a default. Further requirements of a scalar, such as storage on a device, belong in this trait, with a default,
+/// so that scalars of other crates keep compiling.
 pub trait Real: Scalar {
-    /// The kernels that compute with this scalar.
+    /// Returns the kernels that compute with this scalar.
     fn kernels() -> &'static Kernels<Self> {
         &Kernels::NAIVE
     }
 
-    /// These values as what a GPU stores; `None` for all but `f32`, so that other scalars stay in the CPU's memory.
+    /// Returns these values as a GPU stores them. `None` for all scalars except `f32`, so that they stay in the CPU's memory.
     fn as_f32s(_: &[Self]) -> Option<&[f32]> {
         None
     }
 
-    /// What a GPU stored, as values of this type; `None` for all but `f32`.
+    /// Returns the values that a GPU stored, as values of this type; `None` for all scalars except `f32`.
     fn from_f32s(_: Vec<f32>) -> Option<Vec<Self>> {
         None
     }
 }
 
-// Not inlined, the tables of the floats and all kernels in them are compiled in this crate alone.
+// These functions are not inlined, so that the tables of the floats and all kernels in them are compiled in this crate alone.
 impl Real for f32 {
     #[inline(never)]
     fn kernels() -> &'static Kernels<Self> {

@@ -6,8 +6,8 @@
 //! and the key grows by (W₀, W₁) between the ten rounds.
 //! ```
 //!
-//! Nothing is carried from one block to the next, so any thread can draw any number, and a stream resumes from its position
-//! alone. Normals use the `libm` crate, never the platform's: the bits are the same everywhere.
+//! No state is carried from one block to the next, so any thread can draw any number, and a stream resumes from its position alone.
+//! Normals use the `libm` crate instead of the platform's library, so the bits are the same on every platform.
 
 use std::convert::Infallible;
 
@@ -19,13 +19,13 @@ use crate::Scalar;
 const M: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const W: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-/// One block: four random words from a counter and a key.
+/// Returns one block: four random words from a counter and a key.
 pub fn philox(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     philox_wide(counter.map(u64::from), key).map(|word| word as u32)
 }
 
-/// [`philox`] with each word in the low half of a `u64` and noise in the high half: a product of two low halves then fills
-/// what a lane of a vector holds, and a loop over counters vectorises.
+/// Computes [`philox`] with each word in the low half of a `u64` and arbitrary bits in the high half. A product of two low halves
+/// then fills one lane of a vector, and a loop over counters vectorises.
 #[inline(always)]
 pub(crate) fn philox_wide(mut c: [u64; 4], mut key: [u32; 2]) -> [u64; 4] {
     const LOW: u64 = 0xFFFF_FFFF;
@@ -37,10 +37,10 @@ pub(crate) fn philox_wide(mut c: [u64; 4], mut key: [u32; 2]) -> [u64; 4] {
     c
 }
 
-/// A stream of random numbers whose whole state is its seed, its stream number and its position.
+/// A stream of random numbers. Its whole state is its seed, its stream number and its position.
 ///
-/// Word `p` of the stream is word `p mod 4` of the block with counter (⌊p/4⌋, stream). Implements `rand`'s traits, so `rand`'s
-/// distributions apply; the methods here are the ones with portable bits.
+/// Word `p` of the stream is word `p mod 4` of the block with counter (⌊p/4⌋, stream). The stream implements `rand`'s traits, so
+/// `rand`'s distributions apply, but only the methods defined here have portable bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Philox {
     seed: u64,
@@ -50,17 +50,17 @@ pub struct Philox {
 }
 
 impl Philox {
-    /// Stream 0 of a seed, at its start.
+    /// Returns stream 0 of a seed, at its start.
     pub fn new(seed: u64) -> Self {
         Self::with_stream(seed, 0)
     }
 
-    /// One of the 2⁶⁴ independent streams of a seed, at its start.
+    /// Returns one of the 2⁶⁴ independent streams of a seed, at its start.
     pub fn with_stream(seed: u64, stream: u64) -> Self {
         Philox { seed, stream, position: 0, block: block_at(seed, stream, 0) }
     }
 
-    /// Words drawn so far.
+    /// Returns the number of words drawn so far.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -71,7 +71,7 @@ impl Philox {
         self.block = block_at(self.seed, self.stream, position / 4);
     }
 
-    /// The next word.
+    /// Returns the next word.
     pub fn word(&mut self) -> u32 {
         let word = self.block[(self.position % 4) as usize];
         self.position = self.position.wrapping_add(1);
@@ -81,18 +81,18 @@ impl Philox {
         word
     }
 
-    /// The next two words, the first one low.
+    /// Returns the next two words, the first one low.
     pub fn double_word(&mut self) -> u64 {
         let low = u64::from(self.word());
         low | u64::from(self.word()) << 32
     }
 
-    /// Uniform on [0, 1), a multiple of 2⁻⁵³ (two words).
+    /// Returns a uniform number in [0, 1), a multiple of 2⁻⁵³ (two words).
     pub fn uniform_f64(&mut self) -> f64 {
         unit(self.double_word())
     }
 
-    /// Fills `out` with N(0, σ²) in parallel, from the next whole block on; takes ⌈len/2⌉ blocks, one per pair.
+    /// Fills `out` with samples of N(0, σ²) in parallel, from the next whole block on. Uses ⌈len/2⌉ blocks, one per pair.
     pub fn fill_normal<T: Scalar>(&mut self, sigma: f64, out: &mut [T]) {
         let first = self.position.div_ceil(4);
         let (seed, stream) = (self.seed, self.stream);
@@ -109,10 +109,11 @@ impl Philox {
         self.set_position(4 * (first + out.len().div_ceil(2) as u64));
     }
 
-    /// Uniform on 0..n without bias (Lemire's method: the high word of a product, a short range of low words rejected).
+    /// Returns a uniform number in 0..n without bias (Lemire's method: the high word of a product, a short range of low words
+    /// rejected).
     ///
     /// # Panics
-    /// Where n is 0: there is nothing to draw from.
+    /// Panics if n is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "below(0): a draw needs at least one outcome");
         let reject = n.wrapping_neg() % n; // 2⁶⁴ mod n
@@ -124,7 +125,7 @@ impl Philox {
         }
     }
 
-    /// A uniformly random order (Fisher and Yates).
+    /// Shuffles the items into a uniformly random order (Fisher and Yates).
     pub fn shuffle<A>(&mut self, items: &mut [A]) {
         for last in (1..items.len()).rev() {
             let chosen = self.below(last as u64 + 1) as usize;
@@ -138,11 +139,13 @@ fn block_at(seed: u64, stream: u64, block: u64) -> [u32; 4] {
     philox(counter, [seed as u32, (seed >> 32) as u32])
 }
 
-/// 53 bits as a multiple of 2⁻⁵³ in [0, 1).
+/// Returns 53 bits as a multiple of 2⁻⁵³ in [0, 1).
 fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
+/// Returns two normals by the transform of Box and Muller.
+///
 /// ```text
 /// u, v uniform, u > 0:   √(−2 ln u)·(cos 2πv, sin 2πv)   are two independent standard normals
 /// ```
@@ -171,7 +174,7 @@ impl TryRng for Philox {
     }
 }
 
-/// Everything a dropout mask depends on: the mask is recomputed from it, never stored.
+/// The inputs of a dropout mask. The mask is recomputed from them and never stored.
 ///
 /// ```text
 /// block(row, j) = philox(counter = (j, row low, row high, site), key)         row = row0 + the local row
@@ -182,33 +185,33 @@ impl TryRng for Philox {
 /// p is thus rounded to a multiple of 2⁻¹⁶, and with the scale taken from the rounded p, E\[y\] = x exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropoutKey {
-    /// Elements whose 16 bits lie below it are dropped, 0 to 65535.
+    /// The threshold, 0 to 65535: an element is dropped if its 16 bits are below it.
     pub threshold: u32,
-    /// Philox's key: the run and the step.
+    /// The key of Philox: the run and the step.
     pub key: [u32; 2],
-    /// Which dropout of the model this is.
+    /// The number of the dropout in the model.
     pub site: u32,
-    /// Global index of the first row, so that a shard of a batch draws what the whole batch would.
+    /// The global index of the first row, so that a shard of a batch draws the same mask as in the whole batch.
     pub row0: u64,
 }
 
 impl DropoutKey {
-    /// The key of dropout with probability p.
+    /// Returns the key of dropout with probability p.
     ///
     /// # Panics
-    /// Where p is not in [0, 1): at 1 there would be nothing left to scale.
+    /// Panics if p is not in [0, 1).
     pub fn new(p: f64, key: [u32; 2], site: u32, row0: u64) -> Self {
         assert!((0.0..1.0).contains(&p), "dropout: p must lie in [0, 1), got {p}");
         let threshold = ((p * 65536.0).round() as u32).min(65535);
         DropoutKey { threshold, key, site, row0 }
     }
 
-    /// Factor on what is kept, 1/(1 − p).
+    /// Returns the factor of kept elements, 1/(1 − p).
     pub fn scale(&self) -> f64 {
         65536.0 / f64::from(65536 - self.threshold)
     }
 
-    /// Is the element at this (local) row and column kept?
+    /// Returns whether the element at this (local) row and column is kept.
     pub fn keeps(&self, row: u64, column: usize) -> bool {
         let row = self.row0.wrapping_add(row);
         let block = philox([(column / 8) as u32, row as u32, (row >> 32) as u32, self.site], self.key);
@@ -256,7 +259,7 @@ mod tests {
         assert_eq!(bytes[4..], ours.word().to_le_bytes()[..2]);
     }
 
-    /// 40,000 draws: the mean of a unit-variance variable has a standard error of 0.005; four of them are allowed.
+    /// With 40,000 draws, the mean of a unit-variance variable has a standard error of 0.005. Four standard errors are allowed.
     #[test]
     fn uniforms_and_normals_have_their_moments() {
         let (n, mut rng) = (40_000, Philox::new(1));
@@ -296,7 +299,7 @@ mod tests {
         for _ in 0..70_000 {
             counts[rng.below(7) as usize] += 1;
         }
-        // Each count is binomial with σ = √(70000·(1/7)(6/7)) ≈ 93; five of them are allowed.
+        // Each count is binomial with σ = √(70000·(1/7)(6/7)) ≈ 93. Five σ are allowed.
         assert!(counts.iter().all(|c| c.abs_diff(10_000) < 465), "{counts:?}");
         assert_eq!(rng.below(1), 0);
         let mut order: Vec<u32> = (0..100).collect();
@@ -311,7 +314,7 @@ mod tests {
         let key = DropoutKey::new(0.1, [1, 2], 3, 10);
         assert_eq!(key.threshold, 6554);
         let kept = (0..200).flat_map(|r| (0..500).map(move |c| (r, c))).filter(|&(r, c)| key.keeps(r, c)).count();
-        // Binomial with σ = √(100000·0.1·0.9) ≈ 95; five of them are allowed.
+        // The count is binomial with σ = √(100000·0.1·0.9) ≈ 95. Five σ are allowed.
         assert!(kept.abs_diff(90_000) < 475, "{kept}");
         let whole = DropoutKey { row0: 0, ..key };
         assert!((0..500).all(|c| key.keeps(4, c) == whole.keeps(14, c)));

@@ -1,13 +1,13 @@
-//! Arithmetic on one number.
+//! The arithmetic of scalars.
 
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
-/// A real number: its arithmetic and elementary functions.
+/// A real number with its arithmetic and elementary functions.
 ///
-/// `f32` trains and `f64` checks. The trait is open: another scalar (a dual number that carries a derivative, a number that
-/// counts its own arithmetic) states its arithmetic, and any op can be evaluated in it (see [`Real`](crate::Real)). `Default` is
-/// zero.
+/// `f32` is used for training and `f64` for checks. The trait is open: another scalar (a dual number that carries a derivative, a
+/// number that counts its operations) implements its arithmetic, and any op can be evaluated in it (see [`Real`](crate::Real)).
+/// `Default` is zero.
 pub trait Scalar:
     Copy
     + Debug
@@ -24,30 +24,30 @@ pub trait Scalar:
     + Neg<Output = Self>
     + AddAssign
 {
-    /// The scalar nearest to a constant.
+    /// Returns the scalar nearest to a constant.
     fn lit(x: f64) -> Self;
-    /// Its value as an `f64` (a dual number gives its primal part).
+    /// Returns the value as an `f64` (for a dual number, its primal part).
     fn to_f64(self) -> f64;
-    /// eˣ.
+    /// Returns eˣ.
     fn exp(self) -> Self;
-    /// The natural logarithm.
+    /// Returns the natural logarithm.
     fn ln(self) -> Self;
-    /// ln(1 + x).
+    /// Returns ln(1 + x).
     fn ln_1p(self) -> Self {
         (Self::one() + self).ln()
     }
-    /// The hyperbolic tangent.
+    /// Returns the hyperbolic tangent.
     fn tanh(self) -> Self;
-    /// √x.
+    /// Returns √x.
     fn sqrt(self) -> Self;
-    /// The error function, erf x = 2/√π ∫₀ˣ e^(−t²) dt.
+    /// Returns the error function, erf x = 2/√π ∫₀ˣ e^(−t²) dt.
     fn erf(self) -> Self;
 
-    /// Zero.
+    /// Returns zero.
     fn zero() -> Self {
         Self::default()
     }
-    /// One.
+    /// Returns one.
     fn one() -> Self {
         Self::lit(1.0)
     }

@@ -1,4 +1,4 @@
-//! Shapes, strides, and the error of shapes that do not fit.
+//! Shapes, strides, and the error of incompatible shapes.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,7 +6,7 @@ use std::ops::Deref;
 /// The most axes a tensor may have.
 pub const MAX_RANK: usize = 8;
 
-/// The extents of a tensor's axes, outermost first; held inline, so that a shape costs no allocation.
+/// The extents of a tensor's axes, outermost first. They are stored inline, so that a shape needs no allocation.
 ///
 /// ```
 /// use gradus_tensor::Shape;
@@ -21,7 +21,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A shape of these extents; panics beyond [`MAX_RANK`] axes.
+    /// Returns a shape of these extents. Panics beyond [`MAX_RANK`] axes.
     pub fn new(dims: &[usize]) -> Self {
         assert!(dims.len() <= MAX_RANK, "a shape has at most {MAX_RANK} axes, got {}: {dims:?}", dims.len());
         let mut d = [0; MAX_RANK];
@@ -29,24 +29,24 @@ impl Shape {
         Shape { dims: d, rank: dims.len() }
     }
 
-    /// Number of elements, the product of the extents (1 for a scalar).
+    /// Returns the number of elements, the product of the extents (1 for a scalar).
     pub fn numel(&self) -> usize {
         self.iter().product()
     }
 
-    /// The extents, mutable.
+    /// Returns the extents, mutable.
     pub fn dims_mut(&mut self) -> &mut [usize] {
         &mut self.dims[..self.rank]
     }
 
-    /// This shape with one extent replaced.
+    /// Returns this shape with one extent replaced.
     pub fn with(&self, axis: usize, extent: usize) -> Self {
         let mut s = *self;
         s.dims_mut()[axis] = extent;
         s
     }
 
-    /// Row-major strides, in elements.
+    /// Returns the row-major strides, in elements.
     pub fn strides(&self) -> Shape {
         let mut s = *self;
         let mut step = 1;
@@ -57,12 +57,13 @@ impl Shape {
         s
     }
 
-    /// Elements before, along and after an axis: a tensor seen as (outer, extent, inner).
+    /// Returns the products of the extents before, along and after an axis: the tensor viewed as (outer, extent, inner).
     pub fn around(&self, axis: usize) -> (usize, usize, usize) {
         (self[..axis].iter().product(), self[axis], self[axis + 1..].iter().product())
     }
 
-    /// The shape both broadcast to: aligned at the last axis, extents equal or one of them 1. `None` where they disagree.
+    /// Returns the shape both broadcast to: aligned at the last axis, extents equal or one of them 1. Returns `None` if they
+    /// disagree.
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
         let rank = self.rank.max(other.rank);
         let extent = |s: &Shape, i: usize| if i + s.rank < rank { 1 } else { s[i + s.rank - rank] };
@@ -110,20 +111,20 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Inputs whose shapes break an op's rule.
+/// The error of inputs whose shapes violate an op's rule.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{op}: {rule}, got {}", list(.got))]
 pub struct ShapeError {
-    /// The op.
+    /// The name of the op.
     pub op: &'static str,
-    /// What it takes, e.g. `[m,k]·[k,n] → [m,n]`.
+    /// The expected shapes, e.g. `[m,k]·[k,n] → [m,n]`.
     pub rule: String,
-    /// The shapes it was given.
+    /// The shapes of the inputs.
     pub got: Vec<Shape>,
 }
 
 impl ShapeError {
-    /// The error of `op`, whose rule the given shapes break.
+    /// Returns the error of `op` for shapes that violate its rule.
     pub fn new(op: &'static str, rule: impl Into<String>, got: &[&Shape]) -> Self {
         ShapeError { op, rule: rule.into(), got: got.iter().map(|s| **s).collect() }
     }

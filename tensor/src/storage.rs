@@ -1,4 +1,4 @@
-//! Where the elements of a tensor are.
+//! The storage of a tensor's elements.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use crate::Real;
 use crate::buffer::Buffer;
 use crate::device::{Device, DeviceError};
 
-/// Elements, shared by the tensors that view them.
+/// The elements of tensors, shared by the tensors that view them.
 #[derive(Clone, Debug)]
 pub(crate) enum Storage<T: Real> {
-    /// In the CPU's memory.
+    /// Elements in the CPU's memory.
     Host(Arc<Buffer<T>>),
-    /// On a GPU, where elements are `f32`.
+    /// Elements on a GPU, in `f32`.
     #[cfg(feature = "wgpu")]
     Gpu(Arc<crate::device::Buffer>),
 }
 
 impl<T: Real> Storage<T> {
-    /// Arbitrary values in the CPU's memory.
+    /// Returns storage of arbitrary values in the CPU's memory.
     pub(crate) fn recycled(len: usize) -> Self {
         Storage::Host(Arc::new(Buffer::recycled(len)))
     }
 
-    /// These values on a device.
+    /// Copies these values to a device.
     pub(crate) fn on(device: &Device, values: Vec<T>) -> Result<Self, DeviceError> {
         match device {
             Device::Cpu => {
@@ -49,7 +49,7 @@ impl<T: Real> Storage<T> {
         }
     }
 
-    /// A copy of the elements in `range`.
+    /// Returns a copy of the elements in `range`.
     pub(crate) fn read(&self, range: Range<usize>) -> Result<Vec<T>, DeviceError> {
         match self {
             Storage::Host(buffer) => Ok(buffer[range].to_vec()),
@@ -58,7 +58,7 @@ impl<T: Real> Storage<T> {
         }
     }
 
-    /// A copy of one element.
+    /// Returns a copy of one element.
     pub(crate) fn read_one(&self, at: usize) -> Result<T, DeviceError> {
         match self {
             Storage::Host(buffer) => Ok(buffer[at]),
@@ -67,7 +67,7 @@ impl<T: Real> Storage<T> {
         }
     }
 
-    /// The elements, in the CPU's memory; panics where they are not there.
+    /// Returns the elements in the CPU's memory. Panics if they are on a GPU.
     #[track_caller]
     pub(crate) fn host(&self) -> &[T] {
         match self {
@@ -77,7 +77,7 @@ impl<T: Real> Storage<T> {
         }
     }
 
-    /// The same, to change them, if nobody shares them.
+    /// Returns the elements in the CPU's memory for writing, or `None` if they are shared. Panics if they are on a GPU.
     #[track_caller]
     pub(crate) fn host_mut(&mut self) -> Option<&mut [T]> {
         match self {

@@ -14,7 +14,7 @@ use crate::{Real, Shape};
 use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
 /// An n-dimensional array, in the CPU's memory or on a GPU. Cloning, permuting, slicing and expanding share the buffer. Methods
-/// with `&mut self` change elements, in a copy where the buffer is shared.
+/// with `&mut self` change the elements, in a copy if the buffer is shared.
 ///
 /// ```
 /// use gradus_tensor::Tensor;
@@ -29,82 +29,82 @@ pub struct Tensor<T: Real = f32> {
 }
 
 impl<T: Real> Tensor<T> {
-    /// A tensor of these values, row-major; panics unless the shape has that many elements.
+    /// Returns a tensor of these values, row-major. Panics unless the shape has that many elements.
     pub fn new(shape: impl Into<Shape>, values: Vec<T>) -> Self {
         let shape = shape.into();
         assert_eq!(shape.numel(), values.len(), "a tensor of shape {shape} has {} elements, got {}", shape.numel(), values.len());
         Self::write(shape, |out| out.copy_from_slice(&values))
     }
 
-    /// A tensor that `fill` writes. It is handed a recycled buffer of arbitrary values and must write every element.
+    /// Returns a tensor that `fill` writes. `fill` receives a recycled buffer of arbitrary values and must write every element.
     pub fn write(shape: impl Into<Shape>, fill: impl FnOnce(&mut [T])) -> Self {
         let mut out = Self::unwritten(shape);
         fill(out.get_mut().expect("just made"));
         out
     }
 
-    /// A tensor of arbitrary values, for kernels that write several results; every element must be written.
+    /// Returns a tensor of arbitrary values, for kernels that write several results. The caller must write every element.
     pub fn unwritten(shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
         Tensor { layout: Layout::dense(shape), data: Storage::recycled(shape.numel()) }
     }
 
-    /// Every element `value`.
+    /// Returns a tensor whose elements are `value`.
     pub fn full(shape: impl Into<Shape>, value: T) -> Self {
         Self::write(shape, |out| out.fill(value))
     }
 
-    /// Every element 0.
+    /// Returns a tensor whose elements are 0.
     pub fn zeros(shape: impl Into<Shape>) -> Self {
         Self::full(shape, T::zero())
     }
 
-    /// A tensor without axes.
+    /// Returns a tensor without axes.
     pub fn scalar(value: T) -> Self {
         Self::full([], value)
     }
 
-    /// Independent draws from N(0, std²), in row-major order.
+    /// Returns independent draws from N(0, std²), in row-major order.
     pub fn normal(shape: impl Into<Shape>, std: f64, rng: &mut Philox) -> Self {
         Self::write(shape, |out| rng.fill_normal(std, out))
     }
 
-    /// Independent uniform draws from [low, high), in row-major order.
+    /// Returns independent uniform draws from [low, high), in row-major order.
     pub fn uniform(shape: impl Into<Shape>, low: f64, high: f64, rng: &mut Philox) -> Self {
         Self::write(shape, |out| out.iter_mut().for_each(|x| *x = T::lit(low + (high - low) * rng.uniform_f64())))
     }
 
-    /// The extents of the axes.
+    /// Returns the extents of the axes.
     pub fn shape(&self) -> &Shape {
         &self.layout.shape
     }
 
-    /// Elements from one position of an axis to the next.
+    /// Returns the strides: the elements from one position of an axis to the next.
     pub fn strides(&self) -> &Shape {
         &self.layout.strides
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.layout.len()
     }
 
-    /// Has it no elements?
+    /// Returns whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Do the elements lie in row-major order without gaps?
+    /// Returns whether the elements are in row-major order without gaps.
     pub fn is_dense(&self) -> bool {
         self.layout.is_dense()
     }
 
-    /// Where the elements are.
+    /// Returns the device of the elements.
     pub fn device(&self) -> Device {
         self.data.device()
     }
 
-    /// This tensor on `device`: itself where it is there, or else a dense copy.
+    /// Returns this tensor on `device`: the same tensor if it is there, otherwise a dense copy.
     ///
     /// ```
     /// # use gradus_tensor::{Device, Tensor};
@@ -115,7 +115,7 @@ impl<T: Real> Tensor<T> {
     /// ```
     ///
     /// # Errors
-    /// On a GPU: numbers other than `f32`, no memory left, a device that was lost.
+    /// Returns an error on a GPU if the scalar is not `f32`, the memory is exhausted, or the device was lost.
     pub fn to(&self, device: &Device) -> Result<Self, DeviceError> {
         if self.device() == *device {
             return Ok(self.clone());
@@ -124,7 +124,7 @@ impl<T: Real> Tensor<T> {
         Ok(Tensor { layout: Layout::dense(*self.shape()), data: Storage::on(device, values)? })
     }
 
-    /// The elements in row-major order; panics unless they are dense and in the CPU's memory. See [`Tensor::dense`] and
+    /// Returns the elements in row-major order. Panics unless they are dense and in the CPU's memory. See [`Tensor::dense`] and
     /// [`Tensor::to`].
     #[track_caller]
     pub fn as_slice(&self) -> &[T] {
@@ -133,15 +133,15 @@ impl<T: Real> Tensor<T> {
         &self.data.host()[self.layout.range()]
     }
 
-    /// The elements from the first one of this view on, for kernels that read through [`Tensor::strides`]; panics unless they
-    /// are in the CPU's memory.
+    /// Returns the elements from the first one of this view on, for kernels that read through [`Tensor::strides`]. Panics unless
+    /// they are in the CPU's memory.
     #[track_caller]
     pub fn from_first(&self) -> &[T] {
         let elements = self.data.host();
         if self.is_empty() { &[] } else { &elements[self.layout.offset..] }
     }
 
-    /// This tensor in row-major order without gaps: itself, or a copy.
+    /// Returns this tensor in row-major order without gaps: the same tensor, or a copy.
     pub fn dense(&self) -> Self {
         if self.is_dense() {
             return self.clone();
@@ -153,22 +153,22 @@ impl<T: Real> Tensor<T> {
         })
     }
 
-    /// A copy of the elements in row-major order; panics where a GPU fails.
+    /// Returns a copy of the elements in row-major order. Panics if a GPU fails.
     #[track_caller]
     pub fn to_vec(&self) -> Vec<T> {
         self.try_to_vec().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A copy of the elements in row-major order.
+    /// Returns a copy of the elements in row-major order.
     ///
     /// # Errors
-    /// The first fault of the GPU that they are on, or that they were computed on.
+    /// Returns an error if the GPU of the elements has had a fault: the first one.
     pub fn try_to_vec(&self) -> Result<Vec<T>, DeviceError> {
         let x = self.dense();
         x.data.read(x.layout.range())
     }
 
-    /// This tensor as an ndarray view; panics unless the elements are in the CPU's memory.
+    /// Returns this tensor as an ndarray view. Panics unless the elements are in the CPU's memory.
     #[track_caller]
     pub fn view(&self) -> ArrayViewD<'_, T> {
         let elements = self.from_first();
@@ -179,7 +179,7 @@ impl<T: Real> Tensor<T> {
         ArrayViewD::from_shape(shape, elements).expect("strides stay within the buffer")
     }
 
-    /// A copy of the one element; panics where there are more or none, or a GPU fails.
+    /// Returns a copy of the only element. Panics if there are more or none, or if a GPU fails.
     #[track_caller]
     pub fn item(&self) -> T {
         assert_eq!(self.len(), 1, "item: a tensor of one element, got shape {}", self.shape());
@@ -187,8 +187,8 @@ impl<T: Real> Tensor<T> {
         self.data.read_one(at).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The elements to change in place: dense, and copied first where the buffer is shared; panics unless they are in the CPU's
-    /// memory.
+    /// Returns the elements to change in place. They are made dense, and copied if the buffer is shared. Panics unless they are in
+    /// the CPU's memory.
     #[track_caller]
     pub fn to_mut(&mut self) -> &mut [T] {
         if !self.is_dense() || self.data.host_mut().is_none() {
@@ -197,8 +197,8 @@ impl<T: Real> Tensor<T> {
         self.get_mut().expect("just made dense and unshared")
     }
 
-    /// The elements to change in place, if this tensor is dense and its buffer is not shared; panics unless they are in the
-    /// CPU's memory.
+    /// Returns the elements to change in place, or `None` if this tensor is not dense or its buffer is shared. Panics unless they
+    /// are in the CPU's memory.
     #[track_caller]
     pub fn get_mut(&mut self) -> Option<&mut [T]> {
         let (is_dense, range) = (self.is_dense(), self.layout.range());
@@ -206,7 +206,7 @@ impl<T: Real> Tensor<T> {
         is_dense.then(|| &mut elements[range])
     }
 
-    /// f of every element; panics unless they are in the CPU's memory.
+    /// Computes f of every element. Panics unless the elements are in the CPU's memory.
     #[track_caller]
     pub fn map<U: Real>(&self, f: impl Fn(T) -> U) -> Tensor<U> {
         let x = self.dense();
@@ -214,7 +214,7 @@ impl<T: Real> Tensor<T> {
         Tensor::write(*self.shape(), |out| out.iter_mut().zip(values).for_each(|(y, &x)| *y = f(x)))
     }
 
-    /// f of every pair of elements; panics unless the shapes are equal and the elements in the CPU's memory.
+    /// Computes f of every pair of elements. Panics unless the shapes are equal and the elements are in the CPU's memory.
     #[track_caller]
     pub fn zip(&self, other: &Self, f: impl Fn(T, T) -> T) -> Self {
         assert_eq!(self.shape(), other.shape(), "zip: tensors of one shape");
@@ -223,19 +223,19 @@ impl<T: Real> Tensor<T> {
         Self::write(*self.shape(), |out| out.iter_mut().zip(pairs).for_each(|(y, (&a, &b))| *y = f(a, b)))
     }
 
-    /// Every element as another scalar, through f64, in the CPU's memory; panics where a GPU fails.
+    /// Converts every element to another scalar, through f64, in the CPU's memory. Panics if a GPU fails.
     #[track_caller]
     pub fn cast<U: Real>(&self) -> Tensor<U> {
         self.on_cpu().map(|x| U::lit(x.to_f64()))
     }
 
-    /// This tensor in the CPU's memory.
+    /// Returns this tensor in the CPU's memory. Panics if a GPU fails.
     #[track_caller]
     fn on_cpu(&self) -> Self {
         self.to(&Device::Cpu).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same elements in row-major order under another shape; panics where the numbers of elements differ.
+    /// Returns the same elements in row-major order under another shape. Panics if the numbers of elements differ.
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
@@ -244,31 +244,32 @@ impl<T: Real> Tensor<T> {
         Tensor { layout: Layout { offset: x.layout.offset, ..Layout::dense(shape) }, ..x }
     }
 
-    /// Axis i of the result is axis `axes[i]` of this tensor; panics unless `axes` is a permutation.
+    /// Returns a view whose axis i is axis `axes[i]` of this tensor. Panics unless `axes` is a permutation.
     #[track_caller]
     pub fn permute(&self, axes: &[usize]) -> Self {
         Tensor { layout: self.layout.permute(axes), data: self.data.clone() }
     }
 
-    /// Positions `range` of one axis; panics outside its extent.
+    /// Returns a view of the positions `range` of one axis. Panics if the range is outside its extent.
     #[track_caller]
     pub fn slice(&self, axis: usize, range: Range<usize>) -> Self {
         Tensor { layout: self.layout.slice(axis, range), data: self.data.clone() }
     }
 
-    /// This tensor repeated to `shape` (new outer axes, extents of 1 stretched) without a copy; panics where it does not broadcast so.
+    /// Returns this tensor repeated to `shape` (new outer axes, extents of 1 stretched) without a copy. Panics if it does not
+    /// broadcast to `shape`.
     #[track_caller]
     pub fn expand(&self, shape: impl Into<Shape>) -> Self {
         Tensor { layout: self.layout.expand(shape.into()), data: self.data.clone() }
     }
 
-    /// Do both share one buffer?
+    /// Returns whether both tensors share one buffer.
     pub fn shares_buffer(&self, other: &Self) -> bool {
         self.data.is(&other.data)
     }
 }
 
-/// Returns what a kernel of the GPU makes of these tensors, where they are there.
+/// Returns the result of a GPU kernel on these tensors, if they are on a GPU.
 macro_rules! on_gpu {
     ($($x:ident = $tensor:expr),+ => $result:expr) => {
         #[cfg(feature = "wgpu")]

@@ -11,7 +11,7 @@ fn a_freed_range_joins_its_neighbours_and_serves_another_length() {
     let mut pool = Pool::new();
     let [a, b, c, d] = [3, 1, 2, 5].map(|n| place(&mut pool, n));
     assert_eq!([a, b, c, d].map(|p| (p.slab, p.offset / LINE)), [(0, 0), (0, 3), (0, 4), (0, 6)]);
-    // In either order and in the middle: 6 lines before d are one range.
+    // Frees a and c, then b between them: the 6 lines before d become one range.
     pool.give(a);
     pool.give(c);
     pool.give(b);
@@ -33,7 +33,7 @@ fn ranges_of_two_slabs_are_not_joined() {
     assert_eq!((pool.free.len(), place(&mut pool, lines + 1).slab), (3, 1));
 }
 
-/// What a step takes, frees and takes again, in one order every time: after the first, nothing grows.
+/// Steps that allocate and free in the same order get the same places from the second step on, and the pool stops growing.
 #[test]
 fn equal_steps_take_equal_places() {
     let mut pool = Pool::new();
@@ -73,7 +73,7 @@ fn buffers_do_not_overlap() {
     }
 }
 
-/// What may happen to a pool; places are counted among those in use.
+/// An event of a pool. Indices count the places in use.
 #[derive(Clone, Debug)]
 enum Event {
     Take(usize),
@@ -82,7 +82,7 @@ enum Event {
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    // A few lines; some hundreds; about a slab, and more than one.
+    // A few lines, hundreds of lines, or about the size of a slab.
     let lines = prop_oneof![6 => 1..9usize, 3 => 9..700usize, 1 => (1usize << 13)..(1 << 15)];
     let event = prop_oneof![
         3 => lines.prop_map(Event::Take),
@@ -92,7 +92,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..80)
 }
 
-/// A place in use, its memory, and what was last written there.
+/// A place in use, its memory, and the pattern last written to it.
 struct Used {
     place: Place,
     first: NonNull<u8>,
@@ -107,12 +107,12 @@ impl Used {
     }
 
     fn is_as_written(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: as in `write`.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.place.bytes) }.iter().all(|&x| x == self.pattern)
     }
 }
 
-/// Free and used ranges tile every slab; no two free ranges touch; the counts are those of the ranges.
+/// Checks that free and used ranges tile every slab, that no two free ranges are adjacent, and that the counts match the ranges.
 fn check(pool: &Pool, used: &[Used], peak: usize) -> Result<(), TestCaseError> {
     let mut ranges: Vec<(usize, usize, usize, bool)> = pool.free.iter().map(|(&(s, at), &n)| (s, at, n, true)).collect();
     ranges.extend(used.iter().map(|u| (u.place.slab, u.place.offset, u.place.bytes, false)));
@@ -135,7 +135,7 @@ fn check(pool: &Pool, used: &[Used], peak: usize) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any order of events: no two places overlap, what was written stays, and in the end every slab is one free range.
+    /// In any order of events, no two places overlap and written patterns stay. At the end every slab is one free range.
     #[test]
     fn a_pool_gives_each_byte_to_one_place(events in events()) {
         let (mut pool, mut used, mut peak) = (Pool::new(), Vec::<Used>::new(), 0);
@@ -170,7 +170,7 @@ proptest! {
         prop_assert_eq!(pool.free.len(), pool.slabs.len());
     }
 
-    /// The same of buffers of both floats on three threads at once, and of memory lent to kernels.
+    /// Buffers of both float types on three threads at once, and scratch memory of kernels, do not overlap.
     #[test]
     fn buffers_of_several_threads_do_not_overlap(plans in proptest::collection::vec(events(), 3)) {
         fn run<T: crate::simd::Float>(events: &[Event], mark: f64) {

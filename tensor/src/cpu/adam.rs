@@ -13,7 +13,7 @@ use crate::Scalar;
 use crate::operands::AdamStep;
 use crate::simd::{Float, vectorized};
 
-/// The update of p, m and v by g.
+/// Updates p, m and v by the gradient g.
 #[inline(always)]
 pub fn naive<T: Scalar>(step: &AdamStep, clip: T, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]) {
     same_len("adam", &[p.len(), m.len(), v.len(), g.len()]);
@@ -27,7 +27,7 @@ pub fn naive<T: Scalar>(step: &AdamStep, clip: T, p: &mut [T], m: &mut [T], v: &
     }
 }
 
-/// [`naive`], vectorised and parallel.
+/// The vectorised and parallel twin of [`naive`].
 pub fn fast<T: Float>(step: &AdamStep, clip: T, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]) {
     same_len("adam", &[p.len(), m.len(), v.len(), g.len()]);
     if !parallel::worth_it(p.len()) {

@@ -1,4 +1,4 @@
-//! Cross-entropy of rows of logits against one target each.
+//! Cross-entropy of rows of logits with one target each.
 //!
 //! ```text
 //! loss = −log softmax(z)ₜ = lse z − zₜ          z̄ⱼ = loss̄·(e^(zⱼ − lse) − [j = t])
@@ -11,7 +11,7 @@ use super::{parallel, row_count, same_len};
 use crate::Scalar;
 use crate::simd::{Elementary, Float, vectorized};
 
-/// Columns of a row of logits, from the number of targets; panics where a target lies outside.
+/// Returns the number of columns of the logits, given one target per row. Panics if a target lies outside its row.
 pub(crate) fn columns(kernel: &str, len: usize, targets: &[u32]) -> usize {
     let n = len.checked_div(targets.len()).unwrap_or(0);
     assert!(n * targets.len() == len, "{kernel}: {len} logits are not {} whole rows", targets.len());
@@ -19,14 +19,14 @@ pub(crate) fn columns(kernel: &str, len: usize, targets: &[u32]) -> usize {
     n
 }
 
-/// Panics where a target lies outside its row.
+/// Panics if a target lies outside its row.
 pub(crate) fn check_targets(kernel: &str, targets: &[u32], n: usize) {
     if let Some(i) = targets.iter().position(|&t| t as usize >= n) {
         panic!("{kernel}: target {} of row {i} is outside its {n} classes", targets[i]);
     }
 }
 
-/// loss and lse, one of each per row.
+/// Computes loss and lse, one of each per row.
 pub fn naive<T: Scalar>(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [T]) {
     same_len("cross_entropy", &[targets.len(), loss.len(), lse.len()]);
     let n = columns("cross_entropy", logits.len(), targets);
@@ -37,7 +37,7 @@ pub fn naive<T: Scalar>(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut
     }
 }
 
-/// z̄ = gy_row·(e^(z − lse) − ⟦target⟧).
+/// Computes z̄ = gy_row·(e^(z − lse) − ⟦target⟧).
 pub fn naive_vjp<T: Scalar>(logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]) {
     same_len("cross_entropy_vjp", &[logits.len(), glogits.len()]);
     same_len("cross_entropy_vjp", &[targets.len(), lse.len(), gy.len()]);
@@ -52,7 +52,7 @@ pub fn naive_vjp<T: Scalar>(logits: &[T], targets: &[u32], lse: &[T], gy: &[T], 
     }
 }
 
-/// [`naive`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive`], parallel by rows.
 pub fn fast<T: Float>(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [T]) {
     same_len("cross_entropy", &[targets.len(), loss.len(), lse.len()]);
     let n = columns("cross_entropy", logits.len(), targets);
@@ -68,7 +68,7 @@ pub fn fast<T: Float>(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [
     }
 }
 
-/// [`naive_vjp`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive_vjp`], parallel by rows.
 pub fn fast_vjp<T: Float>(logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]) {
     same_len("cross_entropy_vjp", &[logits.len(), glogits.len()]);
     same_len("cross_entropy_vjp", &[targets.len(), lse.len(), gy.len()]);
@@ -86,7 +86,7 @@ pub fn fast_vjp<T: Float>(logits: &[T], targets: &[u32], lse: &[T], gy: &[T], gl
 }
 
 vectorized! {
-    /// y = factor·e^(z − lse).
+    /// Computes y = factor·e^(z − lse).
     fn scaled_probabilities<T: Float>(z: &[T], lse: T, factor: T, y: &mut [T]) {
         for (&z, y) in z.iter().zip(y) {
             *y = factor * (z - lse).fast_exp::<FMA>();

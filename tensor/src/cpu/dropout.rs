@@ -7,7 +7,7 @@ use crate::Scalar;
 use crate::rng::{DropoutKey, philox_wide};
 use crate::simd::{Float, vectorized};
 
-/// Rows of n: y = x ∘ keep/(1 − p).
+/// Computes y = x ∘ keep/(1 − p) for rows of n.
 pub fn naive<T: Scalar>(key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
     same_len("dropout", &[x.len(), y.len()]);
     row_count("dropout", x.len(), n);
@@ -18,7 +18,7 @@ pub fn naive<T: Scalar>(key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
     }
 }
 
-/// [`naive`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive`], parallel by rows.
 pub fn fast<T: Float>(key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
     same_len("dropout", &[x.len(), y.len()]);
     row_count("dropout", x.len(), n);
@@ -37,10 +37,10 @@ pub fn fast<T: Float>(key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
     }
 }
 
-/// Philox blocks made at a time.
+/// The number of Philox blocks computed at a time.
 const BLOCKS: usize = 32;
 
-/// Which columns are kept: bit j of entry i is column 8·(first + i) + j.
+/// Decides which columns are kept: bit j of entry i is column 8·(first + i) + j.
 #[inline(always)]
 fn decide(key: &DropoutKey, row: u64, first: usize, kept: &mut [u64]) {
     let row = key.row0.wrapping_add(row);
@@ -57,7 +57,7 @@ fn decide(key: &DropoutKey, row: u64, first: usize, kept: &mut [u64]) {
 }
 
 vectorized! {
-    /// One row, in place: y ← y ∘ keep/(1 − p).
+    /// Applies dropout to one row in place: y ← y ∘ keep/(1 − p).
     pub(crate) fn drop_row<T: Float>(key: &DropoutKey, row: u64, y: &mut [T]) {
         let scale = T::lit(key.scale());
         for (group, y) in y.chunks_mut(8 * BLOCKS).enumerate() {

@@ -1,10 +1,10 @@
-//! Arithmetic, element by element.
+//! Elementwise arithmetic.
 
 use super::{parallel, same_len};
 use crate::Scalar;
 use crate::simd::{Float, vectorized};
 
-/// y += x.
+/// Computes y += x.
 pub fn naive_accumulate<T: Scalar>(y: &mut [T], x: &[T]) {
     same_len("accumulate", &[y.len(), x.len()]);
     for (y, &x) in y.iter_mut().zip(x) {
@@ -12,7 +12,7 @@ pub fn naive_accumulate<T: Scalar>(y: &mut [T], x: &[T]) {
     }
 }
 
-/// z = x + y.
+/// Computes z = x + y.
 pub fn naive_add<T: Scalar>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("add", &[x.len(), y.len(), z.len()]);
     for ((&x, &y), z) in x.iter().zip(y).zip(z) {
@@ -20,7 +20,7 @@ pub fn naive_add<T: Scalar>(x: &[T], y: &[T], z: &mut [T]) {
     }
 }
 
-/// z = x − y.
+/// Computes z = x − y.
 pub fn naive_sub<T: Scalar>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("sub", &[x.len(), y.len(), z.len()]);
     for ((&x, &y), z) in x.iter().zip(y).zip(z) {
@@ -28,7 +28,7 @@ pub fn naive_sub<T: Scalar>(x: &[T], y: &[T], z: &mut [T]) {
     }
 }
 
-/// z = x ∘ y.
+/// Computes z = x ∘ y.
 pub fn naive_mul<T: Scalar>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("mul", &[x.len(), y.len(), z.len()]);
     for ((&x, &y), z) in x.iter().zip(y).zip(z) {
@@ -36,7 +36,7 @@ pub fn naive_mul<T: Scalar>(x: &[T], y: &[T], z: &mut [T]) {
     }
 }
 
-/// y = a·x + b.
+/// Computes y = a·x + b.
 pub fn naive_affine<T: Scalar>(x: &[T], a: T, b: T, y: &mut [T]) {
     same_len("affine", &[x.len(), y.len()]);
     for (&x, y) in x.iter().zip(y) {
@@ -44,7 +44,7 @@ pub fn naive_affine<T: Scalar>(x: &[T], a: T, b: T, y: &mut [T]) {
     }
 }
 
-/// [`naive_accumulate`], vectorised and parallel.
+/// The vectorised and parallel twin of [`naive_accumulate`].
 pub fn fast_accumulate<T: Float>(y: &mut [T], x: &[T]) {
     same_len("accumulate", &[y.len(), x.len()]);
     parallel::each_2(1, x, y, accumulate::<T>);
@@ -58,7 +58,7 @@ vectorized! {
     }
 }
 
-/// [`naive_add`], vectorised and parallel.
+/// The vectorised and parallel twin of [`naive_add`].
 pub fn fast_add<T: Float>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("add", &[x.len(), y.len(), z.len()]);
     parallel::each_3(1, x, y, z, add::<T>);
@@ -72,7 +72,7 @@ vectorized! {
     }
 }
 
-/// [`naive_sub`], vectorised and parallel.
+/// The vectorised and parallel twin of [`naive_sub`].
 pub fn fast_sub<T: Float>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("sub", &[x.len(), y.len(), z.len()]);
     parallel::each_3(1, x, y, z, sub::<T>);
@@ -86,7 +86,7 @@ vectorized! {
     }
 }
 
-/// [`naive_mul`], vectorised and parallel.
+/// The vectorised and parallel twin of [`naive_mul`].
 pub fn fast_mul<T: Float>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("mul", &[x.len(), y.len(), z.len()]);
     parallel::each_3(1, x, y, z, mul::<T>);
@@ -100,7 +100,7 @@ vectorized! {
     }
 }
 
-/// [`naive_affine`], vectorised and parallel.
+/// The vectorised and parallel twin of [`naive_affine`].
 pub fn fast_affine<T: Float>(x: &[T], a: T, b: T, y: &mut [T]) {
     same_len("affine", &[x.len(), y.len()]);
     parallel::each_2(1, x, y, |x, y| affine(x, a, b, y));

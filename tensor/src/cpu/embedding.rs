@@ -1,4 +1,4 @@
-//! Rows of a table by their ids, and their gradient scattered back.
+//! Gather of table rows by ids, and scatter-add of their gradients.
 
 use rayon::prelude::*;
 
@@ -7,7 +7,7 @@ use super::{row_count, same_len};
 use crate::Scalar;
 use crate::simd::Float;
 
-/// y row i = table row `ids[i]`.
+/// Copies table row `ids[i]` to row i of y.
 pub fn naive<T: Scalar>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
     check("gather", table.len(), d, ids, y.len());
     for (i, &id) in ids.iter().enumerate() {
@@ -15,7 +15,7 @@ pub fn naive<T: Scalar>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
     }
 }
 
-/// table row `ids[i]` += x row i, in the order of i.
+/// Adds row i of x to table row `ids[i]`, in the order of i.
 pub fn naive_scatter_add<T: Scalar>(table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
     check("scatter_add", table.len(), d, ids, x.len());
     for (i, &id) in ids.iter().enumerate() {
@@ -37,7 +37,7 @@ pub(crate) fn check(kernel: &str, table: usize, d: usize, ids: &[u32], rows: usi
     }
 }
 
-/// [`naive`], parallel by rows.
+/// The twin of [`naive`], parallel by rows.
 pub fn fast<T: Float>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
     if !parallel::worth_it(y.len()) {
         return naive(table, d, ids, y);
@@ -51,7 +51,7 @@ pub fn fast<T: Float>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
     });
 }
 
-/// [`naive_scatter_add`], parallel by columns: an element's summands keep their order.
+/// The twin of [`naive_scatter_add`], parallel by columns: the summands of an element keep their order.
 pub fn fast_scatter_add<T: Float>(table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
     if !parallel::worth_it(x.len()) {
         return naive_scatter_add(table, d, ids, x);

@@ -4,11 +4,11 @@
 //! u(x) = √(2/π)·(x + 0.044715 x³)          y = ½x·(1 + tanh u)
 //! dy/dx = ½(1 + t) + ½x·(1 − t²)·u′,  t = tanh u,  u′ = √(2/π)·(1 + 3·0.044715 x²)
 //!
-//! With s = σ(2u), ½(1 + t) = s and ½(1 − t²) = 2s(1 − s), so one exponential serves:
+//! With s = σ(2u), ½(1 + t) = s and ½(1 − t²) = 2s(1 − s), so one exponential suffices:
 //! y = x·s          dy/dx = s + x·s(1 − s)·2u′
 //! ```
 //!
-//! Where u′ overflows, for |x| above a root of the largest number (4·10¹⁹ in f32), dy/dx is NaN: 0·∞.
+//! If u′ overflows, which is so for |x| above a root of the largest number (4·10¹⁹ in f32), dy/dx is NaN: 0·∞.
 
 use super::{parallel, same_len};
 use crate::Scalar;
@@ -16,10 +16,10 @@ use crate::simd::{Elementary, Float, vectorized};
 
 /// √(2/π).
 pub const SCALE: f64 = 0.797_884_560_802_865_4;
-/// The cubic term's coefficient.
+/// The coefficient of the cubic term.
 pub const CUBIC: f64 = 0.044715;
 
-/// y = ½x(1 + tanh u).
+/// Computes y = ½x(1 + tanh u).
 pub fn naive<T: Scalar>(x: &[T], y: &mut [T]) {
     same_len("gelu", &[x.len(), y.len()]);
     for (&x, y) in x.iter().zip(y) {
@@ -28,7 +28,7 @@ pub fn naive<T: Scalar>(x: &[T], y: &mut [T]) {
     }
 }
 
-/// x̄ = ȳ·(½(1 + t) + ½x(1 − t²)u′).
+/// Computes x̄ = ȳ·(½(1 + t) + ½x(1 − t²)u′).
 pub fn naive_vjp<T: Scalar>(x: &[T], gy: &[T], gx: &mut [T]) {
     same_len("gelu_vjp", &[x.len(), gy.len(), gx.len()]);
     let half = T::lit(0.5);
@@ -39,13 +39,13 @@ pub fn naive_vjp<T: Scalar>(x: &[T], gy: &[T], gx: &mut [T]) {
     }
 }
 
-/// [`naive`] as x·σ(2u), vectorised and parallel.
+/// The vectorised and parallel twin of [`naive`], which computes x·σ(2u).
 pub fn fast<T: Float>(x: &[T], y: &mut [T]) {
     same_len("gelu", &[x.len(), y.len()]);
     parallel::each_2(1, x, y, run::<T>);
 }
 
-/// [`naive_vjp`], vectorised and parallel.
+/// The vectorised and parallel twin of [`naive_vjp`].
 pub fn fast_vjp<T: Float>(x: &[T], gy: &[T], gx: &mut [T]) {
     same_len("gelu_vjp", &[x.len(), gy.len(), gx.len()]);
     parallel::each_3(1, x, gy, gx, run_vjp::<T>);

@@ -12,7 +12,7 @@ use super::{parallel, same_len};
 use crate::Scalar;
 use crate::simd::{Float, sum_of, sum_of_2, vectorized};
 
-/// y, and each row's μ and r.
+/// Computes y, and the μ and r of each row.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn naive<T: Scalar>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
     let n = gain.len();
@@ -37,7 +37,7 @@ pub fn naive<T: Scalar>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], 
     }
 }
 
-/// x̄, gain and bias gradients.
+/// Computes x̄ and the gradients of gain and bias.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn naive_vjp<T: Scalar>(
     x: &[T],
@@ -75,7 +75,7 @@ pub fn naive_vjp<T: Scalar>(
     }
 }
 
-/// [`naive`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive`], parallel by rows.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast<T: Float>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
     let n = gain.len();
@@ -108,7 +108,7 @@ vectorized! {
     }
 }
 
-/// [`naive_vjp`], vectorised and parallel by blocks of rows.
+/// The vectorised twin of [`naive_vjp`], parallel by blocks of rows.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast_vjp<T: Float>(x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T], gbias: &mut [T]) {
     let n = gain.len();
@@ -148,7 +148,7 @@ vectorized! {
 mod tests {
     use super::*;
 
-    /// The squares are of what is left without the mean; Σx² − n·μ² would cancel.
+    /// The variance sums the squares of x − μ; Σx² − n·μ² would cancel.
     #[test]
     fn a_large_mean_costs_no_digits() {
         let mean = 4_194_304.0f32;

@@ -1,4 +1,4 @@
-//! The tied output h·wᵀ and its cross-entropy (GPT-1 §3.1, equation 2: P(u) = softmax(h Wₑᵀ)), without all the logits at once.
+//! The tied output h·wᵀ and its cross-entropy (GPT-1 §3.1, equation 2: P(u) = softmax(h Wₑᵀ)), without holding all logits at once.
 //!
 //! ```text
 //! z = h·wᵀ (+ bias),   loss = lse z − zₜ,   L = Σᵢ weightᵢ·lossᵢ
@@ -16,7 +16,7 @@ use crate::buffer::with_scratch;
 use crate::operands::{Mat, MatMut, Onto, OutputGrads, OutputOperands};
 use crate::simd::{Elementary, largest_of, sum_of, vectorized};
 
-/// loss (n), and with `grads` h̄ (n, d), w̄ (V, d) and the bias's gradient (V).
+/// Computes loss (n), and with `grads` h̄ (n, d), w̄ (V, d) and the bias's gradient (V).
 pub fn naive<T: Scalar>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>) {
     let classes = check(x, loss, &grads);
     let OutputOperands { h, w, bias, width: d, targets, weights } = *x;
@@ -55,7 +55,7 @@ pub fn naive<T: Scalar>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option
     }
 }
 
-/// Panics unless all lengths agree; the number of classes V.
+/// Panics unless all lengths agree. Returns the number of classes V.
 #[track_caller]
 fn check<T>(x: &OutputOperands<'_, T>, loss: &[T], grads: &Option<OutputGrads<'_, T>>) -> usize {
     let kernel = "linear_cross_entropy";
@@ -69,7 +69,7 @@ fn check<T>(x: &OutputOperands<'_, T>, loss: &[T], grads: &Option<OutputGrads<'_
     classes
 }
 
-/// The same of what is read: the lengths of h, w, the bias and the weights, and the width d.
+/// Panics unless the lengths of h, w, bias and weights, the width d and the targets agree. Returns the number of classes V.
 #[track_caller]
 pub(crate) fn check_sizes(h: usize, w: usize, width: usize, bias: Option<usize>, targets: &[u32], weights: usize) -> usize {
     let kernel = "linear_cross_entropy";
@@ -82,16 +82,16 @@ pub(crate) fn check_sizes(h: usize, w: usize, width: usize, bias: Option<usize>,
     classes
 }
 
-/// Logits held at a time, 83 MB of f32, unless 256 rows need more.
+/// The number of logits held at a time, 83 MB of f32, unless 256 rows have more.
 const LOGITS: usize = 512 * 40_478;
 
-/// Rows whose logits are held at a time. Each such chunk reads w once and reads and writes w̄ once, so it must not be small; a
-/// multiple of the product's block along k.
+/// Returns the number of rows whose logits are held at a time. Each chunk of so many rows reads w once and reads and writes w̄
+/// once, so it must not be small. The number is a multiple of the product's block along k.
 fn rows_at_once(classes: usize) -> usize {
     (LOGITS / classes.max(1)).clamp(256, 1024) / 256 * 256
 }
 
-/// [`naive`] as three products per chunk of rows, the logits turned into their gradients in place.
+/// The fast twin of [`naive`]: three products per chunk of rows. The logits are turned into their gradients in place.
 pub fn fast<T: Gemm>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>) {
     let classes = check(x, loss, &grads);
     let OutputOperands { h, w, bias, width: d, targets, weights } = *x;
@@ -138,7 +138,7 @@ pub fn fast<T: Gemm>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<Ou
 }
 
 vectorized! {
-    /// sum ← sum + the rows of z, in order.
+    /// Adds the rows of z to sum, in order.
     fn add_rows<T: Gemm>(z: &[T], sum: &mut [T]) {
         for z in z.chunks_exact(sum.len().max(1)) {
             for (sum, &z) in sum.iter_mut().zip(z) {
@@ -149,7 +149,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// One row: z ← weight·e^(z − lse); returns lse.
+    /// Computes z ← weight·e^(z − lse) for one row. Returns lse.
     fn loss_and_gradient<T: Gemm>(z: &mut [T], weight: T) -> T {
         let most = largest_of(z);
         for z in z.iter_mut() {
@@ -168,7 +168,7 @@ vectorized! {
 mod tests {
     use super::*;
 
-    /// GPT-1's vocabulary takes 512; none more than 1,024 or less than 256, and all whole blocks.
+    /// GPT-1's vocabulary gives 512 rows. Every result is a multiple of 256 between 256 and 1,024.
     #[test]
     fn rows_are_taken_in_blocks_of_the_product() {
         assert_eq!(

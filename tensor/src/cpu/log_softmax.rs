@@ -8,7 +8,7 @@ use super::{largest, parallel, row_count, same_len};
 use crate::Scalar;
 use crate::simd::{Elementary, Float, largest_of, sum_of, vectorized};
 
-/// log Σ eˣ of one row.
+/// Returns log Σ eˣ of one row.
 pub(crate) fn naive_lse<T: Scalar>(x: &[T]) -> T {
     let most = largest(x);
     let mut sum = T::zero();
@@ -18,7 +18,7 @@ pub(crate) fn naive_lse<T: Scalar>(x: &[T]) -> T {
     most + sum.ln()
 }
 
-/// Each row of n: y = x − log Σ eˣ.
+/// Computes y = x − log Σ eˣ for each row of n.
 pub fn naive<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     same_len("log_softmax", &[x.len(), y.len()]);
     row_count("log_softmax", x.len(), n);
@@ -30,7 +30,7 @@ pub fn naive<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     }
 }
 
-/// x̄ = ȳ − eʸ·Σȳ, by rows of n.
+/// Computes x̄ = ȳ − eʸ·Σȳ for each row of n.
 pub fn naive_vjp<T: Scalar>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     same_len("log_softmax_vjp", &[y.len(), gy.len(), gx.len()]);
     row_count("log_softmax_vjp", y.len(), n);
@@ -47,14 +47,14 @@ pub fn naive_vjp<T: Scalar>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
 }
 
 vectorized! {
-    /// log Σ eˣ of one row.
+    /// Returns log Σ eˣ of one row.
     pub(crate) fn fast_lse<T: Float>(x: &[T]) -> T {
         let most = largest_of(x);
         most + sum_of(x, |x| (x - most).fast_exp::<FMA>()).ln()
     }
 }
 
-/// [`naive`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive`], parallel by rows.
 pub fn fast<T: Float>(x: &[T], y: &mut [T], n: usize) {
     same_len("log_softmax", &[x.len(), y.len()]);
     row_count("log_softmax", x.len(), n);
@@ -68,7 +68,7 @@ pub fn fast<T: Float>(x: &[T], y: &mut [T], n: usize) {
     });
 }
 
-/// [`naive_vjp`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive_vjp`], parallel by rows.
 pub fn fast_vjp<T: Float>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     same_len("log_softmax_vjp", &[y.len(), gy.len(), gx.len()]);
     row_count("log_softmax_vjp", y.len(), n);

@@ -11,8 +11,8 @@
 //! its VJP       h̄ₜ = ȳₜ + z̄ₜ₊₁ Wᵀ       x̄ₜ = z̄ₜ       W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ
 //! ```
 //!
-//! Each step waits for the one before, so the fast kernel packs W once and divides the units among threads, all four gates of
-//! a unit together: the threads synchronise once per step. W̄ is one product over all steps.
+//! Each step depends on the previous one. The fast kernel therefore packs W once and divides the units among threads, with all four
+//! gates of a unit on one thread: the threads synchronise once per step. W̄ is one product over all steps.
 
 use rayon::prelude::*;
 
@@ -24,8 +24,8 @@ use crate::buffer::with_scratch;
 use crate::operands::{Mat, MatMut, Onto};
 use crate::simd::{Elementary, vectorized};
 
-/// One step of rows of `units`: `gates` (B, 4H) holds z and is overwritten by [i | f | g | o]; from `before`, the cell c (B, H),
-/// come the new cell `c` and the output `h` (B, H).
+/// Computes one step for rows of `units`. `gates` (B, 4H) holds z and is overwritten by [i | f | g | o]. The new cell `c` and the
+/// output `h` (B, H) follow from the previous cell `before` (B, H).
 pub fn naive_cell<T: Scalar>(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
     check_cell("lstm_cell", units, &[gates.len()], &[before.len(), c.len(), h.len()]);
     let sigmoid = |z: T| T::one() / (T::one() + (-z).exp());
@@ -41,7 +41,7 @@ pub fn naive_cell<T: Scalar>(units: usize, gates: &mut [T], before: &[T], c: &mu
     }
 }
 
-/// The VJP of [`naive_cell`], from what it wrote: `gc` holds c̄′ and is overwritten by c̄; writes z̄ to `gz` (B, 4H).
+/// Computes the VJP of [`naive_cell`] from its results. `gc` holds c̄′ and is overwritten by c̄. Writes z̄ to `gz` (B, 4H).
 pub fn naive_cell_vjp<T: Scalar>(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
     check_cell("lstm_cell_vjp", units, &[gates.len(), gz.len()], &[before.len(), c.len(), gh.len(), gc.len()]);
     let one = T::one();
@@ -61,7 +61,7 @@ pub fn naive_cell_vjp<T: Scalar>(units: usize, gates: &[T], before: &[T], c: &[T
     }
 }
 
-/// All steps: x (T, B, 4H), w (H, 4H); writes the gates (T, B, 4H), the cells c and the outputs h (T, B, H).
+/// Computes all steps from x (T, B, 4H) and w (H, 4H): the gates (T, B, 4H), the cells c and the outputs h (T, B, H).
 pub fn naive<T: Scalar>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
     check("lstm", w.len(), [batch, units], &[x.len(), gates.len()], &[c.len(), h.len()]);
     let n = batch * units;
@@ -77,7 +77,7 @@ pub fn naive<T: Scalar>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mu
     }
 }
 
-/// The VJP of [`naive`], from what it wrote and ȳ (T, B, H): x̄ (T, B, 4H), and where wanted W̄ (H, 4H).
+/// Computes the VJP of [`naive`] from its results and ȳ (T, B, H): x̄ (T, B, 4H), and W̄ (H, 4H) if requested.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn naive_vjp<T: Scalar>(
     w: &[T],
@@ -107,7 +107,7 @@ pub fn naive_vjp<T: Scalar>(
     }
 }
 
-/// W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ as one product: (H, (T−1)·B)·((T−1)·B, 4H).
+/// Computes W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ as one product: (H, (T−1)·B)·((T−1)·B, 4H).
 fn weight_gradient<T>(product: Product<T>, [batch, units]: [usize; 2], h: &[T], gx: &[T], gw: &mut [T]) {
     let rows = (h.len() / units).saturating_sub(batch);
     let gz = &gx[(4 * batch * units).min(gx.len())..];
@@ -117,18 +117,18 @@ fn weight_gradient<T>(product: Product<T>, [batch, units]: [usize; 2], h: &[T], 
 
 type Product<T> = fn(Mat<'_, T>, Mat<'_, T>, MatMut<'_, T>, Onto<'_, T>);
 
-/// The number of steps of n elements.
+/// Returns the number of steps of n elements.
 fn steps(len: usize, n: usize) -> usize {
     len.checked_div(n).unwrap_or(0)
 }
 
-/// Step t − 1, unless t is the first, and step t to write, of steps of n.
+/// Returns step t − 1, unless t is the first, and step t to write, for steps of n elements.
 fn split<T>(x: &mut [T], t: usize, n: usize) -> (Option<&[T]>, &mut [T]) {
     let (before, now) = x.split_at_mut(t * n);
     (t.checked_sub(1).map(|t| &before[t * n..]), &mut now[..n])
 }
 
-/// Panics unless the lengths are those of whole rows of `units`, and of four times as many.
+/// Panics unless the lengths `ones` are equal and whole rows of `units`, and the lengths `fours` are four times as large.
 #[track_caller]
 pub(crate) fn check_cell(kernel: &str, units: usize, fours: &[usize], ones: &[usize]) {
     assert!(units > 0, "{kernel}: at least one unit");
@@ -137,7 +137,7 @@ pub(crate) fn check_cell(kernel: &str, units: usize, fours: &[usize], ones: &[us
     fours.iter().for_each(|&len| same_len(kernel, &[4 * ones[0], len]));
 }
 
-/// The same for whole steps of a batch, and W of `units`.
+/// Panics unless the lengths pass [`check_cell`] and are whole steps of a batch, and W has 4·units² elements.
 #[track_caller]
 pub(crate) fn check(kernel: &str, w: usize, [batch, units]: [usize; 2], fours: &[usize], ones: &[usize]) {
     check_cell(kernel, units, fours, ones);
@@ -145,7 +145,7 @@ pub(crate) fn check(kernel: &str, w: usize, [batch, units]: [usize; 2], fours: &
     row_count(kernel, ones[0], batch * units);
 }
 
-/// [`naive_cell`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive_cell`], parallel by rows.
 pub fn fast_cell<T: Gemm>(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
     check_cell("lstm_cell", units, &[gates.len()], &[before.len(), c.len(), h.len()]);
     let rows = |gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]| {
@@ -163,7 +163,7 @@ pub fn fast_cell<T: Gemm>(units: usize, gates: &mut [T], before: &[T], c: &mut [
     gates.par_chunks_mut(4 * n).zip(states).for_each(|(gates, ((before, c), h))| rows(gates, before, c, h));
 }
 
-/// [`naive_cell_vjp`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive_cell_vjp`], parallel by rows.
 pub fn fast_cell_vjp<T: Gemm>(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
     check_cell("lstm_cell_vjp", units, &[gates.len(), gz.len()], &[before.len(), c.len(), gh.len(), gc.len()]);
     let row = |(row, (gc, gz)): (usize, (&mut [T], &mut [T]))| {
@@ -180,7 +180,7 @@ pub fn fast_cell_vjp<T: Gemm>(units: usize, gates: &[T], before: &[T], c: &[T], 
     gc.par_chunks_exact_mut(units).zip(gz.par_chunks_exact_mut(4 * units)).enumerate().with_min_len(least).for_each(row);
 }
 
-/// The four gates of a row.
+/// Returns the four gates of a row.
 fn quarters<T>(row: &mut [T]) -> [&mut [T]; 4] {
     let (low, high) = row.split_at_mut(row.len() / 2);
     let ((i, f), (g, o)) = (low.split_at_mut(low.len() / 2), high.split_at_mut(high.len() / 2));
@@ -188,7 +188,7 @@ fn quarters<T>(row: &mut [T]) -> [&mut [T]; 4] {
 }
 
 vectorized! {
-    /// One row: the gates in place.
+    /// Computes one row, with the gates in place.
     fn cell<T: Gemm>(i: &mut [T], f: &mut [T], g: &mut [T], o: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
         let n = h.len();
         let (i, f, g, o) = (&mut i[..n], &mut f[..n], &mut g[..n], &mut o[..n]);
@@ -205,7 +205,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// One row: gc in place.
+    /// Computes the VJP of one row, with gc in place.
     fn cell_vjp<T: Gemm>(
         i: &[T], f: &[T], g: &[T], o: &[T], before: &[T], c: &[T], gh: &[T],
         gc: &mut [T], gi: &mut [T], gf: &mut [T], gg: &mut [T], go: &mut [T],
@@ -226,19 +226,19 @@ vectorized! {
     }
 }
 
-/// Multiplications in a step that are worth a second thread.
+/// The number of multiplications per step from which a second thread pays off.
 const WORTH_IT: usize = 1 << 19;
 
-/// Bytes of a packed factor that stay in a core's own cache while the rows of a batch pass, a strip at a time.
+/// The bytes of a packed factor that stay in a core's second-level cache while the rows of a batch pass, one strip at a time.
 const IN_CACHE: usize = 512 << 10;
 
-/// Units of one piece, in whole panels of the product.
+/// Returns the number of units per piece, in whole panels of the product.
 fn piece_width<T>([batch, units]: [usize; 2]) -> usize {
     let threads = if 4 * batch * units * units < WORTH_IT { 1 } else { rayon::current_num_threads() };
     units.div_ceil(threads).next_multiple_of(32).min(IN_CACHE / K_BLOCK / size_of::<T>())
 }
 
-/// Some of the units, and their columns of the packed factor: those of each gate in W, their own in Wᵀ.
+/// A range of units, and their columns of the packed factor: one part per gate for W, one part for Wᵀ.
 #[derive(Debug)]
 struct Piece<'a, T, const N: usize> {
     first: usize,
@@ -246,8 +246,8 @@ struct Piece<'a, T, const N: usize> {
     packed: [Packed<'a, T>; N],
 }
 
-/// Cuts the units of `sizes` into pieces. For the units from `first` on, part `part` of the right factor has `k` rows and a
-/// column per unit, with these strides, from `w[start(first, part)]` on.
+/// Cuts the units of `sizes` into pieces and calls `f` with them. For the units from `first` on, part `part` of the right factor
+/// starts at `w[start(first, part)]` and has `k` rows and one column per unit, with these strides.
 fn with_pieces<T: Gemm, const N: usize, R>(
     sizes: [usize; 2],
     w: &[T],
@@ -268,7 +268,7 @@ fn with_pieces<T: Gemm, const N: usize, R>(
                 let packed = std::array::from_fn(|part| {
                     let (space, b) = (spaces.next().expect("a space for each part"), &w[start(first, part)..]);
                     assert!((k - 1) * row + (columns - 1) * col < b.len(), "a part of the factor leaves its slice");
-                    // SAFETY: its last element lies in the slice.
+                    // SAFETY: the last element of the part lies in the slice.
                     unsafe { Packed::new(Strided { at: b.as_ptr(), strides: [row, col] }, k, columns, space) }
                 });
                 Piece { first, units: columns, packed }
@@ -278,7 +278,7 @@ fn with_pieces<T: Gemm, const N: usize, R>(
     })
 }
 
-/// Applies f to each piece; a single one stays on this thread.
+/// Applies f to each piece. A single piece is processed on the calling thread.
 fn each_piece<T: Gemm, const N: usize>(pieces: &[Piece<'_, T, N>], f: impl Fn(&Piece<'_, T, N>) + Sync + Send) {
     match pieces {
         [one] => f(one),
@@ -286,7 +286,7 @@ fn each_piece<T: Gemm, const N: usize>(pieces: &[Piece<'_, T, N>], f: impl Fn(&P
     }
 }
 
-/// [`naive`] with W packed once, parallel over the units.
+/// The fast twin of [`naive`]: W is packed once, and the units are processed in parallel.
 pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
     check("lstm", w.len(), [batch, units], &[x.len(), gates.len()], &[c.len(), h.len()]);
     let n = batch * units;
@@ -296,7 +296,7 @@ pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [
     with_scratch(units, |zeros| {
         zeros.fill(T::zero());
         if batch == 1 {
-            // A single row reads W as it lies; packing would cost more than it saves.
+            // A single row reads W in place: packing would cost more than it saves.
             for (t, (x, gates)) in x.chunks_exact(4 * n).zip(gates.chunks_exact_mut(4 * n)).enumerate() {
                 let ((h_before, h), (c_before, c)) = (split(h, t, n), split(c, t, n));
                 gates.copy_from_slice(x);
@@ -316,19 +316,19 @@ pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [
                     let (first, count) = (piece.first, piece.units);
                     for (gate, packed) in piece.packed.iter().enumerate() {
                         for at in (0..batch).map(|b| (4 * b + gate) * units + first) {
-                            // SAFETY: within row b of the step; a gate's units are one piece's alone.
+                            // SAFETY: the range lies in row b of the step, and no other piece writes these units of the gate.
                             unsafe { gates.slice(at, count) }.copy_from_slice(&x[at..][..count]);
                         }
                         let Some(h) = h_before else { continue };
                         let h = Strided { at: h.as_ptr(), strides: [units, 1] };
                         let to = gates.at(gate * units + first);
-                        // SAFETY: h holds (B, H) and nothing writes it; the columns written are this piece's alone.
+                        // SAFETY: h holds (B, H) and is not written; no other piece writes these columns.
                         unsafe { packed.times([batch, units, count], h, 0, to, 4 * units, Onto::Itself) };
                     }
                     for b in 0..batch {
                         let at = b * units + first;
                         let before = c_before.map_or(&zeros[..count], |c| &c[at..][..count]);
-                        // SAFETY: as above: these units of row b are this piece's alone, and the four gates are apart.
+                        // SAFETY: as above: no other piece writes these units of row b, and the four gates do not overlap.
                         let ([i, f, g, o], c, h) = unsafe {
                             let gate = |gate| gates.slice((4 * b + gate) * units + first, count);
                             ([gate(0), gate(1), gate(2), gate(3)], c.slice(at, count), h.slice(at, count))
@@ -341,7 +341,7 @@ pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [
     });
 }
 
-/// [`naive_vjp`] with Wᵀ packed once, parallel over the units; W̄ is one product at the end.
+/// The fast twin of [`naive_vjp`]: Wᵀ is packed once, the units are processed in parallel, and W̄ is one product at the end.
 #[expect(clippy::too_many_lines, reason = "one way back through time, for one sequence and for pieces of many")]
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast_vjp<T: Gemm>(
@@ -357,7 +357,7 @@ pub fn fast_vjp<T: Gemm>(
     check("lstm_vjp", w.len(), [batch, units], &[gates.len(), gx.len()], &[c.len(), h.len(), gy.len()]);
     let n = batch * units;
     let steps = steps(h.len(), n);
-    // Step t: its gates, the cells before and after it; z̄ₜ to write and z̄ₜ₊₁ (nothing after the last).
+    // Step t: its gates, and the cells before and after it.
     let step = |t: usize| (&gates[4 * t * n..][..4 * n], t.checked_sub(1).map(|t| &c[t * n..][..n]), &c[t * n..][..n]);
     with_scratch(units + 2 * n, |scratch| {
         let (zeros, scratch) = scratch.split_at_mut(units);
@@ -392,12 +392,12 @@ pub fn fast_vjp<T: Gemm>(
                     each_piece(pieces, |piece| {
                         let (first, count) = (piece.first, piece.units);
                         for at in (0..batch).map(|b| b * units + first) {
-                            // SAFETY: within row b; a unit is one piece's alone.
+                            // SAFETY: the range lies in row b, and no other piece writes these units.
                             unsafe { gh.slice(at, count) }.copy_from_slice(&gy[at..][..count]);
                         }
                         if !later.is_empty() {
                             let later = Strided { at: later.as_ptr(), strides: [4 * units, 1] };
-                            // SAFETY: z̄ₜ₊₁ holds (B, 4H) and nothing writes it; the columns of h̄ are this piece's alone.
+                            // SAFETY: z̄ₜ₊₁ holds (B, 4H) and is not written; no other piece writes these columns of h̄.
                             unsafe {
                                 piece.packed[0].times([batch, 4 * units, count], later, 0, gh.at(first), units, Onto::Itself)
                             };
@@ -406,7 +406,7 @@ pub fn fast_vjp<T: Gemm>(
                             let at = b * units + first;
                             let before = before.map_or(&zeros[..count], |c| &c[at..][..count]);
                             let [i, f, g, o] = [0, 1, 2, 3].map(|gate| &gates[(4 * b + gate) * units + first..][..count]);
-                            // SAFETY: as above: these units of row b are this piece's alone, and the four gates are apart.
+                            // SAFETY: as above: no other piece writes these units of row b, and the four gates do not overlap.
                             let (gh, gc, [gi, gf, gg, go]) = unsafe {
                                 let gate = |gate| gz.slice((4 * b + gate) * units + first, count);
                                 (gh.slice(at, count), gc.slice(at, count), [gate(0), gate(1), gate(2), gate(3)])
@@ -453,7 +453,7 @@ mod tests {
         rows_alone::<f64>();
     }
 
-    /// W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ, summand by summand: the kernel and its definition share that product.
+    /// Checks W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ summand by summand, since the kernel and its definition share that product.
     #[test]
     fn the_gradient_of_the_weights_sums_over_steps_and_rows() {
         for (steps, batch, units) in [(1, 2, 3), (4, 1, 3), (4, 2, 3), (3, 5, 2)] {
@@ -474,7 +474,8 @@ mod tests {
                 }
             }
             assert_close(&gw, &expected, 1e-14, 1.0); // a dozen summands in another order
-            // And x̄ is the derivative of ⟨ȳ, h⟩, by central differences: truncation is of (1e-5)², rounding of 1e-16/1e-5.
+            // x̄ is the derivative of ⟨ȳ, h⟩, by central differences: the truncation error is about (1e-5)², the rounding error
+            // 1e-16/1e-5.
             let loss = |x: &[f64]| -> f64 {
                 let (mut gates, mut c, mut h) = (x.to_vec(), vec![0.0; steps * n], vec![0.0; steps * n]);
                 naive(x, &w, [batch, units], &mut gates, &mut c, &mut h);
@@ -493,7 +494,7 @@ mod tests {
 
     #[test]
     fn far_pre_activations_saturate() {
-        // i and o open, f open or shut, g at its end: c′ = c + 1 or 1.
+        // i open, g saturated at 1, f and o open in the first row and closed in the second: c′ = c + 1 or 1.
         let (mut c, mut h) = ([0.0f32; 2], [0.0f32; 2]);
         fast_cell(1, &mut [1e4, 1e4, 1e4, 1e4, 1e4, -1e4, 1e4, -1e4], &[3.0, 3.0], &mut c, &mut h);
         assert_eq!((c, h[1]), ([4.0, 1.0], 0.0));

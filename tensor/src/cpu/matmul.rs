@@ -1,9 +1,9 @@
-//! C ← onto + A·B.
+//! The matrix product C ← onto + A·B.
 //!
-//! For each element the fast kernel (`gemm`) computes a chain of fused multiply-adds over k inside each block of
-//! `K_BLOCK`, the blocks added in order. Splitting rows or columns leaves that chain alone, so the product is split among
-//! threads by rows or columns, never along k, and has the same bits however it is split. A single row has its own loops
-//! (`matvec`), which follow the same chain: decoding a token gives the bits of the whole sequence.
+//! For each element, the fast kernel (`gemm`) computes a chain of fused multiply-adds over k within each block of `K_BLOCK`, and
+//! adds the blocks in order. Splitting rows or columns does not change that chain. The product is therefore split among threads by
+//! rows or columns, never along k, and its bits do not depend on the split. A single row has a separate kernel (`matvec`) with the
+//! same chain: decoding one token gives the same bits as the whole sequence.
 
 use rayon::prelude::*;
 
@@ -13,7 +13,7 @@ use super::parallel::Shared;
 use crate::Scalar;
 use crate::operands::{Mat, MatMut, Onto};
 
-/// cᵢⱼ = Σₚ aᵢₚ·bₚⱼ, plus what it is added onto.
+/// Computes cᵢⱼ = Σₚ aᵢₚ·bₚⱼ, plus `onto`.
 pub fn naive<T: Scalar>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
     check(&a, &b, &c, onto);
     for i in 0..c.rows {
@@ -51,10 +51,10 @@ fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>, onto: Onto<'_, T>
     }
 }
 
-/// Multiplications that are worth a second thread.
+/// The number of multiplications from which a second thread pays off.
 const WORTH_IT: usize = 1 << 19;
 
-/// [`naive`], by blocks in cache and parallel over rows or columns.
+/// The fast twin of [`naive`]: blocks in cache, parallel over rows or columns.
 pub fn fast<T: Gemm>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
     check(&a, &b, &c, onto);
     let (m, k, n) = (c.rows, a.cols, c.cols);
@@ -66,7 +66,7 @@ pub fn fast<T: Gemm>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<
         return matvec::fast(a, b, c, onto, threads);
     }
     let (ld, shared) = (c.row_stride, Shared::new(c.data));
-    // `rows` rows from `i` on and `cols` columns from `j` on.
+    // Computes `rows` rows from `i` on and `cols` columns from `j` on.
     let block = |i: usize, rows: usize, j: usize, cols: usize| {
         let a = Strided { at: a.data.as_ptr().wrapping_add(i * a.row_stride), strides: [a.row_stride, a.col_stride] };
         let b = Strided { at: b.data.as_ptr().wrapping_add(j * b.col_stride), strides: [b.row_stride, b.col_stride] };
@@ -82,7 +82,7 @@ pub fn fast<T: Gemm>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<
     }
 }
 
-/// The length of a piece: one piece per thread, two where they are long, in whole vectors.
+/// Returns the length of a piece in whole vectors: one piece per thread, or two if they are long.
 fn cuts(len: usize, threads: usize) -> usize {
     let pieces = if len >= 512 * threads { 2 * threads } else { threads };
     len.div_ceil(pieces).next_multiple_of(32)

@@ -1,11 +1,11 @@
-//! c ← onto + x·B for a single row x: where generation spends its time.
+//! The product c ← onto + x·B of a single row x, which takes most of the time of generation.
 //!
-//! Every weight is read once and used once, so memory sets the pace and arithmetic only has to keep up. A thread takes
-//! a stretch of columns and reads it as a few long streams, prefetching each cache line some kilobytes ahead: the hardware's
-//! own prefetching stops at every page.
+//! Every weight is read once and used once, so the memory bandwidth limits the product. A thread processes a range of columns and
+//! reads it as a few long streams. It prefetches each cache line some kilobytes ahead, because the hardware's prefetcher stops at
+//! every page.
 //!
-//! Each element is the chain of the matrix product (`matmul`): fused multiply-adds over k within blocks of `K_BLOCK`, the
-//! blocks added in order. So decoding a token gives the bits of the whole sequence, however the columns are cut.
+//! Each element is the chain of `matmul`: fused multiply-adds over k within blocks of `K_BLOCK`, and the blocks added in order.
+//! Decoding one token thus gives the same bits as the whole sequence, however the columns are cut.
 
 use rayon::prelude::*;
 
@@ -14,7 +14,8 @@ use crate::buffer::with_scratch;
 use crate::operands::{Mat, MatMut, Onto};
 use crate::simd::vectorized;
 
-/// x·B for B (k, n) dense along one axis: with dense rows a weight matrix, with dense columns a table (n, k) transposed.
+/// Computes x·B for B (k, n) contiguous along one axis: a weight matrix has contiguous rows, a transposed table (n, k) has
+/// contiguous columns.
 pub(super) fn fast<T: Gemm>(x: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>, threads: usize) {
     let (k, c) = (x.cols, &mut c.data[..b.cols]);
     if c.is_empty() {
@@ -47,17 +48,18 @@ pub(super) fn fast<T: Gemm>(x: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto
     });
 }
 
-/// Columns that are taken side by side: a cache line of f32, and two vectors of chains.
+/// The number of columns processed side by side: a cache line of f32, and two vectors of chains.
 const LINE: usize = 16;
-/// Columns whose sums stay in the nearest cache.
+/// The number of columns whose sums stay in the first-level cache.
 const WIDEST: usize = 1 << 12;
-/// Rows of B that are read side by side.
+/// The number of rows of B that are read side by side.
 const ROWS: usize = 8;
-/// Rows of B, or groups of [`LINE`] columns, between what is read and what is prefetched.
+/// The prefetch distance in rows of B.
 const AHEAD: usize = 8;
 
 vectorized! {
-    /// c ← x·B, or c + x·B with `accumulate`, for at most WIDEST columns of a B with dense rows; `sums` is room for as many.
+    /// Computes c ← x·B, or c + x·B with `accumulate`, for at most WIDEST columns of a B with contiguous rows. `sums` is as long as
+    /// c.
     fn dense_rows<T: Gemm>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool, sums: &mut [T]) {
         let n = c.len();
         for (block, x) in x.chunks(K_BLOCK).enumerate() {
@@ -79,7 +81,7 @@ vectorized! {
     }
 }
 
-/// sums += Σᵣ xᵣ·rowᵣ, prefetching the elements `ahead` of each.
+/// Computes sums += Σᵣ xᵣ·rowᵣ. Prefetches the element `ahead` elements after each one.
 #[inline(always)]
 fn add_rows<T: Gemm, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; R], ahead: usize, sums: &mut [T]) {
     let (lines, rest) = sums.as_chunks_mut::<LINE>();
@@ -104,11 +106,11 @@ fn add_rows<T: Gemm, const FMA: bool, const R: usize>(x: &[T; R], rows: [&[T]; R
 }
 
 vectorized! {
-    /// c ← x·B, or c + x·B with `accumulate`, for a B with dense columns: eight-by-eight squares are transposed, so that
-    /// a vector runs across columns.
+    /// Computes c ← x·B, or c + x·B with `accumulate`, for a B with contiguous columns. Squares of eight by eight are transposed,
+    /// so that a vector runs across columns.
     fn dense_columns<T: Gemm>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool) {
         for (group, c) in c.chunks_mut(LINE).enumerate() {
-            // Past the last column the chains repeat it.
+            // Past the last column, the chains repeat the last column.
             let start: [usize; LINE] = std::array::from_fn(|l| (LINE * group + l.min(c.len() - 1)) * ld);
             for (block, x) in x.chunks(K_BLOCK).enumerate() {
                 let columns = start.map(|start| &b[start + block * K_BLOCK..][..x.len()]);
@@ -118,11 +120,11 @@ vectorized! {
                     for (sums, columns) in sums.iter_mut().zip(columns.as_chunks::<8>().0) {
                         // SAFETY: every column is as long as x.
                         let square = columns.map(|column| unsafe { &*column.as_ptr().add(8 * i).cast::<[T; 8]>() });
-                        // Two squares of f32 make a cache line: each prefetches four columns of the next group.
+                        // Two squares of f32 span a cache line, so each prefetches four columns of the next group.
                         for l in 0..4 {
                             prefetch(square[2 * l + i % 2].as_ptr().wrapping_add(LINE * ld));
                         }
-                        // SAFETY: on x86, FMA is set only where the CPU has it, and so AVX.
+                        // SAFETY: on x86, FMA is set only if the CPU has it, and then it has AVX.
                         for (&x, across) in x.iter().zip(unsafe { T::turn::<FMA>(square) }) {
                             for l in 0..8 {
                                 sums[l] = T::multiply_add::<FMA>(x, across[l], sums[l]);

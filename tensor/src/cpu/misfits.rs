@@ -1,4 +1,5 @@
-//! Calls that do not fit: each is named, by the definition and by the fast kernel alike, before anything is read beyond its slice.
+//! Calls with inconsistent arguments. The definition and the fast kernel panic with the same message before they read out of
+//! bounds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use crate::operands::{
     AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, OutputGrads, OutputOperands, ScoreBias,
 };
 
-/// What is said where `call` does not fit.
+/// Returns the panic message of an inconsistent `call`.
 fn refused(call: impl Fn(&Kernels<f32>)) -> String {
     let said = [Kernels::NAIVE, Kernels::FAST].map(|kernels| {
         let panic = catch_unwind(AssertUnwindSafe(|| call(&kernels))).expect_err("the call does not fit");
@@ -19,7 +20,7 @@ fn refused(call: impl Fn(&Kernels<f32>)) -> String {
     said[0].clone()
 }
 
-/// n zeros to read.
+/// Returns n zeros.
 fn z(n: usize) -> Vec<f32> {
     vec![0.0; n]
 }
@@ -57,7 +58,7 @@ fn norms() {
         let said = refused(call);
         assert!(said.starts_with(expected), "{said}");
     };
-    // Two rows of 3, of which one length is wrong in turn.
+    // Two rows of 3. One length at a time is wrong.
     for wrong in 0..6 {
         let n = |which: usize, right: usize| if which == wrong { right + 1 } else { right };
         says("layer_norm: slices of one length", &|k| {
@@ -112,7 +113,7 @@ fn losses() {
     });
 }
 
-/// Two rows of width 3, four classes.
+/// A tied output of two rows of width 3 and four classes.
 #[test]
 fn tied_output() {
     let (h, w, bias, weights) = (z(6), z(12), z(4), z(2));
@@ -215,7 +216,7 @@ fn products() {
     says("a row of 4 to add to C of 5 columns", &|k| (k.matmul)(right().0, right().1, c(&mut z(10)), Onto::Row(&z(4))));
 }
 
-/// Two sequences, two heads, two queries, three keys, width 2.
+/// An attention of two sequences, two heads, two queries, three keys, and width 2.
 fn spec() -> AttentionSpec {
     AttentionSpec {
         batch: 2,
@@ -230,7 +231,7 @@ fn spec() -> AttentionSpec {
     }
 }
 
-/// (B, H, T, D) of so many elements.
+/// Returns `data` as (B, H, T, D) with two heads of width 2.
 fn heads(data: &[f32], positions: usize) -> Heads<'_, f32> {
     Heads { data, strides: [4 * positions, 2 * positions, 2] }
 }
@@ -268,7 +269,7 @@ fn attention() {
     says(": bias (B|1, H|1, Tq, Tk) expected, got B = 3, H = 1", &right, NONE, bias(3, 1, 18), fits);
     says(": bias (B|1, H|1, Tq, Tk) expected, got B = 1, H = 0", &right, NONE, bias(1, 0, 0), fits);
     says(" bias: slices of one length expected, got [11, 12]", &right, NONE, bias(1, 2, 11), fits);
-    // What is right is right.
+    // Consistent arguments are accepted.
     for (mask, bias) in [(6, bias(1, 1, 6)), (12, bias(2, 2, 24)), (12, bias(2, 1, 12)), (6, bias(1, 2, 12))] {
         let spec = AttentionSpec { mask: Mask::Allowed(vec![true; mask].into()), ..lengths(&[3, 0]) };
         let x = AttentionOperands { spec: &spec, q: heads(&q, 2), k: heads(&kv, 3), v: heads(&kv, 3), bias };

@@ -1,5 +1,5 @@
-//! The CPU kernels, one file each. In every file the naive loops come first: they define the kernel, for any
-//! [`Scalar`](crate::Scalar), in an amount of arithmetic that depends on shapes alone.
+//! The CPU kernels, one file each. Each file begins with the naive loops. They define the kernel for any [`Scalar`](crate::Scalar),
+//! in an amount of arithmetic that depends on shapes alone.
 
 pub mod adam;
 pub mod attention;
@@ -35,7 +35,7 @@ pub(crate) fn same_len(kernel: &str, lens: &[usize]) {
     assert!(lens.windows(2).all(|w| w[0] == w[1]), "{kernel}: slices of one length expected, got {lens:?}");
 }
 
-/// The number of rows of n in `len` elements (0 rows where n is 0).
+/// Returns the number of rows of n in `len` elements (0 if n is 0). Panics if the last row is incomplete.
 #[track_caller]
 pub(crate) fn row_count(kernel: &str, len: usize, n: usize) -> usize {
     let rows = len.checked_div(n).unwrap_or(0);
@@ -43,7 +43,7 @@ pub(crate) fn row_count(kernel: &str, len: usize, n: usize) -> usize {
     rows
 }
 
-/// The largest of a row, by comparisons alone; NaN is passed over.
+/// Returns the largest element of a row, by comparisons alone. A NaN is ignored, unless it is the first element.
 pub(crate) fn largest<T: crate::Scalar>(row: &[T]) -> T {
     let mut most = row[0];
     for &x in row {

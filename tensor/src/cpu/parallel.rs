@@ -1,31 +1,31 @@
-//! Work in chunks on rayon's current pool. Chunks are cut by size alone, and short work stays on the calling thread; no
-//! kernel's bits depend on where the cuts are.
+//! Work in chunks on rayon's current pool. The size alone determines the chunks, and short work stays on the calling thread. No
+//! kernel's bits depend on the cuts.
 
 use rayon::prelude::*;
 
 use crate::Scalar;
 use crate::buffer::with_scratch;
 
-/// Runs `f` on a thread of rayon's current pool. Code that calls many kernels is best run there: from outside, each would
-/// wake the pool and wait for it.
+/// Runs `f` on a thread of rayon's current pool. Code that calls many kernels should run there: on any other thread, each kernel
+/// would wake the pool and wait for it.
 pub fn on_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| f())
 }
 
-/// Elements in a chunk: about ten microseconds of work, well above the cost of handing it over.
+/// The number of elements per chunk: about ten microseconds of work, well above the cost of scheduling it.
 const CHUNK: usize = 1 << 14;
 
-/// Rows of n in a chunk of about [`CHUNK`] elements.
+/// Returns the number of rows of n in a chunk of about [`CHUNK`] elements.
 pub(crate) fn rows_per_chunk(n: usize) -> usize {
     (CHUNK / n.max(1)).max(1)
 }
 
-/// Whether `elements` are worth more than one thread.
+/// Returns whether `elements` are worth more than one thread.
 pub(crate) fn worth_it(elements: usize) -> bool {
     elements >= 2 * CHUNK && rayon::current_num_threads() > 1
 }
 
-/// Applies f to whole rows of n of x and y.
+/// Applies f to chunks of whole rows of n of x and y.
 pub(crate) fn each_2<T: Send + Sync>(n: usize, x: &[T], y: &mut [T], f: impl Fn(&[T], &mut [T]) + Sync + Send) {
     if worth_it(y.len()) {
         let size = n * rows_per_chunk(n);
@@ -35,7 +35,7 @@ pub(crate) fn each_2<T: Send + Sync>(n: usize, x: &[T], y: &mut [T], f: impl Fn(
     }
 }
 
-/// Applies f to whole rows of n of x, y and z.
+/// Applies f to chunks of whole rows of n of x, y and z.
 pub(crate) fn each_3<T: Send + Sync>(n: usize, x: &[T], y: &[T], z: &mut [T], f: impl Fn(&[T], &[T], &mut [T]) + Sync + Send) {
     if worth_it(z.len()) {
         let size = n * rows_per_chunk(n);
@@ -45,11 +45,11 @@ pub(crate) fn each_3<T: Send + Sync>(n: usize, x: &[T], y: &[T], z: &mut [T], f:
     }
 }
 
-/// Rows per partial sum; fixed, so that the bits are.
+/// The number of rows per partial sum. It is constant, so that the bits do not depend on the number of threads.
 const BLOCK: usize = 64;
 
-/// Applies f to blocks of the rows of n of y: to the block's first row, its rows of y, and room for its partial `sums` (n each,
-/// one after the other), which f writes. The partial sums are added in order.
+/// Applies f to blocks of the rows of n of y. f receives the index of the block's first row, the block's rows of y, and room for
+/// its partial `sums` (n elements each, one after the other), which it writes. The partial sums are added in order.
 pub(crate) fn each_with_sums<T: Scalar, const S: usize>(
     n: usize,
     y: &mut [T],
@@ -75,11 +75,11 @@ pub(crate) fn each_with_sums<T: Scalar, const S: usize>(
     });
 }
 
-/// A pointer that tasks share, each writing its own elements.
+/// A pointer shared by tasks that write disjoint elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shared<T>(*mut T);
 
-// SAFETY: the pointer itself may go anywhere; whoever dereferences it answers for the absence of overlap.
+// SAFETY: the pointer may be sent to any thread; code that dereferences it guarantees that accesses do not overlap.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
@@ -89,18 +89,18 @@ impl<T> Shared<T> {
         Shared(data.as_mut_ptr())
     }
 
-    /// The address of element `offset`.
+    /// Returns the address of element `offset`.
     pub(crate) fn at(self, offset: usize) -> *mut T {
         self.0.wrapping_add(offset)
     }
 
-    /// `len` elements from `offset` on.
+    /// Returns `len` elements from `offset` on.
     ///
     /// # Safety
     /// They must lie in the slice that the pointer was made from, which must still be borrowed, and no other reference to
     /// them may exist while the result lives.
     pub(crate) unsafe fn slice<'a>(self, offset: usize, len: usize) -> &'a mut [T] {
-        // SAFETY: the caller's.
+        // SAFETY: by the caller's contract.
         unsafe { std::slice::from_raw_parts_mut(self.at(offset), len) }
     }
 }

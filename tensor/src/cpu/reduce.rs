@@ -1,4 +1,4 @@
-//! Sums.
+//! Sums of rows, of columns and of squares.
 
 use rayon::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::Scalar;
 use crate::buffer::with_scratch;
 use crate::simd::{Float, LANES, add_lanes, sum_of, vectorized};
 
-/// yⱼ = Σᵢ xᵢⱼ over rows of n.
+/// Computes yⱼ = Σᵢ xᵢⱼ over rows of n.
 pub fn naive_sum_rows<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     same_len("sum_rows", &[y.len(), n]);
     super::row_count("sum_rows", x.len(), n);
@@ -19,7 +19,7 @@ pub fn naive_sum_rows<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     }
 }
 
-/// yᵢ = Σⱼ xᵢⱼ over rows of n.
+/// Computes yᵢ = Σⱼ xᵢⱼ over rows of n.
 pub fn naive_sum_cols<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     same_len("sum_cols", &[x.len(), y.len() * n]);
     for (i, y) in y.iter_mut().enumerate() {
@@ -30,15 +30,15 @@ pub fn naive_sum_cols<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     }
 }
 
-/// Σ xᵢ² in f64.
+/// Returns Σ xᵢ² in f64.
 pub fn naive_sum_squares<T: Scalar>(x: &[T]) -> f64 {
     x.iter().map(|x| x.to_f64() * x.to_f64()).sum()
 }
 
-/// Rows per partial sum; fixed, so that the bits are.
+/// The number of rows per partial sum. It is constant, so that the bits do not depend on the number of threads.
 const BLOCK: usize = 64;
 
-/// [`naive_sum_rows`], vectorised and parallel by blocks of rows.
+/// The vectorised twin of [`naive_sum_rows`], parallel by blocks of rows.
 pub fn fast_sum_rows<T: Float>(x: &[T], y: &mut [T], n: usize) {
     same_len("sum_rows", &[y.len(), n]);
     let rows = super::row_count("sum_rows", x.len(), n);
@@ -56,7 +56,7 @@ pub fn fast_sum_rows<T: Float>(x: &[T], y: &mut [T], n: usize) {
 }
 
 vectorized! {
-    /// y = the sum of the rows of x, in order.
+    /// Computes y as the sum of the rows of x, in order.
     fn add_rows<T: Float>(x: &[T], y: &mut [T]) {
         y.fill(T::zero());
         for x in x.chunks_exact(y.len().max(1)) {
@@ -67,7 +67,7 @@ vectorized! {
     }
 }
 
-/// [`naive_sum_cols`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive_sum_cols`], parallel by rows.
 pub fn fast_sum_cols<T: Float>(x: &[T], y: &mut [T], n: usize) {
     same_len("sum_cols", &[x.len(), y.len() * n]);
     let rows = if parallel::worth_it(x.len()) { parallel::rows_per_chunk(n) } else { y.len() };
@@ -86,15 +86,15 @@ vectorized! {
     }
 }
 
-/// Elements whose squares are summed on one thread.
+/// The number of elements whose squares are summed on one thread.
 const LEAF: usize = 1 << 14;
 
-/// Where a sum of so many squares is halved: it is that of the two parts. `None`: it is not halved.
+/// Returns the position at which a sum of n squares is split in two, or `None` if it is not split.
 pub fn halves(n: usize) -> Option<usize> {
     (n > LEAF).then(|| (n / 2).next_multiple_of(LEAF))
 }
 
-/// [`naive_sum_squares`] as a binary tree over leaves of fixed size, vectorised and parallel.
+/// The fast twin of [`naive_sum_squares`]: a binary tree over leaves of fixed size, vectorised and parallel.
 pub fn fast_sum_squares<T: Float>(x: &[T]) -> f64 {
     let Some(middle) = halves(x.len()) else { return squares(x) };
     let (left, right) = x.split_at(middle);
@@ -122,7 +122,8 @@ vectorized! {
 mod tests {
     use super::*;
 
-    /// The left part is whole leaves, so the leaves of a sum are those of its parts: other code cuts there.
+    /// The left part is a whole number of leaves, so the leaves of a sum are the leaves of its parts. Other code splits at the same
+    /// places.
     #[test]
     fn a_sum_of_squares_is_halved_between_leaves() {
         assert_eq!([0, 1, LEAF].map(halves), [None; 3]);

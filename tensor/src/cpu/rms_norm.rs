@@ -11,7 +11,7 @@ use super::{parallel, same_len};
 use crate::Scalar;
 use crate::simd::{Float, sum_of, sum_of_2, vectorized};
 
-/// y, and each row's r.
+/// Computes y, and the r of each row.
 pub fn naive<T: Scalar>(x: &[T], gain: &[T], eps: f64, y: &mut [T], rrms: &mut [T]) {
     let n = gain.len();
     same_len("rms_norm", &[x.len(), y.len(), n * rrms.len()]);
@@ -29,7 +29,7 @@ pub fn naive<T: Scalar>(x: &[T], gain: &[T], eps: f64, y: &mut [T], rrms: &mut [
     }
 }
 
-/// x̄ and the gain's gradient.
+/// Computes x̄ and the gain's gradient.
 pub fn naive_vjp<T: Scalar>(x: &[T], gain: &[T], rrms: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T]) {
     let n = gain.len();
     same_len("rms_norm_vjp", &[x.len(), gy.len(), gx.len(), n * rrms.len()]);
@@ -50,7 +50,7 @@ pub fn naive_vjp<T: Scalar>(x: &[T], gain: &[T], rrms: &[T], gy: &[T], gx: &mut 
     }
 }
 
-/// [`naive`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive`], parallel by rows.
 pub fn fast<T: Float>(x: &[T], gain: &[T], eps: f64, y: &mut [T], rrms: &mut [T]) {
     let n = gain.len();
     same_len("rms_norm", &[x.len(), y.len(), n * rrms.len()]);
@@ -77,7 +77,7 @@ vectorized! {
     }
 }
 
-/// [`naive_vjp`], vectorised and parallel by blocks of rows.
+/// The vectorised twin of [`naive_vjp`], parallel by blocks of rows.
 pub fn fast_vjp<T: Float>(x: &[T], gain: &[T], rrms: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T]) {
     let n = gain.len();
     same_len("rms_norm_vjp", &[x.len(), gy.len(), gx.len(), n * rrms.len()]);

@@ -8,7 +8,7 @@ use super::{largest, parallel, row_count, same_len};
 use crate::Scalar;
 use crate::simd::{Elementary, Float, largest_of, sum_of, sum_of_2, vectorized};
 
-/// Each row of n: y = softmax x.
+/// Computes y = softmax x for each row of n.
 pub fn naive<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     same_len("softmax", &[x.len(), y.len()]);
     row_count("softmax", x.len(), n);
@@ -25,7 +25,7 @@ pub fn naive<T: Scalar>(x: &[T], y: &mut [T], n: usize) {
     }
 }
 
-/// x̄ = y ∘ (ȳ − ⟨ȳ, y⟩), by rows of n.
+/// Computes x̄ = y ∘ (ȳ − ⟨ȳ, y⟩) for each row of n.
 pub fn naive_vjp<T: Scalar>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     same_len("softmax_vjp", &[y.len(), gy.len(), gx.len()]);
     row_count("softmax_vjp", y.len(), n);
@@ -41,14 +41,14 @@ pub fn naive_vjp<T: Scalar>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     }
 }
 
-/// [`naive`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive`], parallel by rows.
 pub fn fast<T: Float>(x: &[T], y: &mut [T], n: usize) {
     same_len("softmax", &[x.len(), y.len()]);
     row_count("softmax", x.len(), n);
     parallel::each_2(n.max(1), x, y, |x, y| rows(x, y, n.max(1)));
 }
 
-/// [`naive_vjp`], vectorised and parallel by rows.
+/// The vectorised twin of [`naive_vjp`], parallel by rows.
 pub fn fast_vjp<T: Float>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     same_len("softmax_vjp", &[y.len(), gy.len(), gx.len()]);
     row_count("softmax_vjp", y.len(), n);

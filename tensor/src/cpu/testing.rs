@@ -1,4 +1,4 @@
-//! What the tests of kernels share.
+//! Helpers of the tests of kernels.
 
 use crate::kernels::Kernels;
 use crate::rng::Philox;
@@ -12,7 +12,7 @@ pub(crate) fn normals<T: Float>(n: usize, seed: u64) -> Vec<T> {
     out
 }
 
-/// What a kernel writes into slices of these lengths, concatenated.
+/// Returns the slices of these lengths after `kernel` wrote them, concatenated.
 pub(crate) fn written<T: Float, const N: usize>(lengths: [usize; N], kernel: impl FnOnce([&mut [T]; N])) -> Vec<T> {
     let mut out = vec![T::one(); lengths.iter().sum()];
     let mut rest = &mut out[..];
@@ -20,7 +20,7 @@ pub(crate) fn written<T: Float, const N: usize>(lengths: [usize; N], kernel: imp
     out
 }
 
-/// `x` as a kernel leaves it.
+/// Returns `x` after `kernel` changed it.
 pub(crate) fn changed<T: Float>(x: &[T], kernel: impl FnOnce(&mut [T])) -> Vec<T> {
     written([x.len()], |[y]| {
         y.copy_from_slice(x);
@@ -28,8 +28,8 @@ pub(crate) fn changed<T: Float>(x: &[T], kernel: impl FnOnce(&mut [T])) -> Vec<T
     })
 }
 
-/// Asserts that `run` gives with the fast kernels, on one, two and three threads, what it gives with the naive ones, to within
-/// tolerance·ε·(scale + |naive|). Returns it.
+/// Asserts that the fast kernels give `run` the same bits on one, two and three threads, and that these agree with the naive
+/// kernels to within tolerance·ε·(scale + |naive|). Returns the result of the fast kernels.
 #[track_caller]
 pub(crate) fn assert_twins<T: Gemm>(tolerance: f64, scale: f64, run: impl Fn(&Kernels<T>) -> Vec<T> + Sync) -> Vec<T> {
     let fast = on_threads(|| run(&Kernels::FAST));
@@ -37,7 +37,7 @@ pub(crate) fn assert_twins<T: Gemm>(tolerance: f64, scale: f64, run: impl Fn(&Ke
     fast
 }
 
-/// |got − want| ≤ tolerance·(scale + |want|), element by element.
+/// Asserts |got − want| ≤ tolerance·(scale + |want|), element by element.
 #[track_caller]
 pub(crate) fn assert_close<T: Float>(got: &[T], want: &[T], tolerance: f64, scale: f64) {
     assert_eq!(got.len(), want.len());
@@ -48,7 +48,7 @@ pub(crate) fn assert_close<T: Float>(got: &[T], want: &[T], tolerance: f64, scal
     }
 }
 
-/// Runs a kernel on 1, 2 and 3 threads and returns its result, which must be equal to the last bit.
+/// Runs a kernel on 1, 2 and 3 threads and returns its result. Panics if the bits differ.
 #[track_caller]
 pub(crate) fn on_threads<T: Float>(kernel: impl Fn() -> Vec<T> + Sync) -> Vec<T> {
     let run = |threads: usize| {
@@ -62,13 +62,13 @@ pub(crate) fn on_threads<T: Float>(kernel: impl Fn() -> Vec<T> + Sync) -> Vec<T>
     one
 }
 
-/// The rounding error of a scalar.
+/// Returns the rounding error ε of a scalar.
 pub(crate) fn epsilon<T: Float>() -> f64 {
     // ROUND is 1.5/ε.
     1.5 / T::ROUND.to_f64()
 }
 
-/// Whether the fast kernels fuse on this CPU: the `FMA` of `vectorized!`.
+/// Returns whether the fast kernels use fused multiply-adds on this CPU: the `FMA` of `vectorized!`.
 pub(crate) fn fuses() -> bool {
     crate::simd::level() != crate::simd::Level::Baseline || cfg!(any(target_feature = "fma", target_arch = "aarch64"))
 }

@@ -1,5 +1,5 @@
-//! Every kernel against its definition: the fast one within rounding of the naive one, and the same to the bit on any number of
-//! threads.
+//! Comparisons of every kernel with its definition. The fast kernel agrees with the naive one to within rounding, and has the same
+//! bits on any number of threads.
 
 use super::gemm::Gemm;
 use super::testing::*;
@@ -7,7 +7,7 @@ use crate::kernels::Kernels;
 use crate::operands::{AdamStep, Mat, MatMut, Onto, OutputGrads, OutputOperands};
 use crate::rng::DropoutKey;
 
-/// Each family of kernels as a test in both precisions.
+/// Defines one test per family of kernels and precision.
 macro_rules! families {
     ($($family:ident),* $(,)?) => {
         mod single { $(#[test] fn $family() { super::$family::<f32>(); })* }
@@ -45,16 +45,16 @@ fn no_kernel_is_left_out() {
     }
 }
 
-/// Lengths around the lanes of a reduction and past what one thread keeps to itself.
+/// Lengths around the lanes of a reduction, and a length that is split among threads.
 const LENGTHS: [usize; 10] = [0, 1, 3, 31, 32, 33, 65, 127, 1000, 70_001];
-/// Rows and columns: none, one, around the lanes, past a block of rows, past one thread.
+/// Rows and columns: none, one, around the lanes, more than a block of rows, enough for several threads.
 const ROWS: [(usize, usize); 11] =
     [(0, 5), (3, 0), (1, 1), (5, 1), (7, 8), (7, 31), (3, 33), (2, 64), (65, 33), (129, 64), (200, 401)];
 
 fn matmul<T: Gemm>() {
     let sizes =
         [(0, 3, 2), (2, 0, 3), (3, 2, 0), (3, 5, 7), (17, 33, 9), (65, 257, 31), (130, 40, 129), (33, 300, 700), (700, 30, 33)];
-    // Single rows: whole and partial lines, groups of rows and blocks of k; with and without threads; wider than the sums' cache.
+    // Single rows: whole and partial lines, groups of rows and blocks of k; with and without threads; more columns than `WIDEST`.
     let rows = [(1, 1), (1, 0), (0, 7), (7, 15), (8, 16), (9, 17), (255, 33), (256, 64), (517, 100), (600, 1100), (30, 4117)];
     for (m, k, n) in sizes.into_iter().chain(rows.map(|(k, n)| (1, k, n))) {
         let (a, b, row): (Vec<T>, Vec<T>, Vec<T>) = (normals(2 * m * k, 1), normals(k * (n + 5), 2), normals(n, 3));
@@ -63,10 +63,10 @@ fn matmul<T: Gemm>() {
         {
             for b in [Mat { row_stride: n + 5, ..Mat::dense(&b, k, n) }, Mat::transposed(&b, k, n)] {
                 for onto in [Onto::Nothing, Onto::Itself, Onto::Row(&row)] {
-                    // k products of unit normals, rounded in another order: √k terms' worth of ε, k of them.
+                    // Sums of k products of unit normals in another order: an error of about √k·ε on values of size √k.
                     let root = (k as f64).sqrt();
                     assert_twins(root, root.max(1.0), |k| {
-                        let row_stride = n + 3; // what lies between the rows is left alone
+                        let row_stride = n + 3; // the elements between the rows must not change
                         written([m * row_stride], |[data]| (k.matmul)(a, b, MatMut { data, rows: m, cols: n, row_stride }, onto))
                     });
                 }
@@ -78,7 +78,7 @@ fn matmul<T: Gemm>() {
 fn unary<T: Gemm>() {
     for n in LENGTHS {
         let x: Vec<T> = normals(n, 1).into_iter().map(|x: T| x * T::lit(5.0)).collect();
-        // Each side is within a few units in the last place.
+        // Each twin is within a few units in the last place.
         assert_twins(4.0, 0.0, |k| written([n], |[y]| (k.exp)(&x, y)));
         assert_twins(4.0, 0.0, |k| written([n], |[y]| (k.tanh)(&x, y)));
         assert_twins(4.0, 0.0, |k| written([n], |[y]| (k.sigmoid)(&x, y)));
@@ -99,7 +99,7 @@ fn gelu<T: Gemm>() {
 fn softmax<T: Gemm>() {
     for (rows, n) in ROWS {
         let (x, gy): (Vec<T>, Vec<T>) = (normals(rows * n, 1), normals(rows * n, 2));
-        // A sum of n terms in order errs by up to nε relative; √n of it in practice, for these n about 20.
+        // A sum of n terms in another order has a relative error of up to nε, in practice about √n·ε, which is 20ε for these n.
         let y = assert_twins(20.0, 0.0, |k| written([x.len()], |[y]| (k.softmax)(&x, y, n)));
         assert_twins(20.0, 1.0, |k| written([x.len()], |[gx]| (k.softmax_vjp)(&y, &gy, gx, n)));
     }
@@ -118,7 +118,8 @@ fn layer_norm<T: Gemm>() {
     for (rows, n) in ROWS {
         let (x, gy): (Vec<T>, Vec<T>) = (normals(rows * n, 1), normals(rows * n, 4));
         let (gain, bias): (Vec<T>, Vec<T>) = (normals(n, 2), normals(n, 3));
-        // A row of one has r = 1/√ε ≈ 316, which magnifies; sums of up to 401 terms in another order err by about 20ε.
+        // A row of one element has r = 1/√ε ≈ 316, which magnifies errors. Sums of up to 401 terms in another order err by about
+        // 20ε.
         let scale = if n == 1 { 300.0 } else { 10.0 };
         let forward = |k: &Kernels<T>| {
             written([rows * n, rows, rows], |[y, mean, rstd]| (k.layer_norm)(&x, &gain, &bias, 1e-5, y, mean, rstd))
@@ -134,7 +135,7 @@ fn layer_norm<T: Gemm>() {
 fn rms_norm<T: Gemm>() {
     for (rows, n) in ROWS {
         let (x, gain, gy): (Vec<T>, Vec<T>, Vec<T>) = (normals(rows * n, 1), normals(n, 2), normals(rows * n, 4));
-        // As for layer_norm; but a row of one is divided by itself, which may be small.
+        // As in `layer_norm`, except that a row of one element is divided by itself, which may be small.
         let scale = if n == 1 { 100.0 } else { 10.0 };
         let forward = |k: &Kernels<T>| written([rows * n, rows], |[y, rrms]| (k.rms_norm)(&x, &gain, 1e-5, y, rrms));
         let out = if n > 0 { assert_twins(20.0, scale, forward) } else { forward(&Kernels::FAST) };
@@ -147,7 +148,7 @@ fn cross_entropy<T: Gemm>() {
     for (rows, n) in [(0, 5), (1, 1), (5, 2), (7, 33), (200, 401)] {
         let (z, gy): (Vec<T>, Vec<T>) = (normals(rows * n, 1), normals(rows, 2));
         let targets: Vec<u32> = (0..rows).map(|i| (i * 7 % n) as u32).collect();
-        // A sum of 401 terms in another order: about 20ε of it, and its logarithm moves by as much in absolute terms.
+        // A sum of 401 terms in another order errs by about 20ε of its value, and its logarithm by as much in absolute terms.
         let out = assert_twins(20.0, 1.0, |k| written([rows; 2], |[loss, lse]| (k.cross_entropy)(&z, &targets, loss, lse)));
         let lse = &out[rows..];
         assert_twins(20.0, 1.0, |k| written([z.len()], |[gz]| (k.cross_entropy_vjp)(&z, &targets, lse, &gy, gz)));
@@ -179,7 +180,7 @@ fn lstm_cell<T: Gemm>() {
     for (rows, units) in [(0, 3), (1, 1), (3, 7), (5, 33), (2, 64), (70, 300)] {
         let n = rows * units;
         let [z, before, gh, gc] = [(4 * n, 1), (n, 2), (n, 3), (n, 4)].map(|(n, seed)| normals::<T>(n, seed));
-        // A dozen roundings of numbers up to about 4, four units in the last place in the exponentials.
+        // A dozen roundings of numbers up to about 4, and exponentials within four units in the last place.
         let out = assert_twins(16.0, 4.0, |k| {
             written([4 * n, n, n], |[gates, c, h]| {
                 gates.copy_from_slice(&z);
@@ -237,7 +238,7 @@ fn dropout<T: Gemm>() {
 fn sums<T: Gemm>() {
     for (rows, n) in ROWS.into_iter().chain([(1, 70_001)]) {
         let x: Vec<T> = normals(rows * n, 1);
-        // Sums of N unit normals in another order: √N partial sums' worth of ε each, √N in size.
+        // Sums of N unit normals in another order: an error of about √N·ε on values of size √N.
         let [of_rows, of_n] = [rows, n].map(|terms| (terms as f64).sqrt().max(1.0));
         assert_twins(of_rows, of_rows, |k| written([n], |[y]| (k.sum_rows)(&x, y, n)));
         assert_twins(of_n, of_n, |k| written([rows], |[y]| (k.sum_cols)(&x, y, n)));
@@ -246,7 +247,7 @@ fn sums<T: Gemm>() {
     }
 }
 
-/// Each operation is rounded once on both sides: the bits are equal.
+/// Compares the elementwise kernels bit by bit: both twins round each operation once.
 fn arithmetic<T: Gemm>() {
     for n in LENGTHS {
         let (x, y): (Vec<T>, Vec<T>) = (normals(n, 1), normals(n, 2));
@@ -258,7 +259,7 @@ fn arithmetic<T: Gemm>() {
     }
 }
 
-/// As for [`arithmetic`].
+/// Compares Adam bit by bit: both twins round each operation once.
 fn adam<T: Gemm>() {
     let step = AdamStep { beta1: 0.9, beta2: 0.999, step: 0.01, v_scale: 1.3, eps: 1e-8, decay: 0.001, l2: 0.02 };
     for n in LENGTHS {

@@ -1,40 +1,40 @@
-//! eˣ, tanh and σ, element by element.
+//! The elementwise functions eˣ, tanh and σ.
 
 use super::{parallel, same_len};
 use crate::Scalar;
 use crate::simd::{Elementary, Float, vectorized};
 
-/// yᵢ = e^xᵢ.
+/// Computes yᵢ = e^xᵢ.
 pub fn naive_exp<T: Scalar>(x: &[T], y: &mut [T]) {
     same_len("exp", &[x.len(), y.len()]);
     x.iter().zip(y).for_each(|(x, y)| *y = x.exp());
 }
 
-/// yᵢ = tanh xᵢ.
+/// Computes yᵢ = tanh xᵢ.
 pub fn naive_tanh<T: Scalar>(x: &[T], y: &mut [T]) {
     same_len("tanh", &[x.len(), y.len()]);
     x.iter().zip(y).for_each(|(x, y)| *y = x.tanh());
 }
 
-/// yᵢ = σ(xᵢ) = 1/(1 + e^−xᵢ).
+/// Computes yᵢ = σ(xᵢ) = 1/(1 + e^−xᵢ).
 pub fn naive_sigmoid<T: Scalar>(x: &[T], y: &mut [T]) {
     same_len("sigmoid", &[x.len(), y.len()]);
     x.iter().zip(y).for_each(|(&x, y)| *y = T::one() / (T::one() + (-x).exp()));
 }
 
-/// [`naive_exp`], vectorised and parallel.
+/// The vectorised and parallel twin of [`naive_exp`].
 pub fn fast_exp<T: Float>(x: &[T], y: &mut [T]) {
     same_len("exp", &[x.len(), y.len()]);
     parallel::each_2(1, x, y, exp::<T>);
 }
 
-/// [`naive_tanh`], vectorised and parallel.
+/// The vectorised and parallel twin of [`naive_tanh`].
 pub fn fast_tanh<T: Float>(x: &[T], y: &mut [T]) {
     same_len("tanh", &[x.len(), y.len()]);
     parallel::each_2(1, x, y, tanh::<T>);
 }
 
-/// [`naive_sigmoid`], vectorised and parallel.
+/// The vectorised and parallel twin of [`naive_sigmoid`].
 pub fn fast_sigmoid<T: Float>(x: &[T], y: &mut [T]) {
     same_len("sigmoid", &[x.len(), y.len()]);
     parallel::each_2(1, x, y, sigmoid::<T>);
@@ -69,7 +69,7 @@ mod tests {
     use super::super::testing::*;
     use super::*;
 
-    /// One element alone has the bits it has in a vector, at every level that fuses and at every one that does not.
+    /// Checks that an element has the same bits alone as in a vector, on levels with and without fused multiply-adds.
     fn alone_and_in_a_vector<T: Float>() {
         type Row<T> = (fn(&[T], &mut [T]), [fn(T) -> T; 2]);
         let table: [Row<T>; 3] = [

@@ -1,4 +1,4 @@
-//! Which GPUs there are, and the one of a name.
+//! The GPUs of this machine, and the choice of one by name.
 
 use std::sync::{Arc, LazyLock, Mutex, TryLockError};
 
@@ -11,7 +11,7 @@ fn is_vulkan(info: &wgpu::AdapterInfo) -> bool {
 
 const SOFTWARE: &str = GpuInfo::SOFTWARE;
 
-/// The drivers of this machine.
+/// The graphics drivers of this machine.
 static INSTANCE: LazyLock<wgpu::Instance> = LazyLock::new(|| {
     wgpu::Instance::new(wgpu::InstanceDescriptor {
         backends: wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12,
@@ -20,15 +20,15 @@ static INSTANCE: LazyLock<wgpu::Instance> = LazyLock::new(|| {
     })
 });
 
-/// Those that are open: a GPU has one context for each precision of its products, whoever asks.
+/// The open GPUs. A GPU has one context per precision of its products, shared by all callers.
 static OPEN: Mutex<Vec<Arc<Gpu>>> = Mutex::new(Vec::new());
 
-/// All GPUs, the fastest kind first.
+/// Returns all GPUs, the fastest kind first.
 pub(crate) fn list() -> Vec<GpuInfo> {
     adapters().into_iter().map(|(_, info)| info).collect()
 }
 
-/// The GPU of this name, or the first that is not a software renderer.
+/// Opens the GPU of this name, or the first that is not a software renderer.
 pub(crate) fn open(name: Option<&str>, products: Products) -> Result<Arc<Gpu>, DeviceError> {
     let mut adapters = adapters();
     let infos: Vec<&GpuInfo> = adapters.iter().map(|(_, info)| info).collect();
@@ -44,14 +44,14 @@ pub(crate) fn open(name: Option<&str>, products: Products) -> Result<Arc<Gpu>, D
     Ok(gpu)
 }
 
-/// Those that are open.
+/// Returns the open GPUs.
 pub(crate) fn opened() -> Vec<Arc<Gpu>> {
     OPEN.lock().unwrap_or_else(|e| e.into_inner()).clone()
 }
 
-/// The first fault of those that are open.
+/// Returns the first fault of the open GPUs.
 pub(crate) fn fault() -> Option<DeviceError> {
-    // While one is being opened, whoever asks may be the panic hook of that very thread.
+    // While a GPU is being opened, the caller may be the panic hook of the thread that opens it.
     let open = match OPEN.try_lock() {
         Ok(open) => open,
         Err(TryLockError::Poisoned(open)) => open.into_inner(),
@@ -79,14 +79,14 @@ pub(super) fn adapters() -> Vec<(wgpu::Adapter, GpuInfo)> {
     named
 }
 
-/// The position of the GPU whose name is `name` or has it as a part; without a name, of the first that is not a software renderer.
+/// Returns the index of the GPU whose name equals or contains `name`; without a name, of the first that is not a software renderer.
 fn choose(gpus: &[&GpuInfo], name: Option<&str>) -> Result<usize, DeviceError> {
     let names = |at: &[usize]| at.iter().map(|&i| gpus[i].name.clone()).collect::<Vec<_>>();
     let all: Vec<usize> = (0..gpus.len()).collect();
     let Some(name) = name.filter(|_| !gpus.is_empty()) else {
         return gpus.iter().position(|gpu| gpu.kind != SOFTWARE).ok_or_else(|| DeviceError::NoGpu(names(&all)));
     };
-    // Some number is in most names.
+    // Most names contain some number.
     if name.len() < 3 && name.parse::<u8>().is_ok() {
         return Err(DeviceError::Number { name: name.into(), found: names(&all) });
     }
@@ -126,11 +126,11 @@ fn interface(of: wgpu::Backend) -> &'static str {
     }
 }
 
-/// Bytes of the heaps that Vulkan calls local to the device: the most that buffers can have.
+/// Returns the bytes of all heaps that Vulkan marks as device-local: an upper bound on the bytes of buffers.
 #[cfg(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd"))]
 fn memory(adapter: &wgpu::Adapter) -> Option<u64> {
     const DEVICE_LOCAL: u32 = 1;
-    // SAFETY: the handle is only asked for what does not change, and nothing of it is destroyed.
+    // SAFETY: only constant properties of the handle are read, and nothing of it is destroyed.
     let vulkan = unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }?;
     let instance = vulkan.shared_instance().raw_instance();
     // SAFETY: the physical device is one of this instance, which lives as long as `vulkan`.

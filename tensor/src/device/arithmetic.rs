@@ -1,28 +1,28 @@
-//! How a device rounds.
+//! The rounding behaviour of a device.
 
 use std::fmt;
 
-/// Which of the CPU's bits a device keeps.
+/// The rounding behaviour of a device, which determines which of the CPU's bits it reproduces.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arithmetic {
-    /// Is a·b + c, as it is written, rounded once (as by `f32::mul_add`), twice, or sometimes the one, sometimes the other?
+    /// The rounding of a·b + c, written as two operations.
     pub product_sum: Rounding,
-    /// The same for `fma(a, b, c)`.
+    /// The rounding of `fma(a, b, c)`.
     pub fma: Rounding,
     /// The largest error of a quotient, in units in the last place of the nearest `f32`.
     pub division_ulps: u32,
-    /// Are denormals kept? Otherwise they are flushed to 0.
+    /// Whether denormals are kept. Otherwise they are flushed to 0.
     pub denormals: bool,
 }
 
-/// How often a·b + c is rounded.
+/// The number of roundings in a·b + c.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rounding {
-    /// Once: fused.
+    /// One rounding, as in `f32::mul_add`.
     Once,
-    /// The product, then the sum.
+    /// Two roundings: of the product, then of the sum.
     Twice,
-    /// Neither everywhere.
+    /// Sometimes one rounding, sometimes two.
     #[default]
     Mixed,
 }

@@ -1,34 +1,34 @@
-//! What a device was asked for.
+//! Counters of the work of a device.
 
-/// What a GPU was asked for since it was opened.
+/// The work of a GPU since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// Shaders run.
+    /// The number of shaders run.
     pub dispatches: u64,
-    /// Groups of commands handed to the device.
+    /// The number of submissions of commands to the device.
     pub submissions: u64,
-    /// Times that the CPU waited for it.
+    /// The number of times that the CPU waited for the device.
     pub waits: u64,
-    /// Bytes of data sent to it, parameters apart.
+    /// The bytes of data written to the device, excluding parameters.
     pub sent_bytes: u64,
-    /// Bytes read from it.
+    /// The bytes read from the device.
     pub read_bytes: u64,
-    /// Buffers made: of tensors, and of what goes there and comes back.
+    /// The number of buffers created: for tensors, and for transfers to and from the device.
     pub buffers_made: u64,
-    /// Bytes in those of tensors.
+    /// The bytes of the buffers of tensors.
     pub held_bytes: u64,
-    /// Of these, the bytes in use.
+    /// The bytes of `held_bytes` that are in use.
     pub live_bytes: u64,
-    /// The most bytes in use at one time, since it was opened or since [`Device::reset_peak`](super::Device::reset_peak).
+    /// The most bytes in use at one time, since the GPU was opened or since [`Device::reset_peak`](super::Device::reset_peak).
     pub peak_bytes: u64,
 }
 
 /// The runs of one shader.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Runs {
-    /// How often it was run.
+    /// The number of times that the shader was run.
     pub dispatches: u64,
-    /// Bytes of the buffers that it was given, parameters apart: it reads or writes them, perhaps not all.
+    /// The bytes of the buffers bound to the shader, excluding parameters. The shader may read or write only a part of them.
     pub bytes: u64,
 }
 
@@ -37,10 +37,10 @@ pub struct Runs {
 pub struct TimedRuns {
     /// The shader's name.
     pub shader: String,
-    /// What [`Device::label`](super::Device::label) was given last when they were recorded.
+    /// The label set by [`Device::label`](super::Device::label) when the runs were recorded.
     pub label: usize,
-    /// How many, and the bytes of their buffers.
+    /// The number of runs, and the bytes of their buffers.
     pub runs: Runs,
-    /// What they took together.
+    /// The total time of the runs in nanoseconds.
     pub nanoseconds: f64,
 }

@@ -1,138 +1,138 @@
-//! What can go wrong with a device.
+//! Errors of devices.
 
-/// Why a device cannot be had, or no longer computes.
+/// The error of a device that cannot be opened or can no longer compute.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DeviceError {
-    /// No such kind of device.
+    /// The kind of device is unknown.
     #[error("a device is cpu, gpu or gpu:NAME, got {0:?}")]
     Unknown(String),
-    /// The feature `wgpu` is off.
+    /// The feature `wgpu` is disabled.
     #[error("this build computes on the CPU alone; `cargo build --release --features wgpu` makes one that also drives GPUs")]
     NotBuilt,
-    /// No driver offers a GPU.
+    /// No driver provides a GPU.
     #[error("no GPU was found: Linux needs a driver for Vulkan (`vulkaninfo --summary` lists what it finds), macOS has Metal, Windows DX12{}", software(.0))]
     NoGpu(Vec<String>),
-    /// A number that may be meant as an index.
+    /// A number was given, which may be meant as an index.
     #[error("a GPU is chosen by its name or a part of it, not by a number, got {name:?}; there {}", listed(.found))]
     Number {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// All names.
+        /// The names of all GPUs.
         found: Vec<String>,
     },
-    /// No name has this part.
+    /// No GPU's name contains the requested name.
     #[error("no GPU is named {name:?}; there {}", listed(.found))]
     NoSuchName {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// All names.
+        /// The names of all GPUs.
         found: Vec<String>,
     },
-    /// More than one name has this part.
+    /// More than one GPU's name contains the requested name.
     #[error("{name:?} may be any of {}; give more of the name", quoted(.matching))]
     Ambiguous {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The names that have it.
+        /// The matching names.
         matching: Vec<String>,
     },
-    /// The driver would not open the device.
+    /// The driver failed to open the device.
     #[error("{name} cannot be opened: {reason}")]
     Refused {
-        /// Of the GPU.
+        /// The name of the GPU.
         name: String,
-        /// The driver's words.
+        /// The driver's message.
         reason: String,
     },
-    /// Other numbers than `f32` on a GPU.
+    /// A scalar other than `f32` was requested on a GPU.
     #[error("a GPU computes in f32, not in {0}: use f32, or the device cpu")]
     NotF32(&'static str),
-    /// Factors of products cannot be rounded there.
+    /// Products with rounded factors were requested on the CPU.
     #[error("the CPU multiplies in full precision: products in {0} are for a GPU (--device gpu)")]
     ProductsOnCpu(super::Products),
-    /// The driver offers no numbers of 16 bits.
+    /// The driver does not support 16-bit floats.
     #[error("{name} has no arithmetic in f16: use --products f32")]
     NoF16 {
-        /// Of the GPU.
+        /// The name of the GPU.
         name: String,
     },
-    /// The system has no memory left for the CPU.
+    /// The memory of the CPU is exhausted.
     #[error("the system has no memory left for {0} more bytes: use a smaller batch, context or model, or --recompute")]
     NoMemory(usize),
-    /// The driver has no memory left.
+    /// The memory of the GPU is exhausted.
     #[error(
         "{name} has no memory left for {bytes} more bytes, beside {held} that are in use: use a smaller batch, context or model"
     )]
     OutOfMemory {
-        /// Of the GPU.
+        /// The name of the GPU.
         name: String,
-        /// What was asked for.
+        /// The requested bytes.
         bytes: u64,
-        /// In buffers of tensors.
+        /// The bytes in buffers of tensors.
         held: u64,
     },
-    /// What is to be sent needs more memory than the device has.
+    /// The data to send need more memory than the device has free.
     #[error(
         "{name} has {there} bytes of free memory, and {needed} are needed: {what}; what is computed on the way comes on top: use a \
          smaller model, or the device cpu"
     )]
     NoRoom {
-        /// Of the GPU.
+        /// The name of the GPU.
         name: String,
-        /// Of its memory, as far as its driver says.
+        /// The bytes of free memory, according to its driver.
         there: u64,
-        /// In all.
+        /// The bytes needed in total.
         needed: u64,
-        /// Bytes, and what they are for.
+        /// The parts of the total: their bytes and purposes.
         what: String,
     },
-    /// A tensor longer than any buffer.
+    /// A tensor is larger than any buffer.
     #[error("{name} takes tensors of at most {most} bytes, got one of {bytes}: use a smaller batch, context or vocabulary")]
     TooLarge {
-        /// Of the GPU.
+        /// The name of the GPU.
         name: String,
-        /// Of the tensor.
+        /// The bytes of the tensor.
         bytes: u64,
-        /// What its driver allows.
+        /// The most bytes that the driver allows.
         most: u64,
     },
-    /// Tensors that a shader would have to be given in too many pieces.
+    /// The tensors of a shader have more pieces than can be bound.
     #[error(
         "{name} gives a shader at most {most} pieces of memory of {bytes} bytes, and {shader:?} needs {bound} for tensors of this \
          size: use a smaller batch, context or vocabulary"
     )]
     TooManyWindows {
-        /// Of the GPU.
+        /// The name of the GPU.
         name: String,
-        /// By its name.
+        /// The name of the shader.
         shader: String,
-        /// The most in a piece.
+        /// The most bytes in a piece.
         bytes: u64,
-        /// Pieces that all its tensors have.
+        /// The number of pieces of all tensors of the shader.
         bound: usize,
-        /// What its driver allows.
+        /// The most pieces that the driver allows.
         most: usize,
     },
-    /// The device is gone.
+    /// The device was lost.
     #[error("{name} was lost: {reason}")]
     Lost {
-        /// Of the GPU.
+        /// The name of the GPU.
         name: String,
-        /// The driver's words.
+        /// The driver's message.
         reason: String,
     },
-    /// A command was refused: a mistake of this library.
+    /// A command was rejected, which is a bug of this library.
     #[error("{name} refused a command, which is a bug in this program: {reason}")]
     Invalid {
-        /// Of the GPU.
+        /// The name of the GPU.
         name: String,
-        /// The reason given.
+        /// The reported reason.
         reason: String,
     },
 }
 
 impl DeviceError {
-    /// Was the device asked for in a way that cannot be granted, as opposed to one that failed?
+    /// Returns whether the device was requested in an invalid way, as opposed to a device that failed.
     pub fn is_of_usage(&self) -> bool {
         use DeviceError::*;
         let is_of_name = matches!(self, Unknown(_) | Number { .. } | NoSuchName { .. } | Ambiguous { .. });

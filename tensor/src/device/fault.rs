@@ -1,11 +1,11 @@
-//! The first thing that went wrong on a device.
+//! The first fault of a device.
 
 use std::sync::{Arc, Mutex};
 
 use super::DeviceError;
 use super::gpu::lock;
 
-/// Kept from when it happens, at some time after a command was given, until somebody asks.
+/// The first fault of a device. A fault occurs some time after its command was submitted, and is kept until it is checked.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
     name: Arc<str>,
@@ -13,7 +13,7 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// Of this device from now on.
+    /// Returns the fault of this device, which is recorded from now on.
     pub(super) fn watching(device: &wgpu::Device, name: &str) -> Self {
         let fault = Fault { name: name.into(), kept: Arc::default() };
         let it = fault.clone();
@@ -30,7 +30,8 @@ impl Fault {
         fault
     }
 
-    /// Something went wrong. The first fault is kept; but commands to a device that is gone are refused before its loss is told.
+    /// Records a fault. The first one is kept, except that a loss replaces an invalid command: commands to a lost device are
+    /// rejected before its loss is reported.
     pub(super) fn raise(&self, error: impl FnOnce(String) -> DeviceError) {
         let (error, mut kept) = (error(self.name.to_string()), lock(&self.kept));
         let is_cause = matches!((&*kept, &error), (None, _) | (Some(DeviceError::Invalid { .. }), DeviceError::Lost { .. }));

@@ -1,4 +1,4 @@
-//! A GPU that is open.
+//! An open GPU.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -9,7 +9,7 @@ use super::recorder::Recorder;
 use super::tuning::Tuning;
 use super::{Arithmetic, DeviceError, GpuInfo, Products, probe};
 
-/// A GPU that is open. All that use it share it.
+/// An open GPU, shared by all its users.
 #[derive(Debug)]
 pub struct Gpu {
     pub(super) info: GpuInfo,
@@ -26,14 +26,14 @@ pub struct Gpu {
     pub(super) tuning: Mutex<Tuning>,
 }
 
-/// What a kernel may use where a GPU has it.
+/// The optional capabilities of a GPU that kernels may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Units {
-    /// Threads of a subgroup, where that is one number.
+    /// The number of threads of a subgroup, if it is constant.
     pub subgroup: Option<usize>,
-    /// Rows, columns and depth of products of matrices that a subgroup computes at once, of factors in f16 with sums in f32.
+    /// The size of the square matrices that a subgroup multiplies at once, with factors in f16 and sums in f32.
     pub cooperative: Option<usize>,
-    /// Bytes of memory that a workgroup may share.
+    /// The bytes of memory that a workgroup may share.
     pub workgroup_memory: usize,
 }
 
@@ -44,7 +44,7 @@ impl PartialEq for Gpu {
 }
 
 impl Gpu {
-    /// A context with these limits, at most the adapter's. How it rounds is not measured yet.
+    /// Opens a context with these limits, at most the adapter's. Its rounding is not measured yet.
     pub(super) fn open(
         adapter: &wgpu::Adapter,
         info: GpuInfo,
@@ -57,8 +57,8 @@ impl Gpu {
         }
         let experimental_features = match units.cooperative {
             None => wgpu::ExperimentalFeatures::disabled(),
-            // SAFETY: the one experimental feature that is asked for is cooperative matrices. Their shader is cooperative.wgsl
-            // alone, whose results are compared with those of the ordinary one before it is chosen.
+            // SAFETY: the only experimental feature requested is cooperative matrices. Their only shader is cooperative.wgsl, whose
+            // results are compared with those of the ordinary shader before it is chosen.
             Some(_) => unsafe { wgpu::ExperimentalFeatures::enabled() },
         };
         let wanted = wgpu::DeviceDescriptor {
@@ -87,37 +87,38 @@ impl Gpu {
         }))
     }
 
-    /// Measures how it rounds.
+    /// Measures how the GPU rounds.
     pub(super) fn measure(self: &Arc<Self>) -> Result<(), DeviceError> {
         self.arithmetic.set(probe::measure(self)?).expect("measured once");
         Ok(())
     }
 
-    /// What its driver says of it.
+    /// Returns the driver's description of the GPU.
     pub fn info(&self) -> &GpuInfo {
         &self.info
     }
 
-    /// How precisely it multiplies matrices.
+    /// Returns the precision of matrix products.
     pub fn products(&self) -> Products {
         self.products
     }
 
-    /// How it rounds, measured when it was opened.
+    /// Returns the rounding behaviour, measured when the GPU was opened.
     pub fn arithmetic(&self) -> &Arithmetic {
         self.arithmetic.get().expect("measured when it was opened")
     }
 
-    /// Does it still compute?
+    /// Checks that the GPU can still compute.
     ///
     /// # Errors
-    /// The first fault since it was opened: memory that ran out, or a device that was lost.
+    /// Returns an error if the GPU has had a fault since it was opened: exhausted memory or a lost device. The error is the first
+    /// fault.
     pub fn check(&self) -> Result<(), DeviceError> {
         self.fault.check()
     }
 }
 
-/// What a GPU has for these products, and the features that they need.
+/// Returns the capabilities of a GPU for these products, and the features that they need.
 fn units(adapter: &wgpu::Adapter, products: Products) -> (Units, wgpu::Features) {
     use wgpu::{CooperativeScalarType as Scalar, Features};
     let (info, there) = (adapter.get_info(), adapter.features());
@@ -141,7 +142,7 @@ fn units(adapter: &wgpu::Adapter, products: Products) -> (Units, wgpu::Features)
     (Units { subgroup, cooperative, workgroup_memory }, features)
 }
 
-/// What a lock guards, whether or not a thread that held it has panicked: nothing panics between two changes that belong together.
+/// Returns the guard of a lock, even if a thread that held it has panicked: no code panics between two dependent changes.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

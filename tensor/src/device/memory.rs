@@ -1,9 +1,9 @@
-//! Buffers, kept for the next of their size.
+//! A pool that recycles the buffers of a device.
 //!
-//! A step needs the same buffers every time, and a driver is slow to make one. One that is dropped is kept, and serves the next
-//! that asks for its size or for less; commands run in order, so it may be used again before the device has done what it
-//! was last needed for. Each tensor has a buffer of its own: a command cannot write one part of a buffer and read another.
-//! A shader is given a buffer whole, or, where it is longer than the adapter binds at once, in windows.
+//! A step needs the same buffers every time, and a driver is slow to create one. A dropped buffer is kept, and serves the next
+//! request of its size or less. Commands run in order, so a buffer may be reused before the device has run the commands that last
+//! used it. Each tensor has a separate buffer, because a command cannot write one part of a buffer and read another. A shader binds
+//! a buffer as a whole, or in windows if the buffer is longer than the adapter binds at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use wgpu::BufferUsages as Usage;
 use super::DeviceError;
 use super::gpu::{Gpu, lock};
 
-/// Sizes are multiples of this many bytes: where a shader's binding may begin, and a whole number of elements.
+/// Sizes are multiples of this many bytes: the alignment of a shader's binding, and a whole number of elements.
 const UNIT: u64 = 256;
-/// Shaders count elements in 32 bits, with room for the threads of workgroups that go beyond the last.
+/// The most elements of a tensor. Shaders count elements in 32 bits, with room for the threads of workgroups past the last element.
 const MOST_ELEMENTS: u64 = (1 << 32) - (1 << 20);
 
-/// An idle buffer serves for one that is up to so many times smaller, where there is none nearer. In fine-tuning each batch is as
-/// long as its longest row: the buffers of long batches then serve for those of a length that comes for the first time. That
-/// also leaves less memory idle than buffers of a size each.
+/// An idle buffer may serve a request that is up to this many times smaller, if no buffer of a closer size is idle. In fine-tuning
+/// each batch is as long as its longest row: the buffers of long batches then serve batches of a new length. This also leaves less
+/// memory idle than separate buffers for each size.
 const SPARE: u64 = 8;
-/// Bytes that a driver is asked for at once, to see how many it has.
+/// The bytes that are requested from a driver at once, to measure its free memory.
 const PIECE: u64 = 64 << 20;
 
-/// What commands do with the buffer of a tensor.
+/// The usages of a tensor's buffer.
 const OF_TENSORS: Usage = Usage::STORAGE.union(Usage::COPY_SRC).union(Usage::COPY_DST);
 
-/// What is idle, and how much there is.
+/// The idle buffers, and the counts of buffers and bytes.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// Of tensors.
+    /// The idle buffers of tensors.
     idle: Idle,
-    /// Of what was read.
+    /// The idle buffers of transfers to the CPU.
     staging: Idle,
     made: u64,
     held: u64,
@@ -41,12 +41,12 @@ pub(super) struct Memory {
     peak: u64,
 }
 
-/// Buffers that wait for the next of their size, by size.
+/// Idle buffers by size.
 #[derive(Debug, Default)]
 struct Idle(BTreeMap<u64, Vec<wgpu::Buffer>>);
 
 impl Idle {
-    /// The smallest of at least `size` bytes, or of somewhat more up to `most`.
+    /// Takes the smallest buffer of at least `size` bytes, and of at most `most` bytes and [`SPARE`] times `size`.
     fn take(&mut self, size: u64, most: u64) -> Option<wgpu::Buffer> {
         let (&size, of_size) = self.0.range_mut(size..=(SPARE * size).min(most)).next()?;
         let raw = of_size.pop();
@@ -65,17 +65,17 @@ impl Idle {
     }
 }
 
-/// Memory of one tensor; kept for another when dropped.
+/// The memory of one tensor, returned to the pool when dropped.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     gpu: Arc<Gpu>,
     raw: wgpu::Buffer,
-    /// Of the tensor: the buffer may be longer.
+    /// The bytes of the tensor; the buffer may be longer.
     bytes: u64,
 }
 
 impl Buffer {
-    /// Room for `len` elements of arbitrary values.
+    /// Returns a buffer of `len` elements with arbitrary values.
     pub(crate) fn recycled(gpu: &Arc<Gpu>, len: usize) -> Self {
         let (bytes, most) = (4 * len as u64, gpu.largest());
         if bytes > most {
@@ -85,7 +85,7 @@ impl Buffer {
         Buffer { gpu: gpu.clone(), raw: gpu.take(bytes), bytes }
     }
 
-    /// What a shader is given of it: all at once, or ranges that follow one another.
+    /// Returns the bindings of the buffer to a shader: one, or consecutive ranges.
     pub(super) fn windows(&self) -> impl ExactSizeIterator<Item = wgpu::BufferBinding<'_>> {
         let (size, window) = (self.bytes.max(1).next_multiple_of(UNIT), self.gpu.window());
         let count = size.div_ceil(window) as usize;
@@ -111,17 +111,17 @@ impl Drop for Buffer {
 }
 
 impl Gpu {
-    /// The most bytes of a tensor.
+    /// Returns the most bytes of a tensor.
     fn largest(&self) -> u64 {
         self.limits.max_buffer_size.min(4 * MOST_ELEMENTS) / UNIT * UNIT
     }
 
-    /// The most bytes that a shader is given in one binding.
+    /// Returns the most bytes in one binding of a shader.
     pub(super) fn window(&self) -> u64 {
         self.limits.max_storage_buffer_binding_size / UNIT * UNIT
     }
 
-    /// A buffer of at least `bytes`, idle or new. What fits into a window gets a buffer that does.
+    /// Returns a buffer of at least `bytes`, idle or new. If `bytes` fit into a window, so does the buffer.
     pub(super) fn take(&self, bytes: u64) -> wgpu::Buffer {
         let most = if bytes <= self.window() { self.window() } else { self.largest().max(bytes) };
         let size = rounded(bytes).min(most);
@@ -138,23 +138,23 @@ impl Gpu {
         memory.idle.give(raw);
     }
 
-    /// A buffer for so many bytes or more on their way to the CPU, idle or new.
+    /// Returns a buffer of at least `bytes` for a transfer to the CPU, idle or new.
     pub(super) fn staging(&self, bytes: u64) -> wgpu::Buffer {
         let (size, mut memory) = (rounded(bytes), lock(&self.memory));
         let idle = memory.staging.take(size, u64::MAX);
         idle.unwrap_or_else(|| self.made(&mut memory, size, Usage::MAP_READ | Usage::COPY_DST))
     }
 
-    /// Keeps it for the next that is read.
+    /// Keeps the buffer for the next transfer to the CPU.
     pub(super) fn unstage(&self, raw: wgpu::Buffer) {
         raw.unmap();
         lock(&self.memory).staging.give(raw);
     }
 
-    /// A buffer of these bytes, on their way from the CPU.
+    /// Returns a buffer with these bytes, for a transfer from the CPU.
     pub(super) fn staged(&self, bytes: &[u8]) -> wgpu::Buffer {
         let raw = self.made(&mut lock(&self.memory), bytes.len() as u64, Usage::MAP_WRITE | Usage::COPY_SRC);
-        // Where there is nothing to write to, the device has raised its fault.
+        // If the buffer cannot be mapped, the device has raised its fault.
         if let Ok(mut to) = raw.get_mapped_range_mut(..) {
             to.copy_from_slice(bytes);
         }
@@ -162,7 +162,8 @@ impl Gpu {
         raw
     }
 
-    /// A new buffer; where the device has no room, after it has freed what is idle; or one that every command refuses.
+    /// Creates a buffer. If the device is out of memory, frees the idle buffers and tries again. If that fails too, raises the
+    /// fault and returns a buffer that every command rejects.
     fn made(&self, memory: &mut Memory, size: u64, usage: Usage) -> wgpu::Buffer {
         let mut made = self.try_make(size, usage);
         if made.is_err() {
@@ -180,7 +181,7 @@ impl Gpu {
         })
     }
 
-    /// A new buffer, mapped where the CPU writes it; or one that every command refuses.
+    /// Creates a buffer, mapped if the CPU writes it. The error is a buffer that every command rejects.
     fn try_make(&self, size: u64, usage: Usage) -> Result<wgpu::Buffer, wgpu::Buffer> {
         let scopes =
             [wgpu::ErrorFilter::OutOfMemory, wgpu::ErrorFilter::Validation].map(|what| self.device.push_error_scope(what));
@@ -194,11 +195,11 @@ impl Gpu {
         if errors == 0 { Ok(raw) } else { Err(raw) }
     }
 
-    /// Is there room for `needs`, each bytes and what they are for? First by the size of the memory, if it is known, and then by
-    /// the driver's word: it is asked for as many bytes, which go back at once.
+    /// Checks that there is memory for `needs`, each a purpose and its bytes. First compares with the size of the memory, if it is
+    /// known. Then allocates as many bytes from the driver, which are freed at once.
     ///
     /// # Errors
-    /// [`DeviceError::NoRoom`].
+    /// Returns an error, [`DeviceError::NoRoom`], if the memory is too small.
     pub(super) fn check_room(&self, needs: &[(&str, u64)]) -> Result<(), DeviceError> {
         let needed: u64 = needs.iter().map(|(_, bytes)| bytes).sum();
         let (live, idle) = {
@@ -217,7 +218,7 @@ impl Gpu {
         Err(DeviceError::NoRoom { name, there, needed, what })
     }
 
-    /// Restarts the most bytes in use from those in use now.
+    /// Resets the peak of the bytes in use to the bytes in use now.
     pub(super) fn reset_peak(&self) {
         let mut memory = lock(&self.memory);
         memory.peak = memory.live;
@@ -230,14 +231,14 @@ impl Gpu {
     }
 }
 
-/// How many of these bytes `make` gives, in buffers that are dropped at once.
+/// Returns how many of these bytes `make` allocates, in buffers that are dropped at once.
 fn given<B>(bytes: u64, make: impl FnMut(u64) -> Option<B>) -> u64 {
     let pieces = (0..bytes).step_by(PIECE as usize).map(|from| rounded(PIECE.min(bytes - from)));
     let all: Vec<B> = pieces.map_while(make).collect();
     (all.len() as u64 * PIECE).min(bytes)
 }
 
-/// At most an eighth more than asked for, so that nearly equal sizes serve one another.
+/// Rounds up by at most an eighth, so that nearly equal sizes share buffers.
 fn rounded(bytes: u64) -> u64 {
     let step = (bytes.next_power_of_two() / 16).max(UNIT);
     bytes.max(1).next_multiple_of(step)
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!((gpu.check(), gpu.counts().live_bytes), (Ok(()), x.raw.size()), "nothing was taken");
     }
 
-    /// More than any machine has.
+    /// Requests more memory than any machine has.
     #[test]
     fn the_driver_tells_how_much_memory_there_is() {
         let Some(gpu) = fresh() else { return };

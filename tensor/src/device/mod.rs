@@ -1,8 +1,8 @@
-//! Where tensors are: in the CPU's memory, or on a GPU that [wgpu](https://docs.rs/wgpu) drives.
+//! The devices of tensors: the CPU, or a GPU driven through [wgpu](https://docs.rs/wgpu).
 //!
-//! Commands for a GPU are recorded and go to it in groups, each twice as large as the one before, and when a result is read. It runs
-//! them in order, so a buffer that is no longer needed serves the next command at once. A fault of the device is kept until a
-//! result is asked for, and is then an error.
+//! Commands for a GPU are recorded and submitted in groups, each twice as large as the previous one, and whenever a result is read.
+//! The GPU runs them in order, so a buffer that is no longer needed may serve the next command at once. A fault of the device is
+//! recorded, and is returned as an error when a result is read.
 
 mod arithmetic;
 mod counts;
@@ -48,7 +48,7 @@ pub(crate) use testing::{fresh, fresh_with};
 #[cfg(feature = "wgpu")]
 pub(crate) use {gpu::Units, memory::Buffer, pipeline::Shader, pipeline::shader};
 
-/// What stores tensors and computes with them.
+/// A device that stores tensors and computes with them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Device {
     /// The CPU.
@@ -60,19 +60,20 @@ pub enum Device {
 }
 
 impl Device {
-    /// The device that `choice` names: `cpu`; `gpu`, the fastest kind of GPU there is; or `gpu:NAME`, where NAME is the name of one
-    /// GPU or a part of it, in capitals or not. A software renderer, which computes on the CPU, is taken only by its name.
+    /// Opens the device named by `choice`: `cpu`; `gpu`, the fastest kind of GPU; or `gpu:NAME`, where NAME is the name of one GPU
+    /// or a part of it, in upper or lower case. A software renderer, which computes on the CPU, is opened only by name.
     ///
     /// # Errors
-    /// Where `choice` is none of these, this build has no GPUs, none or several have such a name, or the driver refuses.
+    /// Returns an error if `choice` is none of these, this build has no GPUs, no GPU or several have such a name, or the driver
+    /// fails.
     pub fn open(choice: &str) -> Result<Self, DeviceError> {
         Self::open_with(choice, Products::F32)
     }
 
-    /// The same device, with products of matrices as precise as `products`.
+    /// Opens the device named by `choice`, with matrix products of the precision `products`.
     ///
     /// # Errors
-    /// As of [`Device::open`], and for the CPU or a GPU that do not multiply so.
+    /// Returns an error in the cases of [`Device::open`], and if the device does not support this precision.
     pub fn open_with(choice: &str, products: Products) -> Result<Self, DeviceError> {
         match choice.split_once(':') {
             None if choice == "cpu" && products != Products::F32 => Err(DeviceError::ProductsOnCpu(products)),
@@ -93,7 +94,7 @@ impl Device {
         Err(DeviceError::NotBuilt)
     }
 
-    /// How precisely it multiplies matrices.
+    /// Returns the precision of matrix products.
     pub fn products(&self) -> Products {
         match self {
             Device::Cpu => Products::F32,
@@ -102,7 +103,7 @@ impl Device {
         }
     }
 
-    /// What its driver says of a GPU; `None` of the CPU.
+    /// Returns the driver's description of a GPU; `None` for the CPU.
     pub fn info(&self) -> Option<&GpuInfo> {
         match self {
             Device::Cpu => None,
@@ -111,8 +112,8 @@ impl Device {
         }
     }
 
-    /// Whether a GPU measures, at the first product of a kind, which of its kernels is fastest; otherwise, as at first, a rule
-    /// chooses. With factors in `f32` the choice changes no bit of a result.
+    /// Sets whether a GPU measures, at the first product of a kind, which of its kernels is fastest. If not, which is the default,
+    /// a rule chooses. With factors in `f32` the choice changes no bit of a result.
     pub fn tune(&self, on: bool) {
         #[cfg(feature = "wgpu")]
         if let Device::Gpu(gpu) = self {
@@ -122,7 +123,7 @@ impl Device {
         let _ = on;
     }
 
-    /// What a GPU measured so far or was told to remember: names of kernels by kinds of products.
+    /// Returns the choices of a GPU that were measured or remembered so far: names of kernels by kinds of products.
     pub fn choices(&self) -> BTreeMap<String, String> {
         match self {
             Device::Cpu => BTreeMap::new(),
@@ -131,7 +132,7 @@ impl Device {
         }
     }
 
-    /// Those of them that were measured since it was opened.
+    /// Returns the choices that were measured since the GPU was opened.
     pub fn measured(&self) -> BTreeMap<String, String> {
         match self {
             Device::Cpu => BTreeMap::new(),
@@ -140,7 +141,7 @@ impl Device {
         }
     }
 
-    /// Those it was told to remember that name no kernel of this GPU, as far as such products were needed.
+    /// Returns the remembered choices that name no kernel of this GPU, as far as such products were computed.
     pub fn missing(&self) -> BTreeMap<String, String> {
         match self {
             Device::Cpu => BTreeMap::new(),
@@ -149,8 +150,8 @@ impl Device {
         }
     }
 
-    /// Takes the choices of another time on the same GPU, without a measurement. What names none of its kernels is
-    /// [missing](Device::missing), and chosen anew.
+    /// Adds choices that were measured earlier on the same GPU, and need no new measurement. A choice that names none of its
+    /// kernels is [missing](Device::missing), and is made anew.
     pub fn remember(&self, choices: &BTreeMap<String, String>) {
         #[cfg(feature = "wgpu")]
         if let Device::Gpu(gpu) = self {
@@ -160,7 +161,7 @@ impl Device {
         let _ = choices;
     }
 
-    /// How a GPU rounds, measured when it was opened; `None` of the CPU, which rounds as Rust does.
+    /// Returns the rounding behaviour of a GPU, measured when it was opened; `None` for the CPU, which rounds as Rust does.
     pub fn arithmetic(&self) -> Option<&Arithmetic> {
         match self {
             Device::Cpu => None,
@@ -169,7 +170,7 @@ impl Device {
         }
     }
 
-    /// The GPUs that are open.
+    /// Returns the open GPUs.
     pub fn opened() -> Vec<Device> {
         #[cfg(feature = "wgpu")]
         return adapter::opened().into_iter().map(Device::Gpu).collect();
@@ -177,10 +178,10 @@ impl Device {
         Vec::new()
     }
 
-    /// Waits until everything is computed that was asked for; the CPU has nothing outstanding.
+    /// Waits until all recorded commands have run. The CPU has no outstanding commands.
     ///
     /// # Errors
-    /// The first fault of a GPU.
+    /// Returns an error if the GPU has had a fault: the first one.
     pub fn wait(&self) -> Result<(), DeviceError> {
         match self {
             Device::Cpu => Ok(()),
@@ -192,7 +193,7 @@ impl Device {
         }
     }
 
-    /// What a GPU was asked for since it was opened; `None` of the CPU.
+    /// Returns the counters of a GPU since it was opened; `None` for the CPU.
     pub fn counts(&self) -> Option<Counts> {
         match self {
             Device::Cpu => None,
@@ -201,7 +202,7 @@ impl Device {
         }
     }
 
-    /// Restarts `peak_bytes`, of [`Device::counts`] or of the CPU's [`stats`](crate::buffer::stats), from the bytes in use now.
+    /// Resets `peak_bytes`, of [`Device::counts`] or of the CPU's [`stats`](crate::buffer::stats), to the bytes in use now.
     pub fn reset_peak(&self) {
         match self {
             Device::Cpu => crate::buffer::reset_peak(),
@@ -210,7 +211,7 @@ impl Device {
         }
     }
 
-    /// The runs of each shader since a GPU was opened, by name; none of the CPU.
+    /// Returns the runs of each shader since the GPU was opened, by name; empty for the CPU.
     pub fn runs(&self) -> BTreeMap<String, Runs> {
         match self {
             Device::Cpu => BTreeMap::new(),
@@ -219,8 +220,8 @@ impl Device {
         }
     }
 
-    /// Begins to time every run of a shader, under label 0, by the GPU's own clock; false of the CPU, and where a GPU has none
-    /// that can be read. Each run then is a pass of its own, which is slower.
+    /// Begins to time every run of a shader by the GPU's clock, under label 0. Returns false for the CPU, and for a GPU without
+    /// timestamps. Each run then is a separate pass, which is slower.
     pub fn begin_profile(&self) -> bool {
         match self {
             Device::Cpu => false,
@@ -229,7 +230,7 @@ impl Device {
         }
     }
 
-    /// What is computed from now on is timed under this label, where times are taken.
+    /// Sets the label under which the following runs are timed, if a profile was begun.
     #[cfg_attr(not(feature = "wgpu"), expect(unused_variables, reason = "a CPU takes none"))]
     pub fn label(&self, label: usize) {
         match self {
@@ -239,10 +240,10 @@ impl Device {
         }
     }
 
-    /// Waits, and gives the times of each shader under each label since [`Device::begin_profile`], which it ends.
+    /// Waits, ends the profile begun by [`Device::begin_profile`], and returns the times of each shader under each label.
     ///
     /// # Errors
-    /// The first fault of a GPU.
+    /// Returns an error if the GPU has had a fault: the first one.
     pub fn end_profile(&self) -> Result<Vec<TimedRuns>, DeviceError> {
         match self {
             Device::Cpu => Ok(Vec::new()),
@@ -251,7 +252,8 @@ impl Device {
         }
     }
 
-    /// What went wrong on a GPU, if something did: the cause where a method that returns no error panicked.
+    /// Returns the fault of a GPU, or of the CPU's memory, if there was one. It is the cause if a method that returns no error
+    /// panicked.
     pub fn fault() -> Option<DeviceError> {
         let no_memory = crate::buffer::refused().map(DeviceError::NoMemory);
         #[cfg(feature = "wgpu")]
@@ -260,12 +262,13 @@ impl Device {
         no_memory
     }
 
-    /// Whether it has memory for `needs`, each bytes and what they are for, beside what it holds. A GPU's driver is asked for the
-    /// size of its memory, which Vulkan tells, and for as many bytes, which go back at once. What the computation itself will need
-    /// is not in `needs`; a driver that lends the memory of the CPU may promise more than there is; of the CPU nothing is asked.
+    /// Checks that the device has memory for `needs`, each a purpose and its bytes, in addition to the memory in use. A GPU is
+    /// checked by the size of its memory, which Vulkan reports, and by allocating as many bytes, which are freed at once. `needs`
+    /// do not include the memory of the computation itself. A driver that uses the memory of the CPU may promise more than is free.
+    /// The CPU is not checked.
     ///
     /// # Errors
-    /// [`DeviceError::NoRoom`], with the bytes.
+    /// Returns an error, [`DeviceError::NoRoom`] with the bytes, if the memory is too small.
     #[cfg_attr(not(feature = "wgpu"), allow(unused_variables, reason = "there is only the CPU"))]
     pub fn check_room(&self, needs: &[(&str, u64)]) -> Result<(), DeviceError> {
         match self {
@@ -275,7 +278,7 @@ impl Device {
         }
     }
 
-    /// The GPUs that [`Device::open`] finds, the fastest kind first; none in a build without GPUs.
+    /// Returns the GPUs that [`Device::open`] finds, the fastest kind first; empty in a build without GPUs.
     pub fn gpus() -> Vec<GpuInfo> {
         #[cfg(feature = "wgpu")]
         return adapter::list();
@@ -284,7 +287,7 @@ impl Device {
     }
 }
 
-/// As [`Device::open`] takes it.
+/// Formats the device as [`Device::open`] parses it.
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -296,22 +299,22 @@ impl fmt::Display for Device {
 }
 
 impl GpuInfo {
-    /// The kind of a program that renders on the CPU.
+    /// The kind of a software renderer, which computes on the CPU.
     pub const SOFTWARE: &str = "software";
 }
 
-/// A GPU by its driver's description.
+/// The driver's description of a GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuInfo {
-    /// Its name, unique among those of this machine.
+    /// The name, unique among the GPUs of this machine.
     pub name: String,
-    /// `discrete`, `integrated`, `virtual`, `other`, or `software`: a program that renders on the CPU.
+    /// The kind: `discrete`, `integrated`, `virtual`, `other`, or `software` for a program that renders on the CPU.
     pub kind: &'static str,
     /// The interface to the driver: Vulkan, Metal or DX12.
     pub interface: &'static str,
     /// The driver and its version.
     pub driver: String,
-    /// Bytes of the memory that is its own, or that it shares with the CPU; `None` where the interface does not tell.
+    /// The bytes of its dedicated memory, or of the memory it shares with the CPU; `None` if the interface does not report them.
     pub memory: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Shaders, compiled once.
+//! Shaders, each compiled once.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,21 +8,21 @@ use std::sync::Arc;
 use super::gpu::{Gpu, lock};
 use super::windows;
 
-/// A compute shader. Its entry point is `main`. Binding 0 is its parameters, at most 256 bytes of `u32` and `f32`; then come the
-/// buffers that it writes, then those that it reads, each declared on one line, in this order, and used by its name and an index
-/// alone: `windows` puts functions in the place of `x[i]`.
+/// A compute shader with the entry point `main`. Binding 0 is its parameters, at most 256 bytes of `u32` and `f32`. The buffers
+/// that it writes come next, then those that it reads. Each buffer is declared on one line, in this order, and used only by its
+/// name and an index: `windows` replaces `x[i]` by functions.
 pub(crate) struct Shader<'a> {
     name: Cow<'a, str>,
     text: Box<dyn Fn() -> Cow<'static, str> + 'a>,
 }
 
 impl<'a> Shader<'a> {
-    /// By its name, which no other text has; `text` is made once, when it is compiled.
+    /// Creates a shader with a name that no other text has. `text` is called once, when the shader is compiled.
     pub(crate) fn new<S: Into<Cow<'static, str>>>(name: impl Into<Cow<'a, str>>, text: impl Fn() -> S + 'a) -> Self {
         Shader { name: name.into(), text: Box::new(move || text().into()) }
     }
 
-    /// Another shader, whose text `adapt` makes of this one's.
+    /// Returns a shader whose text is this one's, changed by `adapt`.
     pub(crate) fn adapted(self, name: String, adapt: impl Fn(&str) -> String + 'a) -> Self {
         Shader::new(name, move || adapt(&(self.text)()))
     }
@@ -32,7 +32,7 @@ impl<'a> Shader<'a> {
     }
 }
 
-/// The shader in `NAME.wgsl` beside the caller.
+/// Returns the shader in `NAME.wgsl` next to the caller's file.
 macro_rules! shader {
     ($name:literal) => {
         $crate::device::Shader::new($name, || include_str!(concat!($name, ".wgsl")))
@@ -40,10 +40,10 @@ macro_rules! shader {
 }
 pub(crate) use shader;
 
-/// What all shaders may call.
+/// The functions that all shaders may call.
 const PRELUDE: &str = include_str!("prelude.wgsl");
 
-/// A shader's text with the prelude before it, and its directives, which come first.
+/// Returns a shader's text after the prelude, with its directives first.
 fn after_prelude(text: &str) -> String {
     let is_directive = |line: &&str| line.starts_with("enable ") || line.starts_with("diagnostic(");
     let (mut directives, text): (Vec<&str>, Vec<&str>) = text.lines().partition(is_directive);
@@ -68,7 +68,8 @@ impl Pipelines {
 }
 
 impl Gpu {
-    /// Does the driver take this shader, with so many buffers that it writes and reads? It is compiled, but not run.
+    /// Returns whether the driver accepts this shader, with these numbers of buffers to write and to read. Compiles it, but does
+    /// not run it.
     pub(crate) fn takes(&self, shader: &Shader<'_>, writes: usize, reads: usize) -> bool {
         let scopes = [wgpu::ErrorFilter::Internal, wgpu::ErrorFilter::Validation].map(|what| self.device.push_error_scope(what));
         let compiled = panic::catch_unwind(AssertUnwindSafe(|| self.pipeline(shader, [&vec![1; writes], &vec![1; reads]])));
@@ -76,7 +77,7 @@ impl Gpu {
         compiled.is_ok() && errors == 0
     }
 
-    /// This shader, compiled at its first use, with buffers that it writes and reads in so many windows each.
+    /// Returns this shader for buffers with these numbers of windows. It is compiled at its first use.
     pub(super) fn pipeline(&self, shader: &Shader<'_>, [writes, reads]: [&[usize]; 2]) -> Arc<Pipeline> {
         let mut pipelines = lock(&self.pipelines);
         let is_whole = writes.iter().chain(reads).all(|&windows| windows == 1);

@@ -1,7 +1,7 @@
-//! How a device rounds, measured rather than believed.
+//! Measurement of how a device rounds.
 //!
-//! WGSL leaves open whether a·b + c is rounded once or twice, allows a quotient 2.5 ulp, and lets a device take denormals for 0.
-//! Results of two devices differ by this, so what is measured stands in the record of a run.
+//! WGSL leaves open whether a·b + c is rounded once or twice, allows a quotient an error of 2.5 ulp, and lets a device flush
+//! denormals to 0. The results of two devices differ by this, so the record of a run contains the measurement.
 
 use super::gpu::Gpu;
 use super::memory::Buffer;
@@ -9,15 +9,15 @@ use super::pipeline::shader;
 use super::{Arithmetic, DeviceError, Rounding};
 use crate::rng::Philox;
 
-/// Numbers of each kind that are compared with the CPU's.
+/// The number of results of each kind that are compared with the CPU's.
 const N: usize = 1 << 15;
 
-/// Compares 4·2¹⁵ results with the CPU's.
+/// Measures the rounding from 4·2¹⁵ results, compared with the CPU's.
 pub(super) fn measure(gpu: &std::sync::Arc<Gpu>) -> Result<Arithmetic, DeviceError> {
     let mut rng = Philox::new(0);
     let mut draw = |low: f64, high: f64| (0..N).map(|_| (low + (high - low) * rng.uniform_f64()) as f32).collect::<Vec<_>>();
     let [a, b] = [draw(1.0, 2.0), draw(-2.0, -1.0)];
-    // Half of the sums cancel: what is left is the product's rounding error, or nothing.
+    // Half of the sums cancel: the result is the product's rounding error, or zero.
     let c: Vec<f32> = draw(1.0, 4.0)
         .into_iter()
         .zip(a.iter().zip(&b))

@@ -1,15 +1,16 @@
-//! How precisely matrices are multiplied.
+//! The precision of matrix products.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The precision of the factors of a matrix product. Sums are in `f32` either way, and so is all that is stored.
+/// The precision of the factors of a matrix product. All sums and all stored values are in `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Products {
-    /// As they are.
+    /// Factors in `f32`.
     #[default]
     F32,
-    /// Rounded to half precision when they are read: 11 significant bits, magnitudes up to 65,504. What is larger becomes ∞.
+    /// Factors rounded to half precision when they are read: 11 significant bits, magnitudes up to 65,504. Larger magnitudes become
+    /// ∞.
     F16,
 }
 
@@ -18,7 +19,7 @@ impl Products {
     pub const ALL: [Products; 2] = [Products::F32, Products::F16];
 }
 
-/// As [`Products::from_str`] takes it.
+/// Formats the precision as [`Products::from_str`] parses it.
 impl fmt::Display for Products {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,26 +1,26 @@
-//! How long each shader takes, by the GPU's own clock.
+//! Times of shaders, measured by the GPU's clock.
 //!
-//! Off unless asked for, since each run then is a pass of its own, between two timestamps.
+//! Disabled by default, since each run then is a separate pass between two timestamps.
 
 use std::collections::BTreeMap;
 
 use super::gpu::{Gpu, lock};
 use super::{DeviceError, Runs, TimedRuns};
 
-/// Runs between two submissions, at most: a set has 4,096 timestamps, and a run takes two.
+/// The most runs between two submissions: a set has 4,096 timestamps, and a run takes two.
 const MOST: usize = wgpu::QUERY_SET_MAX_QUERIES as usize / 2;
-/// Bytes of the two timestamps of a run.
+/// The bytes of the two timestamps of a run.
 const PAIR: u64 = 2 * size_of::<u64>() as u64;
 
-/// The runs since it was begun.
+/// The runs since the profile was begun.
 #[derive(Debug)]
 pub(super) struct Profile {
     timestamps: wgpu::QuerySet,
     resolved: wgpu::Buffer,
     label: usize,
-    /// Since the last submission; the i-th lies between timestamps 2i and 2i + 1.
+    /// The runs since the last submission. Run i lies between timestamps 2i and 2i + 1.
     recorded: Vec<Run>,
-    /// Submitted, with their timestamps.
+    /// The submitted runs, with their timestamps.
     submitted: Vec<(Vec<Run>, wgpu::Buffer)>,
 }
 
@@ -46,12 +46,12 @@ impl Profile {
         }
     }
 
-    /// Must the commands so far be submitted before another run is recorded?
+    /// Returns whether the commands so far must be submitted before another run is recorded.
     pub(super) fn is_full(&self) -> bool {
         self.recorded.len() == MOST
     }
 
-    /// Notes the next run, which is to be a pass with these timestamps.
+    /// Records the next run. Returns the timestamps of its pass.
     pub(super) fn note(&mut self, shader: &str, bytes: u64) -> wgpu::ComputePassTimestampWrites<'_> {
         let at = 2 * self.recorded.len() as u32;
         self.recorded.push(Run { shader: shader.to_owned(), label: self.label, bytes });
@@ -62,7 +62,7 @@ impl Profile {
         }
     }
 
-    /// Records that the timestamps of what was recorded be kept.
+    /// Records the command that copies the timestamps of the recorded runs.
     pub(super) fn keep(&mut self, device: &wgpu::Device, encoder: &mut wgpu::CommandEncoder) {
         let runs = std::mem::take(&mut self.recorded);
         if runs.is_empty() {
@@ -75,14 +75,14 @@ impl Profile {
     }
 }
 
-/// A buffer for the timestamps of so many runs.
+/// Returns a buffer for the timestamps of this many runs.
 fn buffer(device: &wgpu::Device, runs: usize, usage: wgpu::BufferUsages) -> wgpu::Buffer {
     let size = PAIR * runs as u64;
     device.create_buffer(&wgpu::BufferDescriptor { label: Some("timestamps"), size, usage, mapped_at_creation: false })
 }
 
 impl Gpu {
-    /// Begins to time every run of a shader, under label 0; false where this GPU has no timestamps.
+    /// Begins to time every run of a shader, under label 0. Returns false if this GPU has no timestamps.
     pub fn begin_profile(&self) -> bool {
         let can = self.device.features().contains(wgpu::Features::TIMESTAMP_QUERY);
         if can {
@@ -93,17 +93,17 @@ impl Gpu {
         can
     }
 
-    /// What is recorded from now on is timed under this label.
+    /// Sets the label under which the following runs are timed.
     pub fn label(&self, label: usize) {
         if let Some(profile) = &mut lock(&self.recorder).profile {
             profile.label = label;
         }
     }
 
-    /// Ends it: waits, and gives the times of each shader under each label. None where none was begun.
+    /// Waits, ends the profile, and returns the times of each shader under each label; empty if no profile was begun.
     ///
     /// # Errors
-    /// The first fault of the device.
+    /// Returns an error if the device has had a fault: the first one.
     pub fn end_profile(&self) -> Result<Vec<TimedRuns>, DeviceError> {
         let mut recorder = lock(&self.recorder);
         self.submit(&mut recorder);
@@ -124,7 +124,7 @@ impl Gpu {
                 let (sum, nanoseconds) = sums.entry((run.shader, run.label)).or_default();
                 sum.dispatches += 1;
                 sum.bytes += run.bytes;
-                // A clock that was set back meanwhile says nothing.
+                // If the clock was set back during the run, its time counts as 0.
                 *nanoseconds += period * time[1].saturating_sub(time[0]) as f64;
             }
         }
@@ -150,7 +150,7 @@ mod tests {
         if !gpu.begin_profile() {
             return eprintln!("\n    SKIPPED, NOTHING WAS TESTED: {} has no timestamps\n", gpu.info().name);
         }
-        // More than one submission holds.
+        // More runs than one submission holds.
         (0..MOST + 3).for_each(|_| drop(double()));
         gpu.label(7);
         assert_eq!(double().to_vec(), before);
@@ -158,7 +158,7 @@ mod tests {
         let of = |label| timed.iter().filter(|t| t.label == label).map(|t| t.runs.dispatches).sum::<u64>();
         assert_eq!((of(0), of(7)), (MOST as u64 + 3, 1), "{timed:?}");
         for t in &timed {
-            // A sum has three buffers of 256 bytes at least, of which two may be one.
+            // A sum has three buffers of 256 bytes at least, of which two may be the same.
             assert!(t.runs.bytes >= 512 * t.runs.dispatches && t.nanoseconds.is_finite(), "{t:?}");
         }
         assert!(timed.iter().map(|t| t.nanoseconds).sum::<f64>() > 0.0, "{timed:?}");

@@ -1,4 +1,4 @@
-//! Numbers on their way back.
+//! Elements that are read back from a device.
 
 use std::future::Future;
 use std::ops::Range;
@@ -10,13 +10,13 @@ use super::DeviceError;
 use super::gpu::{Gpu, lock};
 use super::memory::Buffer;
 
-/// Elements that a device was asked for; [waited for](Reading::wait) where a thread may block, or awaited. In a browser the event
-/// loop then tells when they are here; a native executor is kept busy with asking.
+/// A read of elements from a device, [waited for](Reading::wait) if the thread may block, or awaited. In a browser the event loop
+/// wakes the task when they arrive; a native executor polls without pause.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Reading {
     gpu: Arc<Gpu>,
-    /// Where they arrive, and how many bytes of it they take.
+    /// The buffer in which the elements arrive, and the number of its bytes that they take.
     staging: Option<(wgpu::Buffer, u64)>,
     arrival: Arc<Mutex<Arrival>>,
 }
@@ -28,7 +28,7 @@ struct Arrival {
 }
 
 impl Buffer {
-    /// Asks for the elements in `range`.
+    /// Starts to read the elements in `range`.
     pub(crate) fn read(&self, range: Range<usize>) -> Reading {
         let (gpu, arrival) = (self.gpu().clone(), Arc::<Mutex<Arrival>>::default());
         let staging = (!range.is_empty()).then(|| {
@@ -50,7 +50,7 @@ impl Buffer {
 }
 
 impl Reading {
-    /// Blocks until the elements are here.
+    /// Blocks until the elements have arrived.
     pub(crate) fn wait(self) -> Result<Vec<f32>, DeviceError> {
         if self.staging.is_some() {
             self.gpu.wait();
@@ -88,7 +88,7 @@ impl Future for Reading {
         let Some(result) = arrival.result.take() else {
             arrival.waker = Some(context.waker().clone());
             if !cfg!(target_family = "wasm") {
-                context.waker().wake_by_ref(); // natively nobody else tells
+                context.waker().wake_by_ref(); // natively nothing else wakes the task
             }
             return Poll::Pending;
         };

@@ -1,4 +1,4 @@
-//! Commands, recorded and handed over in groups.
+//! Commands, recorded and submitted in groups.
 
 use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
@@ -11,34 +11,34 @@ use super::pipeline::Shader;
 use super::profile::Profile;
 use super::{Counts, Runs};
 
-/// Bytes of parameters that go to the device with one submission.
+/// The most bytes of parameters that are sent with one submission.
 const ARENA: usize = 4 << 20;
-/// Bytes of one command's parameters.
+/// The bytes of one command's parameters.
 const PARAMS: usize = 256;
-/// Commands after which those recorded go to the device, first after it was waited for; then twice as many, and so on: it is busy
+/// The number of commands in the first submission after a wait. Each later submission has twice as many. The device is thus busy
 /// while the rest is recorded, and a step takes few submissions.
 const FIRST: usize = 64;
-/// Data up to this many bytes travels with the parameters.
+/// The most bytes of data that are sent with the parameters.
 const SMALL: usize = 256 << 10;
 
-/// What was recorded since the last submission.
+/// The commands recorded since the last submission.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// Ended before the encoder that it belongs to.
+    /// The current pass, which is ended before its encoder.
     pass: Option<wgpu::ComputePass<'static>>,
     encoder: Option<wgpu::CommandEncoder>,
-    /// Parameters and small data, in the order of the commands.
+    /// The parameters and small data, in the order of the commands.
     arena: Vec<u8>,
-    /// Where they go.
+    /// The buffer that receives the arena.
     uniforms: wgpu::Buffer,
     alignment: usize,
-    /// Commands recorded since the last submission, and after how many the next is made.
+    /// The number of commands since the last submission, and (`due`) the number at which the next one is made.
     commands: usize,
     due: usize,
     counts: Counts,
     /// The runs of each shader, by its name.
     runs: BTreeMap<String, Runs>,
-    /// Where each run is timed.
+    /// The profile that times each run, if it was begun.
     pub(super) profile: Option<Profile>,
 }
 
@@ -66,7 +66,7 @@ impl Recorder {
         }
     }
 
-    /// Room for `bytes` in the arena, at this offset.
+    /// Appends `bytes` to the arena. Returns their offset.
     fn place(&mut self, bytes: &[u8]) -> usize {
         let at = self.arena.len();
         self.arena.extend_from_slice(bytes);
@@ -74,7 +74,7 @@ impl Recorder {
         at
     }
 
-    /// Counts a run of the shader `name`, given so many bytes of buffers.
+    /// Counts a run of the shader `name` with this many bytes of buffers.
     fn count(&mut self, name: &str, bytes: u64) {
         self.counts.dispatches += 1;
         if !self.runs.contains_key(name) {
@@ -91,7 +91,8 @@ impl Recorder {
 }
 
 impl Gpu {
-    /// Runs `groups` workgroups of a shader. Bindings: `params`, then what it writes, then what it reads; no buffer is both.
+    /// Runs `groups` workgroups of a shader. The bindings are `params`, the buffers to write, and the buffers to read. No buffer is
+    /// in both.
     pub(crate) fn dispatch(&self, shader: &Shader<'_>, params: &[u32], writes: &[&Buffer], reads: &[&Buffer], groups: usize) {
         if groups == 0 {
             return;
@@ -135,7 +136,7 @@ impl Gpu {
         }
     }
 
-    /// A buffer with these numbers, `f32` or `u32`.
+    /// Returns a buffer with these numbers, `f32` or `u32`.
     pub(crate) fn send<W: bytemuck::NoUninit>(self: &Arc<Self>, numbers: &[W]) -> Buffer {
         let buffer = Buffer::recycled(self, numbers.len());
         let bytes: &[u8] = bytemuck::cast_slice(numbers);
@@ -144,7 +145,7 @@ impl Gpu {
         recorder.counts.sent_bytes += bytes.len() as u64;
         if let Some(staged) = staged {
             self.encoder(&mut recorder).copy_buffer_to_buffer(&staged, 0, buffer.raw(), 0, Some(bytes.len() as u64));
-            self.submit(&mut recorder); // which gives the memory of `staged` back before more is sent
+            self.submit(&mut recorder); // which frees the memory of `staged` before more is sent
         } else if !bytes.is_empty() {
             if !recorder.has_room(bytes.len()) {
                 self.submit(&mut recorder);
@@ -156,7 +157,7 @@ impl Gpu {
         buffer
     }
 
-    /// Records a copy of `bytes` of a buffer from `at` on, and submits.
+    /// Records a copy of `bytes` of a buffer from `at` on, and submits it.
     pub(super) fn copy_and_submit(&self, from: &Buffer, at: u64, to: &wgpu::Buffer, bytes: u64) {
         let mut recorder = lock(&self.recorder);
         self.encoder(&mut recorder).copy_buffer_to_buffer(from.raw(), at, to, 0, Some(bytes));
@@ -164,7 +165,7 @@ impl Gpu {
         self.submit(&mut recorder);
     }
 
-    /// Submits what is recorded, and waits until the device is done.
+    /// Submits the recorded commands, and waits until the device has run them.
     pub(crate) fn wait(&self) {
         let mut recorder = lock(&self.recorder);
         self.submit(&mut recorder);
@@ -174,13 +175,13 @@ impl Gpu {
         self.poll(wgpu::PollType::wait_indefinitely());
     }
 
-    /// Lets the device tell what it has done, without waiting.
+    /// Polls the device for finished commands, without waiting.
     pub(super) fn ask(&self) {
         self.poll(wgpu::PollType::Poll);
     }
 
     fn poll(&self, how: wgpu::PollType) {
-        // wgpu panics where a device was lost to anything but its own call.
+        // wgpu panics if a device was lost other than by a call to wgpu.
         let polled = panic::catch_unwind(AssertUnwindSafe(|| self.device.poll(how)));
         let reason = match polled {
             Ok(Ok(_)) => return,
@@ -190,12 +191,12 @@ impl Gpu {
         self.fault.raise(|name| DeviceError::Lost { name, reason });
     }
 
-    /// The runs of each shader since it was opened, by name.
+    /// Returns the runs of each shader since the GPU was opened, by name.
     pub fn runs(&self) -> BTreeMap<String, Runs> {
         lock(&self.recorder).runs.clone()
     }
 
-    /// What it was asked for since it was opened.
+    /// Returns the counters since the GPU was opened.
     pub fn counts(&self) -> Counts {
         let mut counts = lock(&self.recorder).counts;
         self.fill_counts(&mut counts);
@@ -216,13 +217,13 @@ impl Gpu {
         }
     }
 
-    /// The encoder, outside of a pass.
+    /// Returns the encoder, after ending the current pass.
     fn encoder<'a>(&self, recorder: &'a mut Recorder) -> &'a mut wgpu::CommandEncoder {
         recorder.pass = None;
         recorder.encoder.get_or_insert_with(|| self.device.create_command_encoder(&Default::default()))
     }
 
-    /// The pass that a run of `shader` belongs to: one for many, or where it is timed one of its own.
+    /// Returns the pass of a run of `shader`: one pass for many runs, or one pass per run if runs are timed.
     fn pass<'a>(&self, recorder: &'a mut Recorder, shader: &str, bytes: u64) -> &'a mut wgpu::ComputePass<'static> {
         if recorder.pass.is_none() || recorder.profile.is_some() {
             self.encoder(recorder);
@@ -235,7 +236,7 @@ impl Gpu {
     }
 }
 
-/// So many workgroups, or a few more, on two axes of at most `limit`: group (x, y) is number y·X + x of them.
+/// Returns two axes of at most `limit` with `groups` workgroups or a few more. Group (x, y) is number y·X + x.
 fn folded(groups: usize, limit: usize) -> [u32; 2] {
     let rows = groups.div_ceil(limit);
     assert!(rows <= limit, "{groups} workgroups are more than a device takes, {limit}²");

@@ -1,4 +1,4 @@
-//! The GPU that tests share, and contexts of a test's own, which it may make scarce, or break.
+//! The GPU that tests share, and separate contexts, whose limits a test may lower and whose device it may destroy.
 
 use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
@@ -6,32 +6,32 @@ use std::sync::{Arc, LazyLock};
 use super::gpu::Gpu;
 use super::{Device, Products, adapter};
 
-/// Less than the adapter gives.
+/// Limits below those of the adapter.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scarce {
     /// The most bytes in one binding of a shader.
     pub binding_bytes: Option<u64>,
-    /// The most bindings of tensors that a shader has.
+    /// The most bindings of tensors in a shader.
     pub bindings: Option<u32>,
-    /// Its memory.
+    /// The bytes of memory that are reported.
     pub memory_bytes: Option<u64>,
 }
 
 impl Device {
-    /// The first GPU, a software renderer where there is no other; `None`, said loudly, where there is none at all or it does not
-    /// multiply so; a panic where one is required.
+    /// Returns the first GPU, or a software renderer if there is no other. If there is none, or it does not support these products,
+    /// prints a warning and returns `None`, or panics if the tests require a GPU.
     pub fn shared(products: Products) -> Option<Self> {
         static FIRST: LazyLock<Option<String>> = LazyLock::new(|| Device::gpus().into_iter().next().map(|info| info.name));
         let Some(first) = &*FIRST else { return skipped("no GPU was found") };
         Device::open_with(&format!("gpu:{first}"), products).map_or_else(skipped, Some)
     }
 
-    /// The same GPU in a new context.
+    /// Returns the first GPU in a new context with these limits.
     pub fn fresh(scarce: Scarce) -> Option<Self> {
         open(scarce, Products::F32).map(Device::Gpu)
     }
 
-    /// Takes a GPU away, as a driver does that starts again.
+    /// Destroys the device of a GPU, as a driver does when it restarts.
     pub fn lose(&self) {
         if let Device::Gpu(gpu) = self {
             gpu.device.destroy();
@@ -39,19 +39,19 @@ impl Device {
     }
 }
 
-/// The same with all that the adapter gives.
+/// Returns the first GPU in a new context with the adapter's limits.
 #[cfg(test)]
 pub(crate) fn fresh() -> Option<Arc<Gpu>> {
     fresh_with(Products::F32)
 }
 
-/// And with products of this precision.
+/// Returns the first GPU in a new context with products of this precision.
 #[cfg(test)]
 pub(crate) fn fresh_with(products: Products) -> Option<Arc<Gpu>> {
     open(Scarce::default(), products)
 }
 
-/// The number of shaders that were compiled for buffers in windows.
+/// Returns the number of shaders that were compiled for buffers in windows.
 #[cfg(test)]
 pub(crate) fn in_windows(device: &Device) -> usize {
     let Device::Gpu(gpu) = device else { panic!("a GPU") };
@@ -66,7 +66,7 @@ fn skipped<T>(why: impl Display) -> Option<T> {
 
 fn open(scarce: Scarce, products: Products) -> Option<Arc<Gpu>> {
     let Some((adapter, mut info)) = adapter::adapters().into_iter().next() else { return skipped("no GPU was found") };
-    // Measured before anything is scarce.
+    // The rounding is measured under the adapter's limits.
     let whole = Gpu::open(&adapter, info.clone(), products, adapter.limits()).expect("a context");
     whole.measure().expect("a probe");
     info.memory = scarce.memory_bytes.or(info.memory);

@@ -1,17 +1,17 @@
-//! What was found to be fastest.
+//! The choice of the fastest kernels.
 
 use std::collections::BTreeMap;
 
 use super::gpu::{Gpu, lock};
 
-/// Choices among kernels of equal results, by what they are for.
+/// Choices among equivalent kernels, by kinds of products.
 #[derive(Debug, Default)]
 pub(super) struct Tuning {
     is_on: bool,
     choices: BTreeMap<String, String>,
-    /// Those of them that were measured since the device was opened.
+    /// The choices that were measured since the device was opened.
     measured: BTreeMap<String, String>,
-    /// Those that were remembered and name no kernel of this device.
+    /// The remembered choices that name no kernel of this device.
     missing: BTreeMap<String, String>,
 }
 
@@ -28,7 +28,7 @@ impl Gpu {
         lock(&self.tuning).choices.extend(choices);
     }
 
-    /// What was measured since it was opened.
+    /// Returns the choices that were measured since the GPU was opened.
     pub(crate) fn measured(&self) -> BTreeMap<String, String> {
         lock(&self.tuning).measured.clone()
     }
@@ -40,12 +40,12 @@ impl Gpu {
         tuning.choices.insert(kind, kernel);
     }
 
-    /// The choice for products of this kind, if there is one.
+    /// Returns the choice for products of this kind, if there is one.
     pub(crate) fn choice(&self, kind: &str) -> Option<String> {
         lock(&self.tuning).choices.get(kind).cloned()
     }
 
-    /// Takes a choice back that names no kernel of this device.
+    /// Moves a choice that names no kernel of this device to the missing ones.
     pub(crate) fn misses(&self, kind: &str) {
         let mut tuning = lock(&self.tuning);
         if let Some((kind, kernel)) = tuning.choices.remove_entry(kind) {
@@ -53,12 +53,12 @@ impl Gpu {
         }
     }
 
-    /// The choices that were taken back.
+    /// Returns the missing choices.
     pub(crate) fn missing(&self) -> BTreeMap<String, String> {
         lock(&self.tuning).missing.clone()
     }
 
-    /// Does it choose by what was measured, now or at another time?
+    /// Returns whether the GPU chooses by measurements, made now or earlier.
     pub(crate) fn has_choices(&self) -> bool {
         let tuning = lock(&self.tuning);
         tuning.is_on || !tuning.choices.is_empty()

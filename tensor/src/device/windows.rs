@@ -1,8 +1,8 @@
-//! Buffers longer than a shader may bind, bound in windows.
+//! Windows of buffers that are longer than a shader may bind.
 //!
-//! An adapter limits the bytes of one binding, to 128 MiB on many, and takes buffers that are longer. Such a buffer is bound in
-//! several windows, ranges of the limit's length that follow one another, and the text of the shader is rewritten so that each
-//! access finds its window. Kernels know nothing of it, and a buffer that fits costs nothing.
+//! An adapter limits the bytes of one binding, to 128 MiB on many, and allows longer buffers. Such a buffer is bound in several
+//! windows, which are consecutive ranges of the limit's length, and the text of the shader is rewritten so that each access finds
+//! its window. Kernels are written without windows, and a buffer that fits into one binding has no overhead.
 //!
 //! ```text
 //! @binding(2) var<storage, read> x: array<f32>;      @binding(2) var<storage, read> x_window_0: array<f32>;
@@ -13,7 +13,8 @@
 
 use std::fmt::Write;
 
-/// The `text` of a shader whose buffers, declared in the order of their bindings from 1 on, are bound in so many windows of `bytes`.
+/// Returns the `text` of a shader, rewritten for buffers in these numbers of windows of `bytes` each. The buffers are in the order
+/// of their bindings, from 1 on.
 pub(super) fn rewritten(text: &str, windows: &[usize], bytes: u64) -> String {
     let mut text = without_comments(text);
     let mut declared = String::new();
@@ -32,11 +33,11 @@ pub(super) fn rewritten(text: &str, windows: &[usize], bytes: u64) -> String {
     declared + &text
 }
 
-/// A buffer as its shader declares it: access, name, and the type of an element.
+/// The declaration of a buffer in a shader: access, name, and the type of an element.
 struct Declared([String; 3]);
 
 impl Declared {
-    /// The first of a text, and its declaration.
+    /// Returns the text of the first declaration, and the parsed declaration.
     fn first(text: &str) -> (String, Self) {
         let found = text.split_inclusive(';').find_map(|statement| {
             let declaration = &statement[statement.find("@group(0) @binding(")?..];
@@ -52,7 +53,7 @@ impl Declared {
         &self.0[1]
     }
 
-    /// Its windows, from this binding on, and the functions that find an element in them.
+    /// Declares the windows of the buffer, from this binding on, and the functions that access an element in them.
     fn declare(&self, binding: usize, windows: usize, bytes: u64, out: &mut String) {
         let Declared([access, name, of]) = self;
         if windows == 1 {
@@ -74,7 +75,7 @@ impl Declared {
         }
     }
 
-    /// `text` with its elements read and written by the functions.
+    /// Returns `text` with reads and writes of elements replaced by the functions.
     fn accesses(&self, text: &str) -> String {
         let name = self.name();
         let mut out = String::new();
@@ -101,7 +102,7 @@ impl Declared {
     }
 }
 
-/// Bytes of an element.
+/// Returns the bytes of an element.
 fn size(of: &str) -> u64 {
     match of {
         "f32" | "u32" => 4,
@@ -115,7 +116,7 @@ fn without_comments(text: &str) -> String {
     text.lines().flat_map(|line| [line.split("//").next().unwrap_or_default(), "\n"]).collect()
 }
 
-/// What a text declares, one by one: functions with their bodies, the rest between them.
+/// Returns the items of a text one by one: functions with their bodies, and the text between them.
 fn items(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -126,7 +127,7 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Has a function a variable or an argument of this name? It then means that, and not the buffer.
+/// Returns whether a function has a variable or an argument of this name, which hides the buffer.
 fn declares(item: &str, name: &str) -> bool {
     let is_declared = |before: &str, after: &str| {
         ["let", "var", "const"].iter().any(|word| before.trim_end().ends_with(word)) || after.trim_start().starts_with(':')
@@ -134,7 +135,7 @@ fn declares(item: &str, name: &str) -> bool {
     item.contains("fn ") && find_word(item, name, is_declared).is_some()
 }
 
-/// Where `word` is, as a whole one, between texts that are as wanted.
+/// Returns the position of `word` as a whole word, between texts that `wanted` accepts.
 fn find_word(text: &str, word: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<usize> {
     let of_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).map(|(at, _)| at).find(|&at| {
@@ -143,7 +144,7 @@ fn find_word(text: &str, word: &str, wanted: impl Fn(&str, &str) -> bool) -> Opt
     })
 }
 
-/// Where `close` is, beyond all brackets that are opened before it.
+/// Returns the position of the first `close` outside all brackets that are opened in the text.
 fn end(text: &str, close: char) -> usize {
     let mut depth = 0;
     let found = text.char_indices().find(|&(_, c)| {
@@ -154,7 +155,7 @@ fn end(text: &str, close: char) -> usize {
     found.unwrap_or_else(|| panic!("{close} is missing after {text:?}")).0
 }
 
-/// The operator of an assignment that follows, empty for `=` alone, and what comes after it.
+/// Returns the operator of an assignment that follows, empty for a plain `=`, and the text after it.
 fn assignment(after: &str) -> Option<(&str, &str)> {
     let (operator, value) = after.trim_start().split_once('=')?;
     let assigns = ["", "+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"].contains(&operator) && !value.starts_with('=');

@@ -5,7 +5,8 @@ use crate::cpu::same_len;
 use crate::device::shader;
 use crate::operands::AdamStep;
 
-/// The update by g times `clip`, of one element, of p, m and v, dense and nobody else's; none where `clip` is NaN.
+/// Updates p, m and v by the gradient g times `clip`, which has one element. p, m and v are dense and not shared. If `clip` is NaN,
+/// nothing changes.
 pub(crate) fn adam(step: &AdamStep, clip: &Array, [p, m, v]: [&Array; 3], g: &Array) {
     same_len("adam", &[p.len(), m.len(), v.len(), g.len()]);
     let g = g.dense();
@@ -23,7 +24,7 @@ mod tests {
     use crate::operands::AdamStep;
     use crate::rng::Philox;
 
-    /// A quotient of 2.5 ulp, a root, and sums that may be fused: a few units in the last place, of a step of 0.1.
+    /// A quotient of 2.5 ulp, a root, and sums that may be fused: errors of a few units in the last place, for a step of 0.1.
     #[test]
     fn a_few_steps_are_the_cpus() {
         let Some(gpu) = gpu() else { return };
@@ -50,7 +51,7 @@ mod tests {
         }
     }
 
-    /// Nobody shares the three after the first step: they stay where they are.
+    /// After the first step p, m and v are not shared, so they are updated in place.
     #[test]
     fn steps_are_taken_in_place() {
         let Some(gpu) = gpu() else { return };

@@ -1,11 +1,11 @@
-//! Copies between views: dense copies, tensors joined, padded, and written into one another.
+//! Copies between views: dense copies, concatenation, padding, and writes of rows.
 
 use super::{Array, THREADS, fill, word};
 use crate::Shape;
 use crate::device::shader;
 use crate::shape::MAX_RANK;
 
-/// to ← from, views of one shape in two buffers.
+/// Copies `from` to `to`, views of one shape in two buffers.
 pub(super) fn copy(from: &Array, to: &Array) {
     let shape = from.shape();
     assert_eq!(shape, to.shape(), "views of one shape");
@@ -20,13 +20,13 @@ pub(super) fn copy(from: &Array, to: &Array) {
     from.gpu().dispatch(&shader!("copy"), &[&head[..], &axes].concat(), &[&to.buffer], &[&from.buffer], n.div_ceil(THREADS));
 }
 
-/// Positions from `start` on along `axis` of `to` ← `rows`.
+/// Writes `rows` to the positions from `start` on along `axis` of `to`.
 pub(crate) fn write_rows(to: &Array, axis: usize, start: usize, rows: &Array) {
     let layout = to.layout.slice(axis, start..start + rows.shape()[axis]);
     copy(rows, &Array { layout, buffer: to.buffer.clone() });
 }
 
-/// The parts, one after the other along `axis`.
+/// Concatenates the parts along `axis`.
 pub(crate) fn concat(parts: &[Array], axis: usize) -> Array {
     let extent = parts.iter().map(|x| x.shape()[axis]).sum();
     let out = Array::unwritten(parts[0].gpu(), parts[0].shape().with(axis, extent));
@@ -38,7 +38,7 @@ pub(crate) fn concat(parts: &[Array], axis: usize) -> Array {
     out
 }
 
-/// x with `before` zeros before it and `after` zeros after it along `axis`.
+/// Returns x with `before` zeros before it and `after` zeros after it along `axis`.
 pub(crate) fn pad(x: &Array, axis: usize, before: usize, after: usize) -> Array {
     let shape: Shape = x.shape();
     let out = fill(x.gpu(), shape.with(axis, before + shape[axis] + after), 0.0);

@@ -1,4 +1,4 @@
-//! Cross-entropy of rows of logits against one target each.
+//! Cross-entropy of rows of logits with one target each.
 
 use super::tree::row_shader;
 use super::{Array, THREADS, word};
@@ -6,7 +6,7 @@ use crate::cpu::cross_entropy::columns;
 use crate::cpu::same_len;
 use crate::device::shader;
 
-/// loss and lse, one of each per row.
+/// Computes loss and lse, one of each per row.
 pub(crate) fn cross_entropy(z: &Array, targets: &[u32]) -> (Array, Array) {
     let (z, n, rows) = (z.dense(), columns("cross_entropy", z.len(), targets), targets.len());
     let [loss, lse] = [(); 2].map(|()| Array::unwritten(z.gpu(), [rows].into()));
@@ -17,7 +17,7 @@ pub(crate) fn cross_entropy(z: &Array, targets: &[u32]) -> (Array, Array) {
     (loss, lse)
 }
 
-/// z̄ = ȳ·(e^(z − lse) − [j = t]).
+/// Computes z̄ = ȳ·(e^(z − lse) − [j = t]).
 pub(crate) fn cross_entropy_vjp(z: &Array, targets: &[u32], lse: &Array, gy: &Array) -> Array {
     same_len("cross_entropy_vjp", &[targets.len(), lse.len(), gy.len()]);
     let (z, n) = (z.dense(), columns("cross_entropy_vjp", z.len(), targets));
@@ -39,7 +39,7 @@ mod tests {
         (0..rows).map(|i| (i * i * 7 % n) as u32).collect()
     }
 
-    /// As for log-softmax; z̄ is ȳ times a difference of numbers below 1.
+    /// The tolerance of log-softmax: z̄ is ȳ times a difference of numbers below 1.
     #[test]
     fn cross_entropy_is_the_cpus() {
         assert_rows(2e-5, &|Case { x, gy }: &Case| {

@@ -1,10 +1,10 @@
-//! Dropout: the mask of the CPU, drawn from the same key.
+//! Dropout with the mask of the CPU, drawn from the same key.
 
 use super::{Array, THREADS, word};
 use crate::device::Shader;
 use crate::rng::DropoutKey;
 
-/// Rows of n: y = x ∘ keep/(1 − p).
+/// Computes y = x ∘ keep/(1 − p) for rows of n.
 pub(crate) fn dropout(x: &Array, key: &DropoutKey, n: usize) -> Array {
     let (x, y) = (x.dense(), Array::unwritten(x.gpu(), x.shape()));
     let rows = x.len().checked_div(n).unwrap_or(0);

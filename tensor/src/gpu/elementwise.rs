@@ -1,4 +1,4 @@
-//! An expression of corresponding elements.
+//! Elementwise expressions.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use super::{Array, THREADS, word};
 use crate::Shape;
 use crate::device::{Gpu, Shader};
 
-/// A tensor of `shape` whose elements are `value`.
+/// Returns a tensor of `shape` whose elements are `value`.
 pub(crate) fn fill(gpu: &Arc<Gpu>, shape: Shape, value: f32) -> Array {
     let out = Array::unwritten(gpu, shape);
     run(false, &out, &[], "a", &[value]);
     out
 }
 
-/// The WGSL `expression` of the elements x, y and z of `inputs`, of one shape, and of the constants a, b, c and d.
+/// Computes the WGSL `expression` of the elements x, y and z of `inputs`, which have one shape, and of the constants a, b, c and d.
 pub(crate) fn map(inputs: &[Array], expression: &str, constants: &[f32]) -> Array {
     let out = Array::unwritten(inputs[0].gpu(), inputs[0].shape());
     run(false, &out, inputs, expression, constants);
     out
 }
 
-/// x ← `expression` of x, which is dense and nobody else's, and of the elements y and z of `others`.
+/// Computes x ← `expression` of x and of the elements y and z of `others`. x is dense and not shared.
 pub(crate) fn assign(x: &Array, others: &[Array], expression: &str, constants: &[f32]) {
     run(true, x, others, expression, constants);
 }
@@ -59,7 +59,7 @@ mod tests {
     use crate::rng::Philox;
     use crate::{Scalar, Tensor};
 
-    /// Values of every magnitude and sign, with the edges of what f32 holds.
+    /// Returns values of many magnitudes and both signs, with zeros, infinities and NaN.
     fn values() -> Tensor {
         let edges = [0.0, -0.0, 1e-20, -1e-20, 0.5, -0.5, 20.0, -20.0, 80.0, -80.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
         let mut rng = Philox::new(5);
@@ -67,7 +67,7 @@ mod tests {
         Tensor::new([edges.len() + drawn.len()], [&edges[..], &drawn].concat())
     }
 
-    /// WGSL allows exp 3 + 2|x| ulp: at |x| ≤ 20 that is 43 ulp, 5e-6.
+    /// WGSL allows exp an error of 3 + 2|x| ulp: at |x| ≤ 20 that is 43 ulp, 5e-6.
     #[test]
     fn functions_are_the_cpus() {
         let Some(gpu) = gpu() else { return };
@@ -87,7 +87,7 @@ mod tests {
         assert_close("ln_1p", &Tensor::elementwise([&on(&gpu, &above)], "ln_1p(x)", |_| 0.0), &ln_1p, 2e-6);
     }
 
-    /// Sums, differences, products and constants are rounded once, as on the CPU.
+    /// Sums, differences and products are rounded once, as on the CPU.
     #[test]
     fn arithmetic_of_views_has_the_same_bits() {
         let Some(gpu) = gpu() else { return };

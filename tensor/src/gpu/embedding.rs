@@ -1,11 +1,11 @@
-//! Rows of a table by their ids, and their gradient scattered back.
+//! Gather of table rows by ids, and scatter-add of their gradients.
 
 use super::{Array, THREADS, word};
 use crate::Shape;
 use crate::cpu::embedding::check;
 use crate::device::shader;
 
-/// Row i is the table's row `ids[i]`: (shape…, d).
+/// Returns the table's rows `ids` as (shape…, d): row i is the table's row `ids[i]`.
 pub(crate) fn gather(table: &Array, ids: &[u32], shape: &Shape) -> Array {
     let d = table.shape()[1];
     let y = Array::unwritten(table.gpu(), Shape::new(&[shape, &[d][..]].concat()));
@@ -17,7 +17,7 @@ pub(crate) fn gather(table: &Array, ids: &[u32], shape: &Shape) -> Array {
     y
 }
 
-/// Row `ids[i]` of this table, dense and nobody else's, ← itself + row i of x, in the order of i.
+/// Adds row i of x to row `ids[i]` of this table, in the order of i. The table is dense and not shared.
 pub(crate) fn add_rows(table: &Array, ids: &[u32], x: &Array) {
     let d = table.shape()[1];
     check("scatter_add", table.len(), d, ids, x.len());
@@ -28,8 +28,8 @@ pub(crate) fn add_rows(table: &Array, ids: &[u32], x: &Array) {
     x.gpu().dispatch(&shader!("scatter_add"), &params, &[&table.buffer], &[&x.buffer, &sent], (count * d).div_ceil(THREADS));
 }
 
-/// The number of ids that occur, and what the shader adds where: the ids; where the places of each begin, and where the last ones
-/// end; the places of all ids, by ids, ascending.
+/// Returns the number of distinct ids, and the plan of the shader: the distinct ids; the offsets at which the positions of each
+/// begin, and the end of the last; the positions of all ids, sorted by id and position.
 fn plan(ids: &[u32]) -> (usize, Vec<u32>) {
     let mut by_id: Vec<(u32, u32)> = ids.iter().zip(0..).map(|(&id, i)| (id, i)).collect();
     by_id.sort_unstable();
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(super::plan(&[]), (0, vec![0]));
     }
 
-    /// Copies, and sums in the CPU's order: the same bits.
+    /// The kernels copy, and sum in the CPU's order, so the bits are equal.
     #[test]
     fn rows_are_found_and_added_as_by_the_cpu() {
         let Some(gpu) = gpu() else { return };

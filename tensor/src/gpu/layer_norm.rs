@@ -6,7 +6,7 @@ use super::{Array, word};
 use crate::Shape;
 use crate::cpu::same_len;
 
-/// y, and each row's mean μ and r = (σ² + ε)^(−1/2).
+/// Computes y, and the mean μ and r = (σ² + ε)^(−1/2) of each row.
 pub(crate) fn layer_norm(x: &Array, gain: &Array, bias: &Array, eps: f64) -> (Array, [Array; 2]) {
     let ((rows, _), n) = (x.rows(), gain.len());
     same_len("layer_norm", &[x.len(), n * rows]);
@@ -21,7 +21,7 @@ pub(crate) fn layer_norm(x: &Array, gain: &Array, bias: &Array, eps: f64) -> (Ar
     (y, [mean, rstd])
 }
 
-/// x̄, gain and bias gradients.
+/// Computes x̄ and the gradients of gain and bias.
 pub(crate) fn layer_norm_vjp(x: &Array, gain: &Array, [mean, rstd]: [&Array; 2], gy: &Array) -> [Array; 3] {
     let (n, rows) = (gain.len(), mean.len());
     same_len("layer_norm_vjp", &[x.len(), gy.len(), n * rows, n * rstd.len()]);
@@ -42,7 +42,7 @@ mod tests {
     use super::super::testing::{Case, assert_rows};
     use crate::Tensor;
 
-    /// Means of up to a thousand and sums over 300 rows in another order, a quotient and a root.
+    /// Means of up to a thousand elements and sums over 300 rows in another order, a quotient and a root.
     #[test]
     fn layer_norm_is_the_cpus() {
         assert_rows(5e-5, &|Case { x, gy }: &Case| {
@@ -55,7 +55,7 @@ mod tests {
         });
     }
 
-    /// The variance is taken from the mean: a large mean leaves it whole.
+    /// The variance sums the squares of x − μ, so a large mean does not cancel it.
     #[test]
     fn a_large_mean_does_not_cancel() {
         let Some(gpu) = super::super::testing::gpu() else { return };

@@ -1,4 +1,4 @@
-//! The output h·wᵀ and its cross-entropy, a chunk of rows at a time: never are there all the logits.
+//! The output h·wᵀ and its cross-entropy, in chunks of rows, without holding all logits at once.
 
 use super::matmul::{Onto, product_into};
 use super::reduce::sums;
@@ -7,15 +7,16 @@ use super::{Array, assign, fill, word};
 use crate::cpu::linear_cross_entropy::check_sizes;
 use crate::device::Buffer;
 
-/// Logits held at a time, 64 MiB, unless the fewest rows need more.
+/// The number of logits held at a time, 64 MiB, unless the minimum number of rows has more.
 const LOGITS: usize = 16 << 20;
 
-/// Rows whose logits are held at a time. Each chunk reads w twice, and reads and writes w̄.
+/// Returns the number of rows whose logits are held at a time. Each chunk reads w twice, and reads and writes w̄.
 pub(crate) fn rows_at_once(classes: usize) -> usize {
     (LOGITS / classes.max(1) / 128 * 128).max(64)
 }
 
-/// The loss of each row (n), and where wanted the gradients of Σᵢ weightᵢ·lossᵢ: of h (n, d), of w (V, d) and of the bias (V).
+/// Computes the loss of each row (n) and, if requested, the gradients of Σᵢ weightᵢ·lossᵢ with respect to h (n, d), w (V, d) and
+/// the bias (V).
 pub(crate) fn linear_cross_entropy(
     h: &Array,
     w: &Array,
@@ -56,7 +57,7 @@ fn in_chunks(
     (loss, grads.map_or(vec![], Grads::finished))
 }
 
-/// Writes the losses of these logits, of rows from `first` on, and where wanted overwrites them by their gradient.
+/// Writes the losses of these logits, of rows from `first` on, and, if requested, overwrites the logits by their gradients.
 fn turn_to_losses(z: &Array, first: usize, loss: &Array, targets: &Buffer, weights: &Array, wants_gradients: bool) {
     let (rows, n) = z.rows();
     let params = [word(rows), word(n), word(first), weights.at(), wants_gradients.into(), f32::NAN.to_bits()];
@@ -78,7 +79,7 @@ impl Grads {
         Grads { h: like(h), w: like(w), bias: bias.map(like), is_begun: false }
     }
 
-    /// w̄ ← w̄ + z̄ᵀ·h, and the bias's gradient ← itself + Σ_rows z̄, of one chunk.
+    /// Adds one chunk: w̄ ← w̄ + z̄ᵀ·h, and Σ_rows z̄ to the bias's gradient.
     fn add(&mut self, gz: &Array, h: &Array) {
         let onto = if self.is_begun { Onto::Accumulate } else { Onto::Nothing };
         product_into(&gz.permuted(&[1, 0]), h, &self.w, onto);
@@ -107,7 +108,7 @@ mod tests {
     use crate::tensor::arrays;
     use crate::{Device, Tensor};
 
-    /// h (n, d), w (V, d), bias (V), weights (n), and targets below V.
+    /// Draws h (n, d), w (V, d), bias (V), weights (n), and targets below V.
     fn drawn([n, d, classes]: [usize; 3]) -> ([Tensor; 4], Vec<u32>) {
         let mut rng = Philox::new(3);
         let mut draw = |shape: &[usize]| Tensor::<f32>::normal(shape, 1.0, &mut rng);
@@ -115,14 +116,14 @@ mod tests {
         (inputs, (0..n).map(|i| (i * i * 7 % classes) as u32).collect())
     }
 
-    /// Loss and gradients on the GPU, by chunks of `most` rows.
+    /// Returns the loss and the gradients on the GPU, in chunks of `most` rows.
     fn there(gpu: &Device, most: usize, inputs: [&Tensor; 4], has_bias: bool, targets: &[u32]) -> Vec<Tensor> {
         let [h, w, bias, weights] = arrays(inputs.map(|x| on(gpu, x)).each_ref()).expect("on the GPU");
         let (loss, grads) = in_chunks(most, &h, &w, has_bias.then_some(&bias), targets, &weights, true);
         std::iter::once(loss).chain(grads).map(Tensor::from).collect()
     }
 
-    /// Logits of some 10 with errors of 1e-6, e^z within 3 + 2|z| ulp; gradients are sums of n such.
+    /// Logits of about 10 have errors of 1e-6, e^z is within 3 + 2|z| ulp, and gradients are sums of n such terms.
     #[test]
     fn losses_and_gradients_are_the_cpus() {
         let Some(gpu) = gpu() else { return };
@@ -166,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Chunks change the order of sums in w̄ and the bias's gradient, and nothing else.
+    /// Chunks change only the order of sums in w̄ and in the bias's gradient.
     #[test]
     fn rows_do_not_depend_on_their_chunk() {
         let Some(gpu) = gpu() else { return };

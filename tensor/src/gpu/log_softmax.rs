@@ -3,7 +3,7 @@
 use super::tree::row_shader;
 use super::{Array, word};
 
-/// Each row: y = x − log Σ eˣ.
+/// Computes y = x − log Σ eˣ for each row.
 pub(crate) fn log_softmax(x: &Array) -> Array {
     let (x, (rows, n)) = (x.dense(), x.rows());
     let y = Array::unwritten(x.gpu(), x.shape());
@@ -12,7 +12,7 @@ pub(crate) fn log_softmax(x: &Array) -> Array {
     y
 }
 
-/// x̄ = ȳ − eʸ·Σȳ, by rows.
+/// Computes x̄ = ȳ − eʸ·Σȳ for each row.
 pub(crate) fn log_softmax_vjp(y: &Array, gy: &Array) -> Array {
     let (y, gy, (rows, n)) = (y.dense(), gy.dense(), y.rows());
     let gx = Array::unwritten(y.gpu(), y.shape());
@@ -26,7 +26,7 @@ mod tests {
     use super::super::testing::{Case, assert_rows, assert_undefined_rows};
     use crate::Tensor;
 
-    /// WGSL's ln is within 3 ulp, and the exponentials as for softmax; Σȳ of a thousand rounds to 1e-5 of the elements.
+    /// WGSL's ln is within 3 ulp, and the exponentials as in softmax; a sum Σȳ of a thousand terms rounds to 1e-5 of the elements.
     #[test]
     fn log_softmax_is_the_cpus() {
         assert_rows(2e-5, &|Case { x, gy }: &Case| {

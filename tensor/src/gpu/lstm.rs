@@ -1,11 +1,11 @@
-//! Long short-term memory: a step, and whole sequences, in two dispatches per step.
+//! Long short-term memory: a single step, and whole sequences in two dispatches per step.
 
 use super::matmul::{Onto, product_into};
 use super::{Array, THREADS, fill, word};
 use crate::cpu::lstm::{check, check_cell};
 use crate::device::Shader;
 
-/// One step from z (B, 4H) and the cell c (B, H): [h; c′] (2, B, H), and the gates (B, 4H).
+/// Computes one step from z (B, 4H) and the cell c (B, H). Returns [h; c′] (2, B, H) and the gates (B, 4H).
 pub(crate) fn lstm_cell(z: &Array, c: &Array) -> (Array, Array) {
     let [batch, units] = [c.shape()[0], c.shape()[1]];
     check_cell("lstm_cell", units, &[z.len()], &[c.len()]);
@@ -18,7 +18,7 @@ pub(crate) fn lstm_cell(z: &Array, c: &Array) -> (Array, Array) {
     (out, gates)
 }
 
-/// z̄ (B, 4H) and c̄ (B, H) from what [`lstm_cell`] gave, the cell c it began with, and [h̄; c̄′].
+/// Computes z̄ (B, 4H) and c̄ (B, H) from the results of [`lstm_cell`], its initial cell c, and [h̄; c̄′].
 pub(crate) fn lstm_cell_vjp(out: &Array, gates: &Array, c: &Array, gy: &Array) -> [Array; 2] {
     let (units, n) = (c.shape()[1], out.len() / 2);
     check_cell("lstm_cell_vjp", units, &[gates.len()], &[c.len(), n, gy.len() / 2]);
@@ -28,7 +28,8 @@ pub(crate) fn lstm_cell_vjp(out: &Array, gates: &Array, c: &Array, gy: &Array) -
     [gz, gc]
 }
 
-/// All steps from a state of zeros, x (T, B, 4H) and w (H, 4H): the outputs (T, B, H), and gates (T, B, 4H) and cells (T, B, H).
+/// Computes all steps from a state of zeros, x (T, B, 4H) and w (H, 4H). Returns the outputs (T, B, H), and the gates (T, B, 4H)
+/// and cells (T, B, H).
 pub(crate) fn lstm(x: &Array, w: &Array) -> (Array, [Array; 2]) {
     let (batch, units) = (x.shape()[1], w.shape()[0]);
     let [h, cells] = [(); 2].map(|()| Array::unwritten(x.gpu(), x.shape().with(2, units)));
@@ -49,7 +50,7 @@ pub(crate) fn lstm(x: &Array, w: &Array) -> (Array, [Array; 2]) {
     (h, [gates, cells])
 }
 
-/// x̄ (T, B, 4H) and, where `wants_w`, w̄ (H, 4H), from what [`lstm`] gave, and ȳ (T, B, H).
+/// Computes x̄ (T, B, 4H) and, if `wants_w`, w̄ (H, 4H), from the results of [`lstm`] and ȳ (T, B, H).
 pub(crate) fn lstm_vjp(h: &Array, w: &Array, [gates, cells]: [&Array; 2], gy: &Array, wants_w: bool) -> (Array, Option<Array>) {
     let [steps, batch, units] = [0, 1, 2].map(|axis| h.shape()[axis]);
     check("lstm_vjp", w.len(), [batch, units], &[gates.len()], &[cells.len(), h.len(), gy.len()]);
@@ -70,7 +71,7 @@ pub(crate) fn lstm_vjp(h: &Array, w: &Array, [gates, cells]: [&Array; 2], gy: &A
     (gx, gw)
 }
 
-/// W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ as one product: (H, (T−1)·B)·((T−1)·B, 4H).
+/// Computes W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ as one product: (H, (T−1)·B)·((T−1)·B, 4H).
 fn weight_gradient(h: &Array, gx: &Array) -> Array {
     let [steps, batch, units] = [0, 1, 2].map(|axis| h.shape()[axis]);
     let first = steps.min(1) * batch;
@@ -82,19 +83,20 @@ fn weight_gradient(h: &Array, gx: &Array) -> Array {
     gw
 }
 
-/// Step t of dense (T, …).
+/// Returns step t of a dense (T, …).
 fn step(x: &Array, t: usize) -> Array {
     let shape = x.shape();
     x.sliced(0, t..t + 1).reshaped((&shape[1..]).into())
 }
 
-/// What the shader of a step is told: where its matrices begin, dense; the cell is 0 without one before.
+/// Returns the parameters of the shader of a step: the offsets of its dense matrices. Without a cell `before`, the cell is 0.
 fn cell_params(units: usize, gates: &Array, before: Option<&Array>, after: &Array, h: &Array) -> [u32; 7] {
     let before_at = before.map_or(0, Array::at);
     [word(h.len()), word(units), gates.at(), before_at, after.at(), h.at(), before.is_none().into()]
 }
 
-/// The shader of a step with these buffers after the gates, by their names; those of c, c′ and h among them.
+/// Returns the shader of a step. `buffers` are the names and accesses of its buffers after the gates; `cells` are the names of the
+/// buffers of c, c′ and h among them.
 fn cell_shader<'a>(name: &'static str, buffers: &'a [(&str, &str)], cells: [&'a str; 3]) -> Shader<'a> {
     let binding = |(i, (name, access)): (usize, &(&str, &str))| {
         format!("@group(0) @binding({}) var<storage, {access}> {name}: array<f32>;", i + 2)
@@ -107,7 +109,7 @@ fn cell_shader<'a>(name: &'static str, buffers: &'a [(&str, &str)], cells: [&'a 
     })
 }
 
-/// z̄, to `gz`, and c̄ from the gates, the cells before and after, and h̄ and c̄′; all dense.
+/// Computes c̄, and writes z̄ to `gz`, from the gates, the cells before and after, h̄ and c̄′. All are dense.
 fn cell_vjp(units: usize, gates: &Array, [before, after]: [&Array; 2], [gh, gc_after]: [&Array; 2], gz: &Array) -> Array {
     let gc = Array::unwritten(gates.gpu(), before.shape());
     let places = [gz, gates, before, after, gh, gc_after].map(Array::at);
@@ -124,7 +126,7 @@ mod tests {
     use crate::Tensor;
     use crate::rng::Philox;
 
-    /// Gates and states within 1, errors of a few units in the last place of each, whose sums over H and T are short.
+    /// Gates and states are within 1 and have errors of a few units in the last place. Their sums over H and T are short.
     const TOLERANCE: f32 = 1e-5;
 
     fn bits(tensors: &[Tensor]) -> Vec<Vec<u32>> {
@@ -166,7 +168,7 @@ mod tests {
         let mut rng = Philox::new(2);
         for [steps, batch, units] in [[1, 1, 1], [2, 3, 5], [7, 2, 17], [3, 33, 9], [4, 1, 6], [0, 2, 3], [3, 0, 4]] {
             let mut draw = |shape: [usize; 3], std| Tensor::<f32>::normal(shape, std, &mut rng);
-            // As a model gives them: by batches, turned to steps; w is a view too.
+            // As in a model: the batch axis is first in memory, and permuted to second. w is a view too.
             let x = draw([batch, steps, 4 * units], 1.0);
             let w = draw([4 * units, units, 1], 0.3).reshape([4 * units, units]);
             let gy = draw([batch, steps, units], 1.0);

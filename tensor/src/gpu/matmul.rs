@@ -1,9 +1,10 @@
-//! Products of matrices, by tiles of the result: one shader with parameters.
+//! Matrix products in tiles of the result: one shader with parameters.
 //!
-//! A [rule](Tile::of) chooses the tile by the shape. A device that is told to measures once, for each kind of product, which is
-//! fastest, and takes a tile only where its results are those of the rule's ([`tune`]). In f32 all tiles have the same bits: an
-//! element is one chain over k, or where k is long one of each part of it, as the shape alone decides. In f16 cooperative matrices are candidates too, where the device has them; they add in an order of
-//! their own, so whoever wants the same bits again keeps the choices.
+//! A [rule](Tile::of) chooses the tile by the shape. With tuning, a device measures once for each kind of product which tile is
+//! fastest, and uses a tile only if its results equal those of the rule's tile ([`tune`]). In f32 all tiles have the same bits: an
+//! element is one chain over k or, if k is long, one chain for each part of k, depending on the shape alone. In f16, cooperative
+//! matrices are candidates too, if the device has them. They add in a different order, so reproducing the bits requires the choices
+//! to be kept.
 
 mod tile;
 mod tune;
@@ -17,26 +18,26 @@ use crate::device::{Products, Shader};
 use crate::layout::Layout;
 use tile::{Tile, Unit};
 
-/// What a product is added to.
+/// The term that a product is added to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Onto<'a> {
-    /// Nothing: Y ← A·B.
+    /// No term: Y ← A·B.
     Nothing,
-    /// A vector (n), the same for every row: yᵢⱼ ← xⱼ + (A·B)ᵢⱼ.
+    /// A vector (n), added to every row: yᵢⱼ ← xⱼ + (A·B)ᵢⱼ.
     Row(&'a Array),
-    /// The same, of which Y is the GELU: yᵢⱼ ← gelu(uᵢⱼ), uᵢⱼ ← xⱼ + (A·B)ᵢⱼ. U lies as Y does, or is not kept.
+    /// A vector (n), added to every row, then the GELU: yᵢⱼ ← gelu(uᵢⱼ), uᵢⱼ ← xⱼ + (A·B)ᵢⱼ. U has the layout of Y, or is not kept.
     RowThenGelu(&'a Array, Option<&'a Array>),
-    /// What is there: Y ← Y + A·B.
+    /// The current Y: Y ← Y + A·B.
     Accumulate,
 }
 
-/// The most terms of one chain of sums: its rounding errors grow with its length.
+/// The most terms in one chain of sums. Its rounding errors grow with its length.
 const CHAIN: usize = 8192;
 
-/// GELU among them.
+/// The WGSL functions, GELU among them.
 const FUNCTIONS: &str = include_str!("functions.wgsl");
 
-/// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes. Both are read through their strides.
+/// Computes (…, m, k)·(…, k, n) → (…, m, n) for equal leading axes. Both factors are read through their strides.
 #[track_caller]
 pub(crate) fn matmul(a: &Array, b: &Array) -> Array {
     let (of_a, of_b) = (a.shape(), b.shape());
@@ -56,7 +57,7 @@ pub(crate) fn matmul(a: &Array, b: &Array) -> Array {
     y
 }
 
-/// (…, k)·w (k, n) + b (n) → (…, n).
+/// Computes (…, k)·w (k, n) + b (n) → (…, n).
 #[track_caller]
 pub(crate) fn linear(x: &Array, w: &Array, b: &Array) -> Array {
     let y = Array::unwritten(x.gpu(), x.shape().with(x.shape().len() - 1, b.len()));
@@ -64,7 +65,7 @@ pub(crate) fn linear(x: &Array, w: &Array, b: &Array) -> Array {
     y
 }
 
-/// gelu(u) and, where `keeps_u`, u = (…, k)·w (k, n) + b (n): each (…, n).
+/// Computes gelu(u) and, if `keeps_u`, u = (…, k)·w (k, n) + b (n): each (…, n).
 #[track_caller]
 pub(crate) fn linear_gelu(x: &Array, w: &Array, b: &Array, keeps_u: bool) -> (Array, Option<Array>) {
     let result = || Array::unwritten(x.gpu(), x.shape().with(x.shape().len() - 1, b.len()));
@@ -73,7 +74,7 @@ pub(crate) fn linear_gelu(x: &Array, w: &Array, b: &Array, keeps_u: bool) -> (Ar
     (y, u)
 }
 
-/// (…, n) → (rows, n): the same elements, or a copy where they do not lie evenly.
+/// Reshapes (…, n) to (rows, n): a view, or a copy if the rows are not evenly spaced.
 fn flat(x: &Array) -> Array {
     let lead = x.shape().len() - 1;
     let (rows, n) = (x.shape()[..lead].iter().product(), x.shape()[lead]);
@@ -86,7 +87,7 @@ fn flat(x: &Array) -> Array {
     }
 }
 
-/// y ← onto + a·b: matrices; a row of y is dense.
+/// Computes y ← onto + a·b for matrices. A row of y is dense.
 #[track_caller]
 pub(crate) fn product_into(a: &Array, b: &Array, y: &Array, onto: Onto<'_>) {
     check(&a.shape(), &b.shape(), &y.shape());
@@ -101,8 +102,8 @@ fn check(a: &[usize], b: &[usize], y: &[usize]) {
     assert!(agree, "matmul: [m,k]·[k,n] → [m,n], got {a:?}·{b:?} → {y:?}");
 }
 
-/// The first `lead` axes of all arrays, of equal extents, as two: these axes' extents, and their strides in each array. `None`
-/// where more than two are left once those are joined that lie evenly in every array.
+/// Folds the first `lead` axes of all arrays, which have equal extents, into two. Returns the extents of the two axes, and their
+/// strides in each array. Returns `None` if more than two axes remain after merging those that are evenly spaced in every array.
 fn folded<const N: usize>(lead: usize, arrays: [&Array; N]) -> Option<([usize; 2], [[usize; 2]; N])> {
     let mut axes: Vec<(usize, [usize; N])> = Vec::new(); // inner axes first
     for i in (0..lead).rev() {
@@ -121,25 +122,25 @@ fn folded<const N: usize>(lead: usize, arrays: [&Array; N]) -> Option<([usize; 2
     Some(([outer.0, inner.0], std::array::from_fn(|x| [outer.1[x], inner.1[x]])))
 }
 
-/// Matrices at even distances along two axes of batches.
+/// Matrices at constant distances along two batch axes.
 struct Matrices {
     array: Array,
     batches: [usize; 2],
-    /// Rows and columns.
+    /// The numbers of rows and columns.
     extents: [usize; 2],
     strides: [usize; 2],
 }
 
 impl Matrices {
-    /// The last two axes, at these distances.
+    /// Returns the matrices of the last two axes, at these distances.
     fn of(x: &Array, batches: [usize; 2]) -> Self {
         let (shape, strides) = (x.shape(), x.layout.strides);
         let last = |of: &Shape| [of[of.len() - 2], of[of.len() - 1]];
         Matrices { batches, extents: last(&shape), strides: last(&strides), array: x.clone() }
     }
 
-    /// The most elements, 1, 2 or 4, that one access may take along `axis`: the axis is contiguous, and every line begins at a multiple
-    /// of so many.
+    /// Returns the most elements, 1, 2 or 4, that one access may read along `axis`: the axis is contiguous, and every line begins
+    /// at a multiple of that number.
     fn vector(&self, axis: usize) -> usize {
         let line = if self.extents[1 - axis] == 1 { 0 } else { self.strides[1 - axis] };
         let starts = [self.array.layout.offset, self.batches[0], self.batches[1], line];
@@ -150,7 +151,7 @@ impl Matrices {
         [4, 2].into_iter().find(|&vector| even(vector)).unwrap_or(1)
     }
 
-    /// Those of its elements that lie in this range of an axis.
+    /// Returns the part of the matrices in this range of an axis.
     fn part(&self, axis: usize, range: Range<usize>) -> Self {
         let mut part = Matrices { array: self.array.clone(), ..*self };
         part.array.layout.offset += range.start * self.strides[axis];
@@ -158,13 +159,13 @@ impl Matrices {
         part
     }
 
-    /// The first element, the distances of batches.
+    /// Returns the offset of the first element, and the distances of batches.
     fn places(&self) -> [u32; 3] {
         [self.array.at(), word(self.batches[0]), word(self.batches[1])]
     }
 }
 
-/// How a factor is read: in lines along k or across it, so many elements at once.
+/// The order in which a factor is read: in lines along k or across it, and how many elements at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
     along_k: bool,
@@ -172,20 +173,20 @@ struct Reading {
 }
 
 impl Reading {
-    /// Of a factor whose axis `k` is that of the sums.
+    /// Returns the reading of a factor whose axis `k` is the axis of the sums.
     fn of(x: &Matrices, k: usize) -> Self {
-        // The axis with the smaller step; one without steps is none to read along.
+        // Reads along the axis with the smaller step. An axis without steps cannot be read along.
         let step = |axis: usize| if x.extents[axis] == 1 || x.strides[axis] == 0 { usize::MAX } else { x.strides[axis] };
         let axis = if (step(k), Reverse(x.extents[k])) <= (step(1 - k), Reverse(x.extents[1 - k])) { k } else { 1 - k };
         Reading { along_k: axis == k, vector: x.vector(axis) }
     }
 
-    /// Where several elements are read at once, how many; `k` for lines along k.
+    /// Returns `k` for lines along k, followed by the number of elements read at once.
     fn name(&self) -> String {
         format!("{}{}", if self.along_k { "k" } else { "" }, self.vector)
     }
 
-    /// The factor for the shader.
+    /// Returns the parameters of the factor for the shader.
     fn words(&self, x: &Matrices, k: usize) -> [u32; 7] {
         let axis = if self.along_k { k } else { 1 - k };
         let [at, outer, inner] = x.places();
@@ -194,13 +195,13 @@ impl Reading {
     }
 }
 
-/// Y ← onto + A·B in every batch.
+/// Computes Y ← onto + A·B in every batch.
 fn multiply(batches: [usize; 2], a: &Matrices, b: &Matrices, y: &Matrices, onto: Onto<'_>) {
     assert!(y.extents[1] <= 1 || y.strides[1] == 1, "matmul: a row of the result is dense");
     if batches.iter().chain(&y.extents).any(|&extent| extent == 0) {
         return;
     }
-    // A GELU is of the whole sum.
+    // The GELU needs the whole sum, so the sum is not split.
     let (k, is_whole) = (a.extents[1], matches!(onto, Onto::RowThenGelu(..)));
     for first in (0..k.max(1)).step_by(if is_whole { k.max(1) } else { CHAIN }) {
         let range = first..if is_whole { k } else { k.min(first + CHAIN) };
@@ -209,7 +210,7 @@ fn multiply(batches: [usize; 2], a: &Matrices, b: &Matrices, y: &Matrices, onto:
     }
 }
 
-/// The same by a given tile; Y has elements.
+/// Computes Y ← onto + A·B in every batch, with the given tile. Y is not empty.
 fn by(tile: Tile, batches: [usize; 2], a: &Matrices, b: &Matrices, y: &Matrices, onto: Onto<'_>) {
     let ([m, n], k, count) = (y.extents, a.extents[1], batches.iter().product::<usize>());
     let variant = Variant::of(tile, a, b, y, onto);
@@ -232,7 +233,7 @@ fn by(tile: Tile, batches: [usize; 2], a: &Matrices, b: &Matrices, y: &Matrices,
     y.array.gpu().dispatch(&variant.shader(), &params, &writes, &reads, count * row_tiles * column_tiles);
 }
 
-/// One of the shaders that matmul.wgsl stands for.
+/// One of the shaders that are made from matmul.wgsl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Variant {
     tile: Tile,
@@ -240,24 +241,24 @@ struct Variant {
     a: Reading,
     b: Reading,
     y_vector: usize,
-    /// What is added: nothing, `row` or `y`.
+    /// The term that is added: empty for none, `row` or `y`.
     onto: &'static str,
     outcome: Outcome,
 }
 
-/// What a sum, with what it is added to, becomes.
+/// The results of a sum and its added term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// An element of Y.
+    /// The sum is an element of Y.
     Sum,
-    /// Its GELU one of Y.
+    /// The GELU of the sum is an element of Y.
     Gelu,
-    /// Its GELU one of Y, and itself one of U.
+    /// The GELU of the sum is an element of Y, and the sum is an element of U.
     GeluAndSum,
 }
 
 impl Variant {
-    /// The one for such a product by a given tile.
+    /// Returns the variant of such a product for a given tile.
     fn of(tile: Tile, a: &Matrices, b: &Matrices, y: &Matrices, onto: Onto<'_>) -> Self {
         let n = y.extents[1];
         let whole = n.is_multiple_of(4) && y.vector(1) == 4;
@@ -326,7 +327,7 @@ impl Variant {
         std::iter::once(head).chain(constants).chain(booleans).chain([text]).collect()
     }
 
-    /// `text` with what a sum becomes.
+    /// Returns `text` with the code of the results.
     fn with_outcome(&self, text: &str) -> String {
         let keeps = self.outcome == Outcome::GeluAndSum;
         let [binding, keep] =
@@ -340,11 +341,11 @@ impl Variant {
         format!("{functions}{text}")
     }
 
-    /// Sizes as the shader calls them.
+    /// Returns the sizes under their names in the shader.
     fn constants(&self) -> Vec<(&'static str, usize)> {
         let Tile { m, n, k, rows, columns, threads, .. } = self.tile;
         let [blocks_a, blocks_b] = [m, n].map(|across| across / 4 * (k / 4));
-        // Eight blocks across fill the banks of workgroup memory, which lines along k would otherwise meet all at once.
+        // Eight blocks across use all banks of workgroup memory. Lines along k would otherwise access the same bank at once.
         let near = |reading: Reading, across: usize| if reading.along_k { (across / 4).min(8) } else { across / 4 };
         let (size, subgroup) = match self.tile.unit {
             Unit::Thread | Unit::Subgroup => (4, 1),
@@ -379,7 +380,7 @@ impl Variant {
         ]
     }
 
-    /// What element i of Y becomes, in column j, and the statement's end.
+    /// Returns the expression of element i of Y, in column j, with the statement's end.
     fn sum(&self) -> &'static str {
         match (self.onto, self.y_vector) {
             ("row", 4) => "vec4f(x[p.x_at + j], x[p.x_at + j + 1], x[p.x_at + j + 2], x[p.x_at + j + 3]) + sum;",
@@ -392,7 +393,7 @@ impl Variant {
     }
 }
 
-/// Elements i, i + step, … of a factor, whose step is 1 where a read takes several.
+/// Returns the expression of elements i, i + step, … of a factor. The step is 1 if a read takes several elements.
 fn four(name: &str, vector: usize) -> String {
     match vector {
         4 => format!("{name}[i / 4]"),
@@ -401,8 +402,8 @@ fn four(name: &str, vector: usize) -> String {
     }
 }
 
-/// `text` with every `for $x in 0..N {` or `for $x in [a, b] {` replaced by its body once for each x: as blocks inside a
-/// function, as they are outside.
+/// Returns `text` with every `for $x in 0..N {` or `for $x in [a, b] {` replaced by its body, repeated for each x: in blocks inside
+/// a function, and without braces outside.
 fn written_out(text: &str, constants: &[(&str, usize)]) -> String {
     let mut lines = text.lines();
     let mut out = String::new();
@@ -425,7 +426,7 @@ fn written_out(text: &str, constants: &[(&str, usize)]) -> String {
     out
 }
 
-/// The values of `0..N` or `[a, b]`.
+/// Returns the values of `0..N` or `[a, b]`.
 fn values_of(range: &str, constants: &[(&str, usize)]) -> Vec<String> {
     match range.strip_prefix("0..") {
         Some(end) => {
@@ -446,8 +447,8 @@ mod tests {
     use crate::device::{Device, Rounding};
     use crate::rng::Philox;
 
-    /// Of 300,001 equal terms one chain in f32 is off by 2.1e-3, since each term is rounded the same way; in chains of 8,192 the same
-    /// arithmetic is off by 3.4e-5.
+    /// In f32, one chain of 300,001 equal terms is off by 2.1e-3, since each term is rounded the same way. Chains of 8,192 terms
+    /// are off by 3.4e-5.
     #[test]
     fn long_sums_are_made_of_parts() {
         let Some(gpu) = gpu() else { return };
@@ -466,7 +467,7 @@ mod tests {
         Tensor::normal(shape, 1.0, &mut Philox::new(seed))
     }
 
-    /// A matrix on the CPU and on the GPU, with these strides and this offset among NaN.
+    /// Returns a matrix on the GPU and on the CPU, with these strides and this offset, surrounded by NaN.
     fn laid_out(gpu: &Device, [rows, columns]: [usize; 2], (strides, offset): ([usize; 2], usize), seed: u64) -> [Tensor; 2] {
         let (last, mut values) = ([rows, columns].map(|n| n.max(1) - 1), normal([rows * columns], seed).to_vec().into_iter());
         let mut all = vec![f32::NAN; 2 * offset + last[0] * strides[0] + last[1] * strides[1] + 1];
@@ -478,7 +479,8 @@ mod tests {
         [on(gpu, &whole), whole].map(|x| Tensor { layout, ..x })
     }
 
-    /// Rows or columns contiguous, from multiples of 4, 2 or 1 elements on; neither contiguous; one broadcast.
+    /// Returns layouts with contiguous rows or columns that begin at multiples of 4, 2 or 1 elements, layouts with neither
+    /// contiguous, and layouts with one axis broadcast.
     fn layouts([rows, columns]: [usize; 2]) -> [([usize; 2], usize); 10] {
         let [r, c] = [rows, columns].map(|n| n.next_multiple_of(4));
         let contiguous = [([c, 1], 4), ([1, r], 8), ([c + 2, 1], 2), ([1, r + 2], 6), ([c + 1, 1], 3), ([1, r + 1], 4)];
@@ -486,7 +488,7 @@ mod tests {
         [a, b, c, d, e, f, ([2 * columns, 2], 5), ([3, 3 * rows], 0), ([0, 1], 4), ([1, 0], 0)]
     }
 
-    /// onto + the chain of multiply-adds from 0 on, each rounded as this GPU does.
+    /// Computes onto + the chain of multiply-adds from 0 on, each rounded as on this GPU.
     fn chains(gpu: &Device, a: &Tensor, b: &Tensor, onto: impl Fn(usize, usize) -> Option<f32>) -> Tensor {
         let Device::Gpu(device) = gpu else { unreachable!() };
         let once = device.arithmetic().fma == Rounding::Once;
@@ -498,7 +500,7 @@ mod tests {
         Tensor::new([m, n], (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| element(i, j)).collect())
     }
 
-    /// The same bits, but for NaN.
+    /// Asserts equal bits, up to the bits of a NaN.
     #[track_caller]
     fn assert_bits(what: &str, found: &Tensor, expected: &Tensor) {
         assert_eq!(found.shape(), expected.shape(), "{what}");
@@ -508,7 +510,7 @@ mod tests {
         }
     }
 
-    /// A·B by a tile.
+    /// Computes A·B with the given tile.
     fn product(tile: Tile, a: &Tensor, b: &Tensor) -> Tensor {
         let [a, b] = [a, b].map(|x| x.array().expect("on the GPU"));
         let y = Array::unwritten(a.gpu(), [a.shape()[0], b.shape()[1]].into());
@@ -528,7 +530,7 @@ mod tests {
         }
     }
 
-    /// More stages than one and less than a whole one, rows and columns beyond one tile.
+    /// The sizes have more than one stage, a partial stage, and rows and columns beyond one tile.
     #[test]
     fn every_tile_has_the_same_bits() {
         let Some(gpu) = gpu() else { return };
@@ -547,7 +549,7 @@ mod tests {
         }
     }
 
-    /// x as a number of half precision, to nearest, ties to even; ∞ beyond 65,504.
+    /// Rounds x to half precision, to nearest, ties to even; ∞ beyond 65,504.
     fn half(x: f32) -> f32 {
         if x == 0.0 || !x.is_finite() {
             return x;
@@ -567,7 +569,8 @@ mod tests {
             let expected = chains(&gpu, &on_cpu_a.map(half), &on_cpu_b.map(half), |_, _| None);
             assert_bits(&format!("{tile}"), &product(tile, &a, &b), &expected);
         }
-        // Small factors are rounded as far as half precision reaches, 2⁻²⁴; sums go beyond its largest number.
+        // Small factors are rounded to multiples of 2⁻²⁴, the smallest number of half precision. Sums may exceed its largest
+        // number.
         let a = Tensor::new([2, 4], vec![3e-5, 1e-6, 1e-9, 1.0, 6e4, 6e4, 6e4, 6e4]);
         let b = Tensor::new([4, 1], vec![1.0f32; 4]);
         let found = product(FEW_COLUMNS, &on(&gpu, &a), &on(&gpu, &b)).to_vec();
@@ -576,7 +579,7 @@ mod tests {
         assert!(!beyond.is_finite(), "a factor that half precision cannot hold shows: {beyond}");
     }
 
-    /// Where the device has them.
+    /// Tests the sizes of cooperative matrices that the device has, if any.
     #[test]
     fn cooperative_matrices_add_the_same_in_another_order() {
         let Some(gpu) = Device::shared(Products::F16) else { return };
@@ -593,7 +596,7 @@ mod tests {
         }
     }
 
-    /// Sums that vanish keep the sign that one rounding leaves them, −0; NaN and ∞ stay in their row or column.
+    /// A sum that underflows keeps the sign of one rounding, −0. NaN and ∞ stay in their row or column.
     #[test]
     fn no_padding_shows() {
         let Some(gpu) = gpu() else { return };
@@ -632,7 +635,7 @@ mod tests {
         }
     }
 
-    /// Sums of k ≤ 128 products of order 1, in another order than the CPU's: k·2⁻²⁴·Σ|a||b| ≤ 6e-4, in practice far less.
+    /// The tolerance for sums of k ≤ 128 products of order 1 in another order: at most k·2⁻²⁴·Σ|a||b| ≤ 6e-4, in practice far less.
     const OTHER_ORDER: f32 = 1e-4;
 
     #[test]
@@ -652,7 +655,7 @@ mod tests {
         }
     }
 
-    /// U as `linear` gives it and its GELU as `gelu` does, to the bit: by fours, one by one, of one row and of a view.
+    /// U has the bits of `linear`, and its GELU the bits of `gelu`: in fours, one by one, for one row and for a view.
     #[test]
     fn the_gelu_of_a_sum_is_that_of_the_tensor() {
         let Some(gpu) = gpu() else { return };
@@ -669,7 +672,7 @@ mod tests {
         }
     }
 
-    /// Scores and values of heads, as attention multiplies them; factors that all batches share; three leading axes.
+    /// Scores and values of heads, as in attention; factors that all batches share; three leading axes.
     #[test]
     fn batches_are_read_through_their_strides() {
         let Some(gpu) = gpu() else { return };

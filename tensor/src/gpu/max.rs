@@ -1,14 +1,14 @@
-//! The largest of each line.
+//! The largest element of each line.
 
 use super::tree::{Lines, row_shader};
 use super::{Array, word};
 
-/// Its value, where `axis` stays with extent 1.
+/// Returns the largest element of each line along `axis`, which keeps extent 1.
 pub(crate) fn max(x: &Array, axis: usize) -> Array {
     run(x, axis, Array::unwritten(x.gpu(), x.shape().with(axis, 1)), false)
 }
 
-/// 1 at its place, 0 elsewhere.
+/// Returns a tensor that is 1 at the position of the largest element of each line and 0 elsewhere.
 pub(crate) fn is_max(x: &Array, axis: usize) -> Array {
     run(x, axis, Array::unwritten(x.gpu(), x.shape()), true)
 }

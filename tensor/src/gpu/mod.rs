@@ -1,6 +1,6 @@
 //! The kernels of a GPU: the counterpart of `cpu`, behind the same methods of [`Tensor`](crate::Tensor).
 //!
-//! A kernel is two files: `NAME.wgsl`, the shader, and `NAME.rs`, which prepares its operands and starts it.
+//! A kernel consists of two files: `NAME.wgsl`, the shader, and `NAME.rs`, which prepares its operands and starts it.
 
 mod adam;
 mod attention;
@@ -54,10 +54,10 @@ use crate::Shape;
 use crate::device::{Buffer, Gpu};
 use crate::layout::Layout;
 
-/// Threads of a workgroup, in shaders where one thread writes one element.
+/// The threads of a workgroup, in shaders in which one thread writes one element.
 const THREADS: usize = 64;
 
-/// Elements on a GPU, as a tensor views them.
+/// A view of elements on a GPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub layout: Layout,
@@ -65,7 +65,7 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    /// Arbitrary values, every one of which is to be written.
+    /// Returns an array of arbitrary values, all of which the caller must write.
     pub fn unwritten(gpu: &Arc<Gpu>, shape: Shape) -> Self {
         Array { layout: Layout::dense(shape), buffer: Arc::new(Buffer::recycled(gpu, shape.numel())) }
     }
@@ -82,57 +82,57 @@ impl Array {
         self.layout.len()
     }
 
-    /// The number of rows, over all axes but the last, and their length.
+    /// Returns the number of rows, over all axes but the last, and their length.
     fn rows(&self) -> (usize, usize) {
         let n = self.shape().last().copied().unwrap_or(1);
         (self.len().checked_div(n).unwrap_or(0), n)
     }
 
-    /// A copy of these dense elements; panics where the device fails.
+    /// Returns a copy of these dense elements. Panics if the device fails.
     fn read(&self) -> Vec<f32> {
         self.buffer.read(self.layout.range()).wait().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Where the first element lies, for a shader.
+    /// Returns the offset of the first element, for a shader.
     fn at(&self) -> u32 {
         word(self.layout.offset)
     }
 
-    /// The same elements in row-major order without gaps: themselves, or a copy.
+    /// Returns the elements in row-major order without gaps: this array, or a copy.
     pub fn dense(&self) -> Self {
         if self.layout.is_dense() { self.clone() } else { self.copied() }
     }
 
-    /// A dense copy.
+    /// Returns a dense copy.
     pub fn copied(&self) -> Self {
         let to = Self::unwritten(self.gpu(), self.shape());
         copy::copy(self, &to);
         to
     }
 
-    /// One element of a dense vector.
+    /// Returns one element of a dense vector.
     pub fn element(&self, at: usize) -> Self {
         self.sliced(0, at..at + 1)
     }
 
-    /// Positions `range` of one axis.
+    /// Returns the positions `range` of one axis, as a view.
     fn sliced(&self, axis: usize, range: Range<usize>) -> Self {
         Array { layout: self.layout.slice(axis, range), buffer: self.buffer.clone() }
     }
 
-    /// Axis i of the result is axis `axes[i]`.
+    /// Returns a view whose axis i is axis `axes[i]` of this array.
     fn permuted(&self, axes: &[usize]) -> Self {
         Array { layout: self.layout.permute(axes), buffer: self.buffer.clone() }
     }
 
-    /// These dense elements under another shape of as many.
+    /// Returns these dense elements under another shape of the same length.
     pub fn reshaped(&self, shape: Shape) -> Self {
         let layout = Layout { offset: self.layout.offset, ..Layout::dense(shape) };
         Array { layout, buffer: self.buffer.clone() }
     }
 }
 
-/// A size or position as shaders count: a buffer has fewer than 2³² elements.
+/// Converts a size or position to the 32 bits of a shader: a buffer has fewer than 2³² elements.
 fn word(n: usize) -> u32 {
     n.try_into().expect("fewer than 2³² elements in a buffer")
 }

@@ -1,12 +1,12 @@
-//! Whether numbers are finite, without anybody waiting for the answer.
+//! Detection of non-finite elements, without waiting for the device.
 
 use super::{Array, THREADS, word};
 use crate::device::shader;
 
-/// Numbers of a thread.
+/// The number of elements per thread.
 const EACH: usize = 16;
 
-/// `mark`, of one element and nobody else's, ← NaN where an element of x is not finite.
+/// Sets `mark` to NaN if an element of x is not finite. `mark` has one element and is not shared.
 pub(crate) fn mark_non_finite(mark: &Array, x: &Array) {
     let x = x.dense();
     let params = [word(x.len()), x.at(), mark.at()];

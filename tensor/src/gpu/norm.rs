@@ -1,11 +1,11 @@
-//! The norm of many tensors together, which stays on the device until it is read with the numbers beside it.
+//! The norm of many tensors together. It stays on the device until it is read, with other numbers.
 
 use super::squares::{Squares, norm_into};
 use super::tree::row_shader;
 use super::{Array, copy, map, word};
 use crate::device::DeviceError;
 
-/// A row for each tensor, [`norm_into`], and after the rows some numbers; and ‖x‖ of all tensors together.
+/// A table with one row per tensor, [`norm_into`], followed by some numbers; and ‖x‖ of all tensors together.
 #[derive(Debug)]
 pub(crate) struct NormTable {
     table: Array,
@@ -14,7 +14,7 @@ pub(crate) struct NormTable {
 }
 
 impl NormTable {
-    /// Of these tensors, and of these numbers, of one element each; at least one of either.
+    /// Computes the table of these tensors and of these numbers, of one element each. There must be at least one tensor or number.
     pub fn of(tensors: &[Array], numbers: &[Array]) -> Self {
         let gpu = tensors.iter().chain(numbers).next().expect("a tensor or a number").gpu();
         let rows = tensors.len();
@@ -29,13 +29,13 @@ impl NormTable {
         NormTable { table, rows, norm }
     }
 
-    /// `expression` of the norm x and of constants, [`map`]; NaN where something is not finite.
+    /// Computes `expression` of the norm x and of constants by [`map`]; NaN if a tensor or a number is not finite.
     pub fn map(&self, expression: &str, constants: &[f32]) -> Array {
         let nan = format!("select(x, {expression}, is_number(x))");
         map(std::slice::from_ref(&self.norm), &nan, constants)
     }
 
-    /// Σ x² of each tensor, and the numbers.
+    /// Reads Σ x² of each tensor, and the numbers.
     pub fn read(&self) -> Result<(Vec<f64>, Vec<f64>), DeviceError> {
         let words = self.table.buffer.read(self.table.layout.range()).wait()?;
         let (rows, numbers) = words.split_at(3 * self.rows);

@@ -1,19 +1,19 @@
-//! Sums of a term for each element, by a tree of shapes alone.
+//! Sums of one term per element, by a tree that depends on shapes alone.
 
 use super::squares::norm_into;
 use super::tree::{Lines, TREE_THREADS, row_shader};
 use super::{Array, word};
 
-/// Elements that a thread adds up before its sum is joined with others.
+/// The number of elements that a thread adds before its sum is combined with others.
 const SHARE: usize = 16;
-/// The most sums that one line is cut into at a time.
+/// The most partial sums of one line at a time.
 const BLOCKS: usize = 1024;
 
-/// What a term reads, by the names x, y, z and w: an array from its first element on, at the position that this expression gives.
-/// `i` is the element's, `k` that along its line.
+/// An input of a term, named x, y, z or w: an array, and the expression of the position at which it is read, counted from its first
+/// element. In the expression, `i` is the element's position and `k` the position along its line.
 type Input<'a> = (&'a Array, &'static str);
 
-/// Σ over `axes` (ascending, at least one), which stay with extent 1.
+/// Computes Σ over `axes` (ascending, at least one), which keep extent 1.
 pub(crate) fn sum(x: &Array, axes: &[usize]) -> Array {
     let shape = x.shape();
     let adjacent = axes.windows(2).all(|pair| pair[0] + 1 == pair[1]);
@@ -28,7 +28,7 @@ pub(crate) fn sum(x: &Array, axes: &[usize]) -> Array {
     sums(&lines, "x", &[(&x, "i")]).reshaped(axes.iter().fold(shape, |s, &a| s.with(a, 1)))
 }
 
-/// Σ xᵢyᵢ in f64, of arrays of one shape: of elements brought near 1, so that no product overflows or vanishes.
+/// Returns Σ xᵢyᵢ in f64, for arrays of one shape. Elements are scaled to about 1, so that no product overflows or underflows.
 pub(crate) fn dot(x: &Array, y: &Array) -> f64 {
     let (x, y) = (x.dense(), y.dense());
     let table = Array::unwritten(x.gpu(), [2, 3].into());
@@ -43,14 +43,14 @@ pub(crate) fn dot(x: &Array, y: &Array) -> f64 {
     sum * f64::from(table[0]) * f64::from(table[3])
 }
 
-/// Σ term along each line: (outer, 1, inner).
+/// Computes Σ term along each line: (outer, 1, inner).
 pub(super) fn sums(lines: &Lines, term: &str, inputs: &[Input<'_>]) -> Array {
     let parts = partial_sums(lines, term, inputs);
     let blocks = parts.shape()[1];
     if blocks <= 1 { parts } else { sums(&Lines { n: blocks, ..*lines }, "x", &[(&parts, "i")]) }
 }
 
-/// The same in blocks of each line: (outer, blocks, inner).
+/// Computes Σ term in blocks of each line: (outer, blocks, inner).
 fn partial_sums(lines: &Lines, term: &str, inputs: &[Input<'_>]) -> Array {
     let Lines { outer, n, inner } = *lines;
     let width = lines.width();
@@ -80,7 +80,7 @@ mod tests {
     use crate::Tensor;
     use crate::rng::Philox;
 
-    /// Whole numbers, whose sums are exact: every element is taken once.
+    /// Returns whole numbers, whose sums are exact, to check that every element is summed once.
     fn whole(shape: &[usize]) -> Tensor {
         let n = shape.iter().product();
         Tensor::new(shape, (0..n).map(|i: usize| (i * 7919 % 31) as f32 - 14.0).collect())
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(on(&gpu, &x).sum_all(), x.sum_all());
     }
 
-    /// A tree of 10⁵ numbers errs by a few units in the last place of Σ |x|; the same bits in every run.
+    /// A tree of 10⁵ numbers errs by a few units in the last place of Σ |x|, and has the same bits in every run.
     #[test]
     fn long_sums_are_accurate_and_repeatable() {
         let Some(gpu) = gpu() else { return };
@@ -132,7 +132,7 @@ mod tests {
         assert_close("columns", &on(&gpu, &columns).sum(&[0]), &columns.sum(&[0]), 2e-5);
     }
 
-    /// Σ |xᵢyᵢ| times a few units in the last place, whatever the magnitudes.
+    /// The error is a few units in the last place of Σ |xᵢyᵢ|, at every magnitude.
     #[test]
     fn dot_neither_overflows_nor_vanishes() {
         let Some(gpu) = gpu() else { return };

@@ -5,7 +5,7 @@ use super::tree::{Lines, row_shader};
 use super::{Array, word};
 use crate::cpu::same_len;
 
-/// y, and each row's r = (mean x² + ε)^(−1/2).
+/// Computes y, and r = (mean x² + ε)^(−1/2) of each row.
 pub(crate) fn rms_norm(x: &Array, gain: &Array, eps: f64) -> (Array, Array) {
     let ((rows, _), n) = (x.rows(), gain.len());
     same_len("rms_norm", &[x.len(), n * rows]);
@@ -18,7 +18,7 @@ pub(crate) fn rms_norm(x: &Array, gain: &Array, eps: f64) -> (Array, Array) {
     (y, rrms)
 }
 
-/// x̄ and the gain's gradient.
+/// Computes x̄ and the gain's gradient.
 pub(crate) fn rms_norm_vjp(x: &Array, gain: &Array, rrms: &Array, gy: &Array) -> [Array; 2] {
     let (n, rows) = (gain.len(), rrms.len());
     same_len("rms_norm_vjp", &[x.len(), gy.len(), n * rows]);
@@ -37,7 +37,7 @@ pub(crate) fn rms_norm_vjp(x: &Array, gain: &Array, rrms: &Array, gy: &Array) ->
 mod tests {
     use super::super::testing::{Case, assert_rows};
 
-    /// Means of up to a thousand and sums over 300 rows in another order, a quotient and a root.
+    /// Means of up to a thousand elements and sums over 300 rows in another order, a quotient and a root.
     #[test]
     fn rms_norm_is_the_cpus() {
         assert_rows(5e-5, &|Case { x, gy }: &Case| {

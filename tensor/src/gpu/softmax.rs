@@ -3,7 +3,7 @@
 use super::tree::row_shader;
 use super::{Array, word};
 
-/// Each row: y = softmax x.
+/// Computes y = softmax x for each row.
 pub(crate) fn softmax(x: &Array) -> Array {
     let (x, (rows, n)) = (x.dense(), x.rows());
     let y = Array::unwritten(x.gpu(), x.shape());
@@ -12,7 +12,7 @@ pub(crate) fn softmax(x: &Array) -> Array {
     y
 }
 
-/// x̄ = y ∘ (ȳ − ⟨ȳ, y⟩), by rows.
+/// Computes x̄ = y ∘ (ȳ − ⟨ȳ, y⟩) for each row.
 pub(crate) fn softmax_vjp(y: &Array, gy: &Array) -> Array {
     let (y, gy, (rows, n)) = (y.dense(), gy.dense(), y.rows());
     let gx = Array::unwritten(y.gpu(), y.shape());
@@ -26,7 +26,8 @@ mod tests {
     use super::super::testing::{Case, assert_rows};
     use crate::Tensor;
 
-    /// Of scores within 30 of the largest WGSL allows e^x 63 ulp, of a y below 1; x̄ is a difference of such.
+    /// For scores within 30 of the largest, WGSL allows e^x an error of 63 ulp, and y is below 1. x̄ is a difference of such
+    /// numbers.
     #[test]
     fn softmax_is_the_cpus() {
         assert_rows(1e-5, &|Case { x, gy }: &Case| {
@@ -35,7 +36,7 @@ mod tests {
         });
     }
 
-    /// NaN fills its row, as ∞ and nothing but −∞ do; −∞ among others has no share.
+    /// A row with NaN or ∞, or of −∞ alone, becomes NaN. A −∞ among finite scores gets probability 0.
     #[test]
     fn undefined_rows_are_the_cpus() {
         super::super::testing::assert_undefined_rows(&|x: &Tensor| x.softmax());

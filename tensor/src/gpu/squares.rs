@@ -1,13 +1,13 @@
-//! Σ x² where x² may overflow or vanish, and what tells whether all elements are finite.
+//! Sums Σ x² whose squares may overflow or underflow, and the test whether all elements are finite.
 
 use super::tree::{TREE_THREADS, row_shader};
 use super::{Array, word};
 
-/// Elements of a workgroup, where not more than [`BLOCKS`] are needed.
+/// The elements of a workgroup, if at most [`BLOCKS`] workgroups are needed.
 const BLOCK: usize = 16 * TREE_THREADS;
 const BLOCKS: usize = 1024;
 
-/// A row of [`norm_into`], as it is read from its table.
+/// A row of [`norm_into`], read from its table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Squares {
     scale: f32,
@@ -16,12 +16,12 @@ pub(crate) struct Squares {
 }
 
 impl Squares {
-    /// Of a row's three numbers.
+    /// Returns the row with these three numbers.
     pub fn new(row: &[f32]) -> Self {
         Squares { scale: row[0], sum: row[1], largest: row[2] }
     }
 
-    /// Σ x²; ∞ or NaN where an element is.
+    /// Returns Σ x²; ∞ or NaN if an element is.
     pub fn total(&self) -> f64 {
         if self.all_finite() { f64::from(self.scale).powi(2) * f64::from(self.sum) } else { f64::from(self.largest) }
     }
@@ -30,14 +30,14 @@ impl Squares {
         self.largest.is_finite()
     }
 
-    /// By bits: a device may take the least numbers for 0.
+    /// Returns whether an element is not zero. Compares bits, since a device may flush denormals to 0.
     pub fn any_nonzero(&self) -> bool {
         self.largest.to_bits() != 0
     }
 }
 
-/// Row `row` of `table` (…, 3) ← [s, Σ (x/s)², largest |x|] for a power of two s, to be read as [`Squares`]. Many arrays can so
-/// be measured, and their table be read at once.
+/// Writes [s, Σ (x/s)², largest |x|] for a power of two s to row `row` of `table` (…, 3), to be read as [`Squares`]. Many arrays
+/// may use one table, which is then read at once.
 pub(crate) fn norm_into(x: &Array, table: &Array, row: usize) {
     let x = x.dense();
     let blocks = x.len().div_ceil(BLOCK).clamp(1, BLOCKS);
@@ -56,7 +56,7 @@ fn run(x: &Array, n: usize, blocks: usize, table: &Array, row: usize, join: bool
     x.gpu().dispatch(&shader, &params, &[&table.buffer], &[&x.buffer], blocks);
 }
 
-/// Read from the device.
+/// Reads the [`Squares`] of x from the device.
 pub(crate) fn squares(x: &Array) -> Squares {
     let table = Array::unwritten(x.gpu(), [1, 3].into());
     norm_into(x, &table, 0);
@@ -70,7 +70,7 @@ mod tests {
     use crate::Tensor;
     use crate::rng::Philox;
 
-    /// A tree of f32: within a few units in the last place, at every magnitude.
+    /// A tree of f32 is within a few units in the last place, at every magnitude.
     #[test]
     fn squares_of_every_magnitude() {
         let Some(gpu) = gpu() else { return };

@@ -1,21 +1,21 @@
-//! A GPU for tests of kernels, and how its results are compared with the CPU's.
+//! A GPU for tests of kernels, and comparisons of its results with the CPU's.
 
 use crate::device::Products;
 use crate::rng::Philox;
 use crate::{Device, Tensor};
 
-/// The GPU that tests of kernels share.
+/// Returns the GPU that tests of kernels share.
 pub fn gpu() -> Option<Device> {
     Device::shared(Products::F32)
 }
 
-/// x on the GPU.
+/// Copies x to the GPU.
 pub fn on(gpu: &Device, x: &Tensor) -> Tensor {
     x.to(gpu).expect("room for a small tensor")
 }
 
-/// Each element of `found` differs from that of `expected` by at most `tolerance` times the larger of 1 and its magnitude;
-/// elements that are not finite are equal.
+/// Asserts that each element of `found` differs from the element of `expected` by at most `tolerance` times the larger of 1 and its
+/// magnitude. Non-finite elements must be equal.
 #[track_caller]
 pub fn assert_close(what: &str, found: &Tensor, expected: &Tensor, tolerance: f32) {
     assert_eq!(found.shape(), expected.shape(), "{what}");
@@ -26,15 +26,15 @@ pub fn assert_close(what: &str, found: &Tensor, expected: &Tensor, tolerance: f3
     }
 }
 
-/// What a kernel of rows is tried on.
+/// The inputs of a kernel of rows.
 pub struct Case {
     pub x: Tensor,
-    /// Of one shape with x.
+    /// The gradient of the output, of the shape of x.
     pub gy: Tensor,
 }
 
-/// What `run` gives of rows short and long, of few and many, of none and of views: on the GPU as on the CPU, to the `tolerance`
-/// of [`assert_close`]; and again the same bits.
+/// Asserts that `run` gives the CPU's results on the GPU to the `tolerance` of [`assert_close`], and the same bits when repeated:
+/// for short and long rows, for few, many and no rows, and for views.
 #[track_caller]
 pub fn assert_rows(tolerance: f32, run: &dyn Fn(&Case) -> Vec<Tensor>) {
     let Some(gpu) = gpu() else { return };
@@ -57,7 +57,7 @@ pub fn assert_rows(tolerance: f32, run: &dyn Fn(&Case) -> Vec<Tensor>) {
     }
 }
 
-/// What `run` gives of rows with NaN, ∞ and −∞ is the CPU's.
+/// Asserts that `run` gives the CPU's results for rows with NaN, ∞ and −∞.
 #[track_caller]
 pub fn assert_undefined_rows(run: &dyn Fn(&Tensor) -> Tensor) {
     let Some(gpu) = gpu() else { return };

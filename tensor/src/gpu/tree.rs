@@ -1,13 +1,13 @@
-//! Kernels in which the threads of a workgroup join what they find, and how tensors are cut for them.
+//! Kernels in which the threads of a workgroup combine their results, and the division of tensors for them.
 
 use std::ops::Range;
 
 use crate::Shape;
 
-/// Threads of a workgroup, where not fewer are enough for short rows.
+/// The threads of a workgroup, unless fewer suffice for short rows.
 pub(super) const TREE_THREADS: usize = 256;
 
-/// The shader in the files of these names beside the caller, after `tree.wgsl`; with fewer threads where rows of n are short.
+/// Returns the shader in the files of these names next to the caller, after `tree.wgsl`, with fewer threads if rows of n are short.
 macro_rules! row_shader {
     ($n:expr, $($name:literal),+) => {
         if $n > 256 {
@@ -34,7 +34,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Along these axes of a dense tensor, which are taken for one.
+    /// Returns the lines along these axes of a dense tensor, taken as one axis.
     pub fn along(shape: &Shape, axes: Range<usize>) -> Self {
         let [outer, n, inner] = [&shape[..axes.start], &shape[axes.clone()], &shape[axes.end..]].map(|s| s.iter().product());
         Lines { outer, n, inner }
@@ -44,7 +44,8 @@ impl Lines {
         self.outer * self.inner
     }
 
-    /// How many a workgroup takes, a power of two: neighbours in memory, or more where they are too short for all of its threads.
+    /// Returns how many lines a workgroup processes, a power of two: lines adjacent in memory, or more if they are too short for
+    /// all of its threads.
     pub fn width(&self) -> usize {
         self.inner.min(32).max(TREE_THREADS / self.n.max(1)).next_power_of_two().min(TREE_THREADS)
     }

@@ -1,4 +1,4 @@
-//! Every kernel on a device that binds less at once than its tensors have.
+//! Every kernel on a device whose bindings are smaller than its tensors.
 
 use super::matmul::{Onto, product_into};
 use super::testing::{gpu, on};
@@ -8,10 +8,10 @@ use crate::rng::{DropoutKey, Philox};
 use crate::tensor::arrays;
 use crate::{Device, Shape, Tensor};
 
-/// The most bytes in a binding: less than anything has that is bound but a row.
+/// The most bytes in a binding. Every bound tensor is larger, except a row.
 const WINDOW: u64 = 4096;
 
-/// What kernels are tried on, on one device.
+/// The inputs of the kernels, on one device.
 struct Given {
     x: Tensor,
     y: Tensor,
@@ -126,7 +126,7 @@ fn kernels_give_the_same_bits() {
     }
 }
 
-/// More windows than a shader takes.
+/// The tensors have more windows than a shader can bind.
 #[test]
 fn too_many_windows_are_an_error_by_name() {
     let Some(gpu) = Device::fresh(Scarce { binding_bytes: Some(256), bindings: Some(8), ..Scarce::default() }) else { return };

@@ -1,12 +1,12 @@
-//! Element by element.
+//! Elementwise functions.
 
 use crate::rng::DropoutKey;
 use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// f of corresponding elements, for at most three tensors of one shape: the route of functions without a kernel. `wgsl` is
-    /// f for a GPU: an expression of x, y and z, in WGSL.
+    /// Computes f of corresponding elements, for at most three tensors of one shape. It is for functions without a kernel. `wgsl`
+    /// is f for a GPU: a WGSL expression of x, y and z.
     ///
     /// ```
     /// # use gradus_tensor::Tensor;
@@ -23,57 +23,57 @@ impl<T: Real> Tensor<T> {
         Self::write(shape, |y| y.iter_mut().enumerate().for_each(|(i, y)| *y = f(values.map(|x| x[i]))))
     }
 
-    /// y = eˣ of every element: any shape → the same.
+    /// Computes y = eˣ of every element: any shape → the same shape.
     pub fn exp(&self) -> Self {
         self.unary("exp(x)", T::kernels().exp)
     }
 
-    /// y = tanh x of every element: any shape → the same.
+    /// Computes y = tanh x of every element: any shape → the same shape.
     pub fn tanh(&self) -> Self {
         self.unary("tanh_safe(x)", T::kernels().tanh)
     }
 
-    /// y = 1/(1 + e⁻ˣ) of every element: any shape → the same.
+    /// Computes y = 1/(1 + e⁻ˣ) of every element: any shape → the same shape.
     pub fn sigmoid(&self) -> Self {
         self.unary("sigmoid(x)", T::kernels().sigmoid)
     }
 
-    /// y = ½x(1 + tanh(√(2/π)(x + 0.044715x³))) of every element: any shape → the same.
+    /// Computes y = ½x(1 + tanh(√(2/π)(x + 0.044715x³))) of every element: any shape → the same shape.
     pub fn gelu(&self) -> Self {
         self.unary("gelu(x)", T::kernels().gelu)
     }
 
-    /// ȳ ∘ gelu′(x), for this x; both of one shape, the result's.
+    /// Computes ȳ ∘ gelu′(x) for this x. Both operands and the result have one shape.
     #[track_caller]
     pub fn gelu_vjp(&self, gy: &Self) -> Self {
         self.binary(gy, "y * gelu_derivative(x)", T::kernels().gelu_vjp)
     }
 
-    /// x + y; both of one shape, the result's.
+    /// Computes x + y. Both operands and the result have one shape.
     #[track_caller]
     pub fn add(&self, y: &Self) -> Self {
         self.binary(y, "x + y", T::kernels().add)
     }
 
-    /// x − y; both of one shape, the result's.
+    /// Computes x − y. Both operands and the result have one shape.
     #[track_caller]
     pub fn sub(&self, y: &Self) -> Self {
         self.binary(y, "x - y", T::kernels().sub)
     }
 
-    /// x ∘ y; both of one shape, the result's.
+    /// Computes x ∘ y. Both operands and the result have one shape.
     #[track_caller]
     pub fn mul(&self, y: &Self) -> Self {
         self.binary(y, "x * y", T::kernels().mul)
     }
 
-    /// scale · x + shift of every element: any shape → the same.
+    /// Computes scale · x + shift of every element: any shape → the same shape.
     pub fn affine(&self, scale: f64, shift: f64) -> Self {
         self.scaled(T::lit(scale), T::lit(shift))
     }
 
-    /// This tensor times a tensor of one element: any shape → the same. On the CPU, where reading the
-    /// factor costs nothing, this tensor itself if it is 1.
+    /// Computes this tensor times a tensor of one element: any shape → the same shape. On the CPU, where reading the factor costs
+    /// nothing, a factor of 1 returns this tensor.
     #[track_caller]
     pub fn scale_by(&self, factor: &Self) -> Self {
         assert_eq!(factor.len(), 1, "scale_by: a factor of one element, got shape {}", factor.shape());
@@ -82,7 +82,8 @@ impl<T: Real> Tensor<T> {
         if factor == T::one() { self.clone() } else { self.scaled(factor, T::zero()) }
     }
 
-    /// This tensor where `mask` is not 0, `other` elsewhere; all of one shape. What is not selected never reaches the result.
+    /// Returns this tensor where `mask` is not 0, and `other` elsewhere; all of one shape. Elements that are not selected do not
+    /// affect the result, not even NaN.
     #[track_caller]
     pub fn select(&self, mask: &Self, other: &Self) -> Self {
         Self::elementwise(
@@ -92,7 +93,8 @@ impl<T: Real> Tensor<T> {
         )
     }
 
-    /// y = x ∘ m of x (…, n), mᵢⱼ = \[kept\]/(1 − p): a function of the key, of the row i over all leading axes, and of the column j.
+    /// Computes y = x ∘ m for x (…, n), mᵢⱼ = \[kept\]/(1 − p). The mask depends on the key, the row i over all leading axes, and
+    /// the column j.
     pub fn dropout(&self, key: &DropoutKey) -> Self {
         let n = self.rows().1;
         on_gpu!(x = self => gpu::dropout(&x, key, n));
@@ -104,13 +106,14 @@ impl<T: Real> Tensor<T> {
         self.kernel(|x, y| (T::kernels().affine)(x, scale, shift, y))
     }
 
-    /// A function of every element: an expression of x in WGSL, and the CPU's kernel.
+    /// Computes a function of every element: a WGSL expression of x, and the CPU's kernel.
     fn unary(&self, wgsl: &str, kernel: impl FnOnce(&[T], &mut [T])) -> Self {
         on_gpu!(x = self => gpu::map(&[x], wgsl, &[]));
         self.kernel(kernel)
     }
 
-    /// The same of x and y, elements of two tensors of one shape.
+    /// Computes a function of corresponding elements of two tensors of one shape: a WGSL expression of x and y, and the CPU's
+    /// kernel.
     #[track_caller]
     fn binary(&self, other: &Self, wgsl: &str, kernel: impl FnOnce(&[T], &[T], &mut [T])) -> Self {
         assert_eq!(self.shape(), other.shape(), "tensors of one shape");
@@ -118,13 +121,13 @@ impl<T: Real> Tensor<T> {
         self.kernel2(other, kernel)
     }
 
-    /// The CPU's kernel applied to all elements.
+    /// Applies the CPU's kernel to all elements.
     pub(super) fn kernel(&self, kernel: impl FnOnce(&[T], &mut [T])) -> Self {
         let x = self.dense();
         Self::write(*self.shape(), |y| kernel(x.as_slice(), y))
     }
 
-    /// The same for two tensors of one shape.
+    /// Applies the CPU's kernel to all elements of two tensors of one shape.
     #[track_caller]
     pub(super) fn kernel2(&self, other: &Self, kernel: impl FnOnce(&[T], &[T], &mut [T])) -> Self {
         assert_eq!(self.shape(), other.shape(), "tensors of one shape");

@@ -5,9 +5,9 @@ use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// These queries (B, H, Tq, D) attend to keys and values (B, H, Tk, D), with an optional bias (B|1, H|1, Tq, Tk) on
-    /// the scores: o (B, H, Tq, D), in memory (B, Tq, H, D), so that joining the heads again is free; and each row's log-sum-exp
-    /// (B, H, Tq).
+    /// Computes attention of these queries (B, H, Tq, D) over keys and values (B, H, Tk, D), with an optional bias (B|1, H|1, Tq,
+    /// Tk) on the scores. Returns o (B, H, Tq, D), in memory (B, Tq, H, D), so that joining the heads again needs no copy, and the
+    /// log-sum-exp of each row (B, H, Tq).
     #[track_caller]
     pub fn attention(&self, k: &Self, v: &Self, bias: Option<&Self>, spec: &AttentionSpec) -> (Self, Self) {
         let [q, k, v] = [self, k, v].map(Tensor::rows_dense);
@@ -22,8 +22,8 @@ impl<T: Real> Tensor<T> {
         (o.permute(&[0, 2, 1, 3]), lse)
     }
 
-    /// q̄, k̄, v̄, of the shapes of q, k, v, and where `wants_bias` the bias's gradient, of its shape, from `[o, lse]` of
-    /// [`Tensor::attention`] and this ō (B, H, Tq, D).
+    /// Computes q̄, k̄ and v̄, of the shapes of q, k and v, and, if `wants_bias`, the bias's gradient, of its shape, from `[o,
+    /// lse]` of [`Tensor::attention`] and this ō (B, H, Tq, D).
     #[track_caller]
     pub fn attention_vjp(
         &self,
@@ -50,8 +50,8 @@ impl<T: Real> Tensor<T> {
         (grads.separate(spec), gbias)
     }
 
-    /// Attention within each sequence of a packed [q | k | v] (B, T, 3·H·D), whose parts are read in place: o (B, T, H·D)
-    /// and each row's log-sum-exp (B, H, T).
+    /// Computes attention within each sequence of a packed [q | k | v] (B, T, 3·H·D), whose parts are read in place. Returns o (B,
+    /// T, H·D) and the log-sum-exp of each row (B, H, T).
     #[track_caller]
     pub fn self_attention(&self, spec: &AttentionSpec) -> (Self, Self) {
         let x = self.dense();
@@ -61,7 +61,7 @@ impl<T: Real> Tensor<T> {
         x.packed(spec).attend([spec.batch, spec.queries, spec.heads * spec.width])
     }
 
-    /// [q̄ | k̄ | v̄] (B, T, 3·H·D) of this packed [q | k | v], from `[o, lse]` of [`Tensor::self_attention`] and ō.
+    /// Computes [q̄ | k̄ | v̄] (B, T, 3·H·D) of this packed [q | k | v], from `[o, lse]` of [`Tensor::self_attention`] and ō.
     #[track_caller]
     pub fn self_attention_vjp(&self, spec: &AttentionSpec, [o, lse]: [&Self; 2], go: &Self) -> Self {
         let (x, o, go, c) = (self.dense(), o.dense(), go.dense(), spec.heads * spec.width);
@@ -75,14 +75,14 @@ impl<T: Real> Tensor<T> {
         })
     }
 
-    /// The three parts of this dense, packed tensor.
+    /// Returns the three parts of this dense, packed tensor.
     fn packed<'a>(&'a self, spec: &'a AttentionSpec) -> AttentionOperands<'a, T> {
         let part = |place: Place| Heads { data: &self.as_slice()[place.offset.min(self.len())..], strides: place.strides };
         let [q, k, v] = spec.places(true).map(part);
         AttentionOperands { spec, q, k, v, bias: None }
     }
 
-    /// Of q̄, k̄ and v̄, one after the other, (B, T, H, D) each: the three, as (B, H, T, D).
+    /// Splits q̄, k̄ and v̄, one after the other, (B, T, H, D) each, into three views (B, H, T, D).
     fn separate(&self, spec: &AttentionSpec) -> [Self; 3] {
         let AttentionSpec { batch: b, heads: h, queries: tq, keys: tk, width: d, .. } = *spec;
         let (nq, nk) = (b * h * tq * d, b * h * tk * d);
@@ -90,7 +90,7 @@ impl<T: Real> Tensor<T> {
         [part(0, nq, tq), part(nq, nk, tk), part(nq + nk, nk, tk)]
     }
 
-    /// This tensor (B, H, T, D), its last axis dense.
+    /// Returns this tensor (B, H, T, D), or a copy if its last axis is not dense.
     fn rows_dense(&self) -> Self {
         if self.shape()[3] <= 1 || self.strides()[3] == 1 { self.clone() } else { self.dense() }
     }
@@ -106,7 +106,7 @@ impl<T: Real> Tensor<T> {
 }
 
 impl<T: Real> AttentionOperands<'_, T> {
-    /// o of this shape, in memory (B, Tq, H, D), and lse (B, H, Tq).
+    /// Computes o of this shape, in memory (B, Tq, H, D), and lse (B, H, Tq).
     #[track_caller]
     fn attend<const N: usize>(&self, shape: [usize; N]) -> (Tensor<T>, Tensor<T>) {
         let mut lse = Tensor::unwritten([self.spec.batch, self.spec.heads, self.spec.queries]);

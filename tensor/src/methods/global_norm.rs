@@ -1,8 +1,8 @@
-//! The norm of a gradient, and what else a step of training reads of itself.
+//! The norm of a gradient, and the numbers that a training step reads with it.
 
 use crate::{DeviceError, Real, Tensor};
 
-/// ‖x‖ of several tensors together, where they are: a training step computes on with it before anybody has read it.
+/// The norm ‖x‖ of several tensors together, on their device. A training step can compute with it before it is read.
 ///
 /// ```
 /// use gradus_tensor::{GlobalNorm, Tensor};
@@ -26,29 +26,29 @@ enum Place<T: Real> {
     Gpu(Box<crate::gpu::NormTable>),
 }
 
-/// What [`GlobalNorm::read`] gives.
+/// The result of [`GlobalNorm::read`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Norms {
     /// Σ xᵢ² of each tensor.
     pub squares: Vec<f64>,
-    /// Each number that was to be read with them.
+    /// The numbers that were read with them.
     pub numbers: Vec<f64>,
 }
 
 impl Norms {
-    /// ‖x‖ of all tensors together.
+    /// Returns ‖x‖ of all tensors together.
     pub fn norm(&self) -> f64 {
         self.squares.iter().sum::<f64>().sqrt()
     }
 
-    /// Are the norm and all numbers finite?
+    /// Returns whether the norm and all numbers are finite.
     pub fn is_finite(&self) -> bool {
         self.norm().is_finite() && self.numbers.iter().all(|x| x.is_finite())
     }
 }
 
 impl<T: Real> GlobalNorm<T> {
-    /// Of `tensors` together; `numbers`, of one element each, are to be read with it.
+    /// Computes the norm of `tensors` together. `numbers`, of one element each, are read with it.
     #[track_caller]
     pub fn of(tensors: &[&Tensor<T>], numbers: &[&Tensor<T>]) -> Self {
         #[cfg(feature = "wgpu")]
@@ -59,14 +59,14 @@ impl<T: Real> GlobalNorm<T> {
         Self::of_squares(tensors.iter().map(|x| x.sum_squares()).collect(), numbers)
     }
 
-    /// Of tensors with these sums of squares, which may be in other processes; on the CPU.
+    /// Computes the norm of tensors with these sums of squares, which may be in other processes, on the CPU.
     pub fn of_squares(squares: Vec<f64>, numbers: &[&Tensor<T>]) -> Self {
         let numbers = numbers.iter().map(|x| x.item().to_f64()).collect();
         GlobalNorm { at: Place::Host(Norms { squares, numbers }, std::marker::PhantomData) }
     }
 
-    /// f(‖x‖), a tensor without axes, stored where the tensors are; NaN where the norm or one of the numbers is not finite. `wgsl`
-    /// is f for a GPU, an expression of x and of at most four `constants` a, b, c and d.
+    /// Computes f(‖x‖), a tensor without axes, on the device of the tensors; NaN if the norm or one of the numbers is not finite.
+    /// `wgsl` is f for a GPU: an expression of x and of at most four `constants` a, b, c and d.
     pub fn map(&self, wgsl: &str, constants: &[f64], f: impl Fn(f64) -> f64) -> Tensor<T> {
         match &self.at {
             Place::Host(norms, _) => Tensor::scalar(T::lit(if norms.is_finite() { f(norms.norm()) } else { f64::NAN })),
@@ -75,10 +75,10 @@ impl<T: Real> GlobalNorm<T> {
         }
     }
 
-    /// The norms and numbers.
+    /// Reads the norms and numbers.
     ///
     /// # Errors
-    /// The first fault of the GPU that they are on.
+    /// Returns an error if the GPU of the tensors has had a fault: the first one.
     pub fn read(&self) -> Result<Norms, DeviceError> {
         match &self.at {
             Place::Host(norms, _) => Ok(norms.clone()),

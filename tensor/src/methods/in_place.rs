@@ -1,4 +1,4 @@
-//! Updates in place: of sums, rows and parameters. A tensor whose buffer is shared is copied first.
+//! Updates of sums, rows and parameters in place. A tensor whose buffer is shared is copied first.
 
 use rayon::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// x ← x + y, of one shape.
+    /// Computes x ← x + y for tensors of one shape.
     #[track_caller]
     pub fn add_assign(&mut self, y: &Self) {
         assert_eq!(self.shape(), y.shape(), "add_assign: tensors of one shape");
@@ -19,8 +19,8 @@ impl<T: Real> Tensor<T> {
         }
     }
 
-    /// x ← f(x, y), element by element, of one shape: [`Tensor::elementwise`] in place. `wgsl` is f for a GPU, an expression of
-    /// x, y and at most four numbers a, b, c and d: `constants`.
+    /// Computes x ← f(x, y) element by element for tensors of one shape: [`Tensor::elementwise`] in place. `wgsl` is f for a GPU:
+    /// an expression of x, y and of at most four `constants` a, b, c and d.
     #[track_caller]
     pub fn zip_assign(&mut self, y: &Self, wgsl: &str, constants: &[f64], f: impl Fn(T, T) -> T + Sync) {
         assert_eq!(self.shape(), y.shape(), "zip_assign: tensors of one shape");
@@ -29,7 +29,7 @@ impl<T: Real> Tensor<T> {
         self.to_mut().par_iter_mut().with_min_len(1 << 14).zip(y.as_slice()).for_each(|(x, &y)| *x = f(*x, y));
     }
 
-    /// Element `at`, in row-major order, ← `value`.
+    /// Sets element `at`, in row-major order, to `value`.
     #[track_caller]
     pub fn set(&mut self, at: usize, value: T) {
         on_gpu!(mut x = self => {
@@ -39,8 +39,8 @@ impl<T: Real> Tensor<T> {
         self.to_mut()[at] = value;
     }
 
-    /// This tensor, of one element, ← NaN where `x` holds a NaN or an infinity. One mark serves for many tensors; on a GPU, nobody
-    /// waits before it is read.
+    /// Sets this tensor, of one element, to NaN if `x` contains a NaN or an infinity. One mark may serve many tensors. On a GPU,
+    /// nothing waits until the mark is read.
     #[track_caller]
     pub fn mark_non_finite(&mut self, x: &Self) {
         assert_eq!(self.len(), 1, "mark_non_finite: a mark of one element");
@@ -50,7 +50,7 @@ impl<T: Real> Tensor<T> {
         }
     }
 
-    /// Row `ids[i]` of this table (V, d) ← itself + row i of x (…, d), in the order of i.
+    /// Adds row i of x (…, d) to row `ids[i]` of this table (V, d), in the order of i.
     #[track_caller]
     pub fn add_rows(&mut self, ids: &[u32], x: &Self) {
         on_gpu!(mut table = self, x = x => gpu::add_rows(&table, ids, &x));
@@ -58,7 +58,7 @@ impl<T: Real> Tensor<T> {
         (T::kernels().scatter_add)(self.to_mut(), d, ids, x.dense().as_slice());
     }
 
-    /// Positions from `start` on along `axis` ← `rows`, whose other extents are this tensor's.
+    /// Writes `rows` to the positions from `start` on along `axis`. The other extents of `rows` are this tensor's.
     #[track_caller]
     pub fn write_rows(&mut self, axis: usize, start: usize, rows: &Self) {
         let (outer, n, inner) = self.shape().around(axis);
@@ -74,8 +74,8 @@ impl<T: Real> Tensor<T> {
         }
     }
 
-    /// One step of Adam (Kingma and Ba 2015, algorithm 1) of these parameters, and of their moments `m` and `v`, by the
-    /// gradient `g` times `clip`, of one element; all others of one shape. Where `clip` is NaN nothing changes.
+    /// Computes one step of Adam (Kingma and Ba 2015, algorithm 1) of these parameters and of their moments `m` and `v`, by the
+    /// gradient `g` times `clip`. `clip` has one element; all others have one shape. If `clip` is NaN, nothing changes.
     #[track_caller]
     pub fn adam(&mut self, step: &AdamStep, clip: &Self, m: &mut Self, v: &mut Self, g: &Self) {
         on_gpu!(mut [p = self, first = m, second = v], clip = clip, g = g => gpu::adam(step, &clip, [&p, &first, &second], &g));
@@ -91,7 +91,7 @@ impl<T: Real> Tensor<T> {
 mod tests {
     use super::*;
 
-    /// No two of the sizes and places involved are the same.
+    /// No two of the sizes and positions are equal.
     #[test]
     fn rows_are_written_where_they_belong() {
         let mut x = Tensor::<f64>::zeros([2, 5, 2]);

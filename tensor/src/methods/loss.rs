@@ -5,8 +5,8 @@ use crate::tensor::on_gpu;
 use crate::{Device, Real, Tensor};
 
 impl Device {
-    /// The most rows of logits that an output of so many classes holds at a time on a GPU, with its cross-entropy; `None` of the
-    /// CPU.
+    /// Returns the most rows of logits that an output of so many classes and its cross-entropy hold at a time on a GPU; `None` for
+    /// the CPU.
     #[cfg_attr(not(feature = "wgpu"), expect(unused_variables, reason = "there is only the CPU"))]
     pub fn rows_of_logits(&self, classes: usize) -> Option<usize> {
         match self {
@@ -18,7 +18,7 @@ impl Device {
 }
 
 impl<T: Real> Tensor<T> {
-    /// For each row of these logits (n, V): −log softmax at its target, and lse = log Σ e^logit; both (n).
+    /// Computes −log softmax at the target of each row of these logits (n, V), and lse = log Σ e^logit; both (n).
     #[track_caller]
     pub fn cross_entropy(&self, targets: &[u32]) -> (Self, Self) {
         on_gpu!(z = self => {
@@ -31,7 +31,7 @@ impl<T: Real> Tensor<T> {
         (loss, lse)
     }
 
-    /// ȳ ∘ (softmax z − \[target\]) for these logits (n, V), whose lse [`Tensor::cross_entropy`] gave; ȳ (n) → (n, V).
+    /// Computes ȳ ∘ (softmax z − \[target\]) for these logits (n, V) and their lse of [`Tensor::cross_entropy`]; ȳ (n) → (n, V).
     #[track_caller]
     pub fn cross_entropy_vjp(&self, targets: &[u32], lse: &Self, gy: &Self) -> Self {
         on_gpu!(z = self, lse = lse, gy = gy => gpu::cross_entropy_vjp(&z, targets, &lse, &gy));
@@ -41,7 +41,7 @@ impl<T: Real> Tensor<T> {
         })
     }
 
-    /// −log softmax(h wᵀ + bias) at each row's target (n), for these hidden states h (n, d), w (V, d), bias (V).
+    /// Computes −log softmax(h wᵀ + bias) at the target of each row (n), for these hidden states h (n, d), w (V, d), bias (V).
     #[track_caller]
     pub fn linear_cross_entropy(&self, w: &Self, bias: Option<&Self>, targets: &[u32], weights: &Self) -> Self {
         on_gpu!(h = self, w = w, b = bias.unwrap_or(w), weights = weights => {
@@ -50,7 +50,8 @@ impl<T: Real> Tensor<T> {
         self.output_loss(w, bias, targets, weights, None)
     }
 
-    /// The same, and the gradients of Σᵢ weightᵢ·lossᵢ with respect to h (n, d), w (V, d) and, where there is one, the bias (V).
+    /// Computes [`Tensor::linear_cross_entropy`], and the gradients of Σᵢ weightᵢ·lossᵢ with respect to h (n, d), w (V, d) and, if
+    /// present, the bias (V).
     #[track_caller]
     pub fn linear_cross_entropy_and_vjp(
         &self,

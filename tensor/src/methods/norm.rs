@@ -1,17 +1,17 @@
-//! Functions of each row of the last axis.
+//! Functions of each row along the last axis.
 
 use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// eˣ/Σ eˣ of each row of x (…, n): (…, n).
+    /// Computes eˣ/Σ eˣ of each row of x (…, n): (…, n).
     pub fn softmax(&self) -> Self {
         on_gpu!(x = self => gpu::softmax(&x));
         let n = self.rows().1;
         self.kernel(|x, y| (T::kernels().softmax)(x, y, n))
     }
 
-    /// x̄ = y ∘ (ȳ − ⟨ȳ, y⟩) row by row, from this y of [`Tensor::softmax`]; all (…, n).
+    /// Computes x̄ = y ∘ (ȳ − ⟨ȳ, y⟩) row by row, from this y of [`Tensor::softmax`]; all (…, n).
     #[track_caller]
     pub fn softmax_vjp(&self, gy: &Self) -> Self {
         assert_eq!(self.shape(), gy.shape(), "tensors of one shape");
@@ -20,14 +20,14 @@ impl<T: Real> Tensor<T> {
         self.kernel2(gy, |y, gy, gx| (T::kernels().softmax_vjp)(y, gy, gx, n))
     }
 
-    /// x − log Σ eˣ of each row of x (…, n): (…, n).
+    /// Computes x − log Σ eˣ of each row of x (…, n): (…, n).
     pub fn log_softmax(&self) -> Self {
         on_gpu!(x = self => gpu::log_softmax(&x));
         let n = self.rows().1;
         self.kernel(|x, y| (T::kernels().log_softmax)(x, y, n))
     }
 
-    /// x̄ = ȳ − eʸ Σ ȳ row by row, from this y of [`Tensor::log_softmax`]; all (…, n).
+    /// Computes x̄ = ȳ − eʸ Σ ȳ row by row, from this y of [`Tensor::log_softmax`]; all (…, n).
     #[track_caller]
     pub fn log_softmax_vjp(&self, gy: &Self) -> Self {
         assert_eq!(self.shape(), gy.shape(), "tensors of one shape");
@@ -36,7 +36,7 @@ impl<T: Real> Tensor<T> {
         self.kernel2(gy, |y, gy, gx| (T::kernels().log_softmax_vjp)(y, gy, gx, n))
     }
 
-    /// Rows (…, n) brought to mean 0 and variance 1, times gain (n) plus bias (n): y (…, n), and each row's mean μ
+    /// Normalises rows (…, n) to mean 0 and variance 1, times gain (n) plus bias (n). Returns y (…, n), and of each row the mean μ
     /// and r = (σ² + ε)^(−1/2), both (rows).
     #[track_caller]
     pub fn layer_norm(&self, gain: &Self, bias: &Self, eps: f64) -> (Self, [Self; 2]) {
@@ -53,7 +53,7 @@ impl<T: Real> Tensor<T> {
         (y, [mean, rstd])
     }
 
-    /// x̄ (…, n), and the gradients of gain and bias (n), for this x under [`Tensor::layer_norm`], which gave `stats`.
+    /// Computes x̄ (…, n), and the gradients of gain and bias (n), for this x and the `stats` of [`Tensor::layer_norm`].
     #[track_caller]
     pub fn layer_norm_vjp(&self, gain: &Self, stats: [&Self; 2], gy: &Self) -> [Self; 3] {
         on_gpu!(x = self, gain = gain, mean = stats[0], rstd = stats[1], gy = gy => {
@@ -68,7 +68,7 @@ impl<T: Real> Tensor<T> {
         [gx, ggain, gbias]
     }
 
-    /// Rows (…, n) brought to mean square 1, times gain (n): y (…, n), and each row's r = (mean x² + ε)^(−1/2) (rows).
+    /// Normalises rows (…, n) to mean square 1, times gain (n). Returns y (…, n), and r = (mean x² + ε)^(−1/2) of each row (rows).
     #[track_caller]
     pub fn rms_norm(&self, gain: &Self, eps: f64) -> (Self, Self) {
         on_gpu!(x = self, gain = gain => {
@@ -83,7 +83,7 @@ impl<T: Real> Tensor<T> {
         (y, rrms)
     }
 
-    /// x̄ (…, n) and the gain's gradient (n), for this x under [`Tensor::rms_norm`], which gave `rrms`.
+    /// Computes x̄ (…, n) and the gain's gradient (n), for this x and the `rrms` of [`Tensor::rms_norm`].
     #[track_caller]
     pub fn rms_norm_vjp(&self, gain: &Self, rrms: &Self, gy: &Self) -> [Self; 2] {
         on_gpu!(x = self, gain = gain, rrms = rrms, gy = gy => {

@@ -1,10 +1,10 @@
-//! `+ − ∘` between tensors of one shape, and with numbers; of tensors or references to them.
+//! The operators `+ − ∘` between tensors of one shape and between tensors and numbers. Tensors are passed by value or by reference.
 
 use std::ops::{Add, Mul, Neg, Sub};
 
 use crate::{Real, Tensor};
 
-/// `$trait` for each pair of types, by `$f`.
+/// Implements `$trait` for each pair of types, by `$f`.
 macro_rules! operator {
     ($trait:ident, $method:ident, $f:expr, $($x:ty, $y:ty);+) => {$(
         impl<T: Real> $trait<$y> for $x {

@@ -1,17 +1,17 @@
-//! Products of matrices.
+//! Matrix products.
 
 use crate::operands::{Mat, MatMut, Onto};
 use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// The last two axes exchanged; a view.
+    /// Returns a view with the last two axes exchanged.
     #[track_caller]
     pub fn t(&self) -> Self {
         self.permute(&self.transposition())
     }
 
-    /// The axes in order, the last two exchanged.
+    /// Returns the axes in order, with the last two exchanged.
     #[track_caller]
     pub fn transposition(&self) -> Vec<usize> {
         let mut axes: Vec<usize> = (0..self.shape().len()).collect();
@@ -20,7 +20,8 @@ impl<T: Real> Tensor<T> {
         axes
     }
 
-    /// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes. Views are read through their strides: nothing is copied to transpose.
+    /// Computes (…, m, k)·(…, k, n) → (…, m, n) for equal leading axes. Views are read through their strides, without a transposed
+    /// copy.
     #[track_caller]
     pub fn matmul(&self, other: &Self) -> Self {
         on_gpu!(a = self, b = other => gpu::matmul(&a, &b));
@@ -41,7 +42,7 @@ impl<T: Real> Tensor<T> {
         })
     }
 
-    /// (…, k)·w (k, n) + b (n) → (…, n).
+    /// Computes (…, k)·w (k, n) + b (n) → (…, n).
     #[track_caller]
     pub fn linear(&self, w: &Self, b: &Self) -> Self {
         on_gpu!(x = self, w = w, b = b => gpu::linear(&x, &w, &b));
@@ -50,7 +51,7 @@ impl<T: Real> Tensor<T> {
         Self::write(out, |y| self.flat().product(w, y, Onto::Row(b.as_slice())))
     }
 
-    /// [`Tensor::gelu`] of u, and u where `keeps_u`, u = (…, k)·w (k, n) + b (n): each (…, n).
+    /// Computes [`Tensor::gelu`] of u and, if `keeps_u`, returns u = (…, k)·w (k, n) + b (n) too: each (…, n).
     #[track_caller]
     pub fn linear_gelu(&self, w: &Self, b: &Self, keeps_u: bool) -> (Self, Option<Self>) {
         on_gpu!(x = self, w = w, b = b => {
@@ -61,20 +62,20 @@ impl<T: Real> Tensor<T> {
         (u.gelu(), keeps_u.then_some(u))
     }
 
-    /// All leading axes as one: (…, n) → (rows, n); a view where this is dense.
+    /// Merges all leading axes: (…, n) → (rows, n); a view if this tensor is dense.
     pub fn flat(&self) -> Self {
         let (rows, n, _) = self.shape().around(self.shape().len() - 1);
         if self.shape().len() == 2 { self.clone() } else { self.reshape([rows, n]) }
     }
 
-    /// y ← onto + the product of the last two axes, as matrices.
+    /// Computes y ← onto + the product of the last two axes, as matrices.
     #[track_caller]
     fn product(&self, other: &Self, y: &mut [T], onto: Onto<'_, T>) {
         let (a, b) = (self.mat(), other.mat());
         (T::kernels().matmul)(a, b, MatMut { data: y, rows: a.rows, cols: b.cols, row_stride: b.cols }, onto);
     }
 
-    /// The last two axes as a matrix.
+    /// Returns the last two axes as a matrix.
     fn mat(&self) -> Mat<'_, T> {
         let (r, s, d) = (self.shape().len(), self.shape(), self.strides());
         Mat { data: self.from_first(), rows: s[r - 2], cols: s[r - 1], row_stride: d[r - 2], col_stride: d[r - 1] }
@@ -85,7 +86,7 @@ impl<T: Real> Tensor<T> {
 mod tests {
     use crate::Tensor;
 
-    /// Leading axes 2 and 3: six products, each of its own matrices.
+    /// Leading axes of 2 and 3 give six products of separate matrices.
     #[test]
     fn leading_axes_are_a_batch() {
         let counted = |shape: [usize; 5]| {

@@ -1,10 +1,11 @@
-//! Long short-term memory; gates in the order i, f, g, o.
+//! Long short-term memory, with gates in the order i, f, g, o.
 
 use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// One step from these pre-activations z (B, 4H) and the cell c (B, H): [h; c′] (2, B, H), and the gates (B, 4H).
+    /// Computes one step from these pre-activations z (B, 4H) and the cell c (B, H). Returns [h; c′] (2, B, H) and the gates (B,
+    /// 4H).
     #[track_caller]
     pub fn lstm_cell(&self, c: &Self) -> (Self, Self) {
         on_gpu!(z = self, c = c => {
@@ -20,8 +21,8 @@ impl<T: Real> Tensor<T> {
         (out, gates)
     }
 
-    /// z̄ (B, 4H) and c̄ (B, H) from this result [h; c′] of [`Tensor::lstm_cell`], its gates, the cell c it began with, and
-    /// [h̄; c̄′].
+    /// Computes z̄ (B, 4H) and c̄ (B, H) from this result [h; c′] of [`Tensor::lstm_cell`], its gates, its initial cell c, and [h̄;
+    /// c̄′].
     #[track_caller]
     pub fn lstm_cell_vjp(&self, gates: &Self, c: &Self, gy: &Self) -> [Self; 2] {
         on_gpu!(out = self, gates = gates, c = c, gy = gy => gpu::lstm_cell_vjp(&out, &gates, &c, &gy).map(Self::from));
@@ -35,8 +36,8 @@ impl<T: Real> Tensor<T> {
         [gz, gc]
     }
 
-    /// All steps from a state of zeros, x (T, B, 4H) being the inputs' share of the pre-activations and w (H, 4H): the outputs
-    /// h (T, B, H), and gates (T, B, 4H) and cells (T, B, H).
+    /// Computes all steps from a state of zeros. x (T, B, 4H) is the inputs' share of the pre-activations, and w is (H, 4H).
+    /// Returns the outputs h (T, B, H), and the gates (T, B, 4H) and cells (T, B, H).
     #[track_caller]
     pub fn lstm(&self, w: &Self) -> (Self, [Self; 2]) {
         on_gpu!(x = self, w = w => {
@@ -52,7 +53,8 @@ impl<T: Real> Tensor<T> {
         (h, [gates, cells])
     }
 
-    /// x̄ (T, B, 4H) and, where `wants_w`, w̄ (H, 4H), from these outputs h of [`Tensor::lstm`], w, gates and cells, and h̄.
+    /// Computes x̄ (T, B, 4H) and, if `wants_w`, w̄ (H, 4H), from these outputs h of [`Tensor::lstm`], w, the gates and cells, and
+    /// h̄.
     #[track_caller]
     pub fn lstm_vjp(&self, w: &Self, [gates, cells]: [&Self; 2], gy: &Self, wants_w: bool) -> (Self, Option<Self>) {
         on_gpu!(h = self, w = w, gates = gates, cells = cells, gy = gy => {

@@ -4,13 +4,13 @@ use crate::tensor::on_gpu;
 use crate::{Real, Shape, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// Σ over `axes` (ascending), which stay with extent 1; this tensor itself where there are none.
+    /// Computes Σ over `axes` (ascending), which keep extent 1. Returns this tensor if there are no axes.
     pub fn sum(&self, axes: &[usize]) -> Self {
         if axes.is_empty() {
             return self.clone();
         }
         on_gpu!(x = self => gpu::sum(&x, axes));
-        // The summed axes brought to the front or the back leave a matrix whose rows or columns are summed.
+        // With the summed axes moved to the front or the back, the rows or columns of a matrix are summed.
         let rank = self.shape().len();
         let rest: Vec<usize> = (0..rank).filter(|a| !axes.contains(a)).collect();
         let trailing = axes[0] == rank - axes.len();
@@ -24,7 +24,7 @@ impl<T: Real> Tensor<T> {
         })
     }
 
-    /// The largest along `axis`, which stays with extent 1; NaN is passed over unless it comes first.
+    /// Returns the largest element along `axis`, which keeps extent 1. NaN is ignored unless it comes first.
     pub fn max(&self, axis: usize) -> Self {
         on_gpu!(x = self => gpu::max(&x, axis));
         let x = self.dense();
@@ -33,7 +33,7 @@ impl<T: Real> Tensor<T> {
         Self::new(self.shape().with(axis, 1), largest)
     }
 
-    /// 1 at the first of the largest along `axis`, 0 elsewhere; of this tensor's shape.
+    /// Returns a tensor that is 1 at the first of the largest elements along `axis` and 0 elsewhere, in this tensor's shape.
     pub fn is_max(&self, axis: usize) -> Self {
         on_gpu!(x = self => gpu::is_max(&x, axis));
         let x = self.dense();
@@ -43,23 +43,23 @@ impl<T: Real> Tensor<T> {
         })
     }
 
-    /// For each line along `axis` of this dense tensor, the position of the first of its largest.
+    /// Returns the position of the first of the largest elements of each line along `axis` of this dense tensor.
     fn first_largest(&self, axis: usize) -> impl Iterator<Item = usize> {
         let (x, (outer, n, inner)) = (self.as_slice(), self.shape().around(axis));
         let starts = (0..outer).flat_map(move |o| (0..inner).map(move |i| o * n * inner + i));
         starts.map(move |start| (1..n).map(|k| start + k * inner).fold(start, |best, at| if x[at] > x[best] { at } else { best }))
     }
 
-    /// Σ xᵢ² in f64, by a fixed tree.
+    /// Returns Σ xᵢ² in f64, summed by a fixed tree.
     pub fn sum_squares(&self) -> f64 {
         on_gpu!(x = self => gpu::squares(&x).total());
         (T::kernels().sum_squares)(self.dense().as_slice())
     }
 
-    /// Is every element finite?
+    /// Returns whether every element is finite.
     pub fn is_finite(&self) -> bool {
         on_gpu!(x = self => gpu::squares(&x).all_finite());
-        // Then the sum of x·0 is 0, otherwise NaN; it runs in lanes, without a branch per element.
+        // The sum of x·0 is 0 if every element is finite, otherwise NaN. It runs in lanes, without a branch per element.
         let x = self.dense();
         let mut lanes = [T::zero(); 16];
         let (chunks, rest) = x.as_slice().as_chunks::<16>();
@@ -70,13 +70,13 @@ impl<T: Real> Tensor<T> {
         lanes.iter().all(|&lane| lane == T::zero())
     }
 
-    /// Is some element other than 0?
+    /// Returns whether some element is not 0.
     pub fn any_nonzero(&self) -> bool {
         on_gpu!(x = self => gpu::squares(&x).any_nonzero());
         self.dense().as_slice().iter().any(|&x| x != T::zero())
     }
 
-    /// Σ xᵢyᵢ in f64, of tensors of one shape.
+    /// Returns Σ xᵢyᵢ in f64, of tensors of one shape.
     #[track_caller]
     pub fn dot(&self, other: &Self) -> f64 {
         assert_eq!(self.shape(), other.shape(), "dot: tensors of one shape");
@@ -85,7 +85,7 @@ impl<T: Real> Tensor<T> {
         a.as_slice().iter().zip(b.as_slice()).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
     }
 
-    /// Σ over all axes: a tensor without axes.
+    /// Computes Σ over all axes: a tensor without axes.
     pub fn sum_all(&self) -> Self {
         self.sum(&(0..self.shape().len()).collect::<Vec<_>>()).reshape(Shape::new(&[]))
     }

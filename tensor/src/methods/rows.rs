@@ -1,10 +1,10 @@
-//! Rows of a table by their ids, and tensors joined and padded.
+//! Gather and scatter-add of table rows by ids, concatenation, and padding.
 
 use crate::tensor::on_gpu;
 use crate::{Real, Shape, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// Rows of this table (V, d) by their `ids`, row-major of `shape`: (shape…, d).
+    /// Returns the rows `ids` of this table (V, d), row-major of `shape`: (shape…, d).
     #[track_caller]
     pub fn gather(&self, ids: &[u32], shape: &Shape) -> Self {
         on_gpu!(table = self => gpu::gather(&table, ids, shape));
@@ -13,7 +13,7 @@ impl<T: Real> Tensor<T> {
         Self::write(out, |y| (T::kernels().gather)(table.as_slice(), d, ids, y))
     }
 
-    /// These rows (…, d) added into `rows` rows of zeros, each at its id, in their order: (rows, d).
+    /// Adds these rows (…, d) into `rows` rows of zeros, each at its id, in their order: (rows, d).
     #[track_caller]
     pub fn scatter_add(&self, ids: &[u32], rows: usize) -> Self {
         let mut table = self.zeros_like([rows, self.rows().1]);
@@ -21,7 +21,7 @@ impl<T: Real> Tensor<T> {
         table
     }
 
-    /// The parts (at least one), one after the other along `axis`; their other extents are equal.
+    /// Concatenates the parts (at least one) along `axis`. Their other extents are equal.
     #[track_caller]
     pub fn concat(parts: &[&Self], axis: usize) -> Self {
         #[cfg(feature = "wgpu")]
@@ -43,7 +43,7 @@ impl<T: Real> Tensor<T> {
         })
     }
 
-    /// This tensor with `before` zeros before it and `after` zeros after it along `axis`.
+    /// Returns this tensor with `before` zeros before it and `after` zeros after it along `axis`.
     pub fn pad(&self, axis: usize, before: usize, after: usize) -> Self {
         on_gpu!(x = self => gpu::pad(&x, axis, before, after));
         let (x, (outer, n, inner)) = (self.dense(), self.shape().around(axis));

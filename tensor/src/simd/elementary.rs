@@ -1,8 +1,8 @@
-//! Exponentials as polynomials, and the functions made of them.
+//! Exponentials as polynomials, and the functions computed from them.
 
 use super::Float;
 
-/// 1/k!.
+/// The values of 1/k!.
 const INVERSE_FACTORIALS: [f64; 15] = {
     let (mut table, mut k) = ([1.0; 15], 1);
     while k < 15 {
@@ -12,7 +12,7 @@ const INVERSE_FACTORIALS: [f64; 15] = {
     table
 };
 
-/// eˣ and its relatives in straight-line arithmetic and selection, so that a loop over them vectorises.
+/// eˣ and related functions in straight-line arithmetic and selection, so that a loop over them vectorises.
 ///
 /// ```text
 /// eˣ = 2ⁿ·eʳ,   n = round(x/ln 2),   r = x − n·ln 2 in two parts, |r| ≤ ½ln 2
@@ -22,7 +22,7 @@ const INVERSE_FACTORIALS: [f64; 15] = {
 ///
 /// n is rounded by adding and subtracting 1.5·2^(bits of the mantissa), which leaves n in the low bits of the sum.
 pub trait Elementary: Float {
-    /// eˣ − 1 = 2ⁿ·m + (2ⁿ − 1): m, and n + ROUND.
+    /// Returns m and n + ROUND with eˣ − 1 = 2ⁿ·m + (2ⁿ − 1).
     #[inline(always)]
     fn exp_parts<const FMA: bool>(x: Self) -> (Self, Self) {
         let shifted = Self::multiply_add::<FMA>(x, Self::lit(std::f64::consts::LOG2_E), Self::ROUND);
@@ -36,7 +36,7 @@ pub trait Elementary: Float {
         (Self::multiply_add::<FMA>(r * r, series, r), shifted)
     }
 
-    /// eˣ within 1.1 units in the last place; 0 at −∞, ∞ on overflow, NaN for NaN.
+    /// Returns eˣ within 1.1 units in the last place; 0 at −∞, ∞ on overflow, NaN for NaN.
     #[inline(always)]
     fn fast_exp<const FMA: bool>(self) -> Self {
         let [low, high] = Self::EXP_RANGE;
@@ -47,7 +47,7 @@ pub trait Elementary: Float {
         (Self::one() + m) * a * b
     }
 
-    /// tanh x within 2.5 units in the last place; NaN for NaN, −0 for −0.
+    /// Returns tanh x within 2.5 units in the last place; NaN for NaN, −0 for −0.
     #[inline(always)]
     fn fast_tanh<const FMA: bool>(self) -> Self {
         let x = self.magnitude();
@@ -58,7 +58,7 @@ pub trait Elementary: Float {
         (e / (e + Self::lit(2.0))).signed_like(self)
     }
 
-    /// 1/(1 + e^−x).
+    /// Returns 1/(1 + e^−x).
     #[inline(always)]
     fn fast_sigmoid<const FMA: bool>(self) -> Self {
         Self::one() / (Self::one() + (-self).fast_exp::<FMA>())
@@ -71,7 +71,7 @@ impl<T: Float> Elementary for T {}
 mod tests {
     use super::*;
 
-    /// |got − want| in units in the last place of `want`, a value of higher precision.
+    /// Returns |got − want| in units in the last place of `want`, a value of higher precision.
     fn ulps(got: f32, want: f64) -> f64 {
         let unit = f64::from(f32::EPSILON) * 2f64.powi((want.abs().log2().floor() as i32).max(-126));
         (f64::from(got) - want).abs() / unit
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn double_precision<const FMA: bool>() {
-        // Both sides err by up to about one unit; tanh by two.
+        // Both functions err by up to about one unit in the last place, tanh by two.
         for i in -100_000..100_000 {
             let x = f64::from(i) * 7e-3;
             let (exp, tanh) = (libm::exp(x), libm::tanh(x * 0.03));

@@ -4,28 +4,29 @@ use crate::Scalar;
 
 /// `f32` and `f64`: the scalars with fast kernels.
 pub trait Float: Scalar {
-    /// 1.5·2^(bits of the mantissa): adding it rounds to an integer.
+    /// The constant 1.5·2^(bits of the mantissa): adding it rounds to an integer.
     const ROUND: Self;
-    /// ln 2 with trailing zeros, so that n·LN2_HIGH is exact.
+    /// The value of ln 2 with trailing zeros, so that n·LN2_HIGH is exact.
     const LN2_HIGH: Self;
-    /// What LN2_HIGH leaves of ln 2.
+    /// The difference of ln 2 and LN2_HIGH.
     const LN2_LOW: Self;
-    /// Where eˣ is 0 and where it is ∞, with a margin.
+    /// The bounds below which eˣ is 0 and above which it is ∞, with a margin.
     const EXP_RANGE: [Self; 2];
-    /// Beyond it tanh is ±1.
+    /// The bound above which |tanh x| is 1.
     const TANH_RANGE: Self;
-    /// K, the degree of the polynomial.
+    /// The degree K of the polynomial.
     const DEGREE: usize;
 
-    /// 2^a and 2^b with a + b = n, from n + ROUND (the product reaches where 2ⁿ alone would not).
+    /// Returns 2^a and 2^b with a + b = n, from n + ROUND. Multiplying by both in turn also works for n at which 2ⁿ overflows or
+    /// underflows.
     fn powers_of_two(shifted: Self) -> [Self; 2];
-    /// |x|.
+    /// Returns |x|.
     fn magnitude(self) -> Self;
-    /// |self| with the sign of another.
+    /// Returns |self| with the sign of `sign`.
     fn signed_like(self, sign: Self) -> Self;
-    /// a·b + c, rounded once.
+    /// Returns a·b + c, rounded once.
     fn fused(a: Self, b: Self, c: Self) -> Self;
-    /// a·b + c, rounded once where the CPU can.
+    /// Returns a·b + c, rounded once if `FMA` is true.
     #[inline(always)]
     fn multiply_add<const FMA: bool>(a: Self, b: Self, c: Self) -> Self {
         if FMA { Self::fused(a, b, c) } else { a * b + c }

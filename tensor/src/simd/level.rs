@@ -1,10 +1,10 @@
-//! What the CPU at hand can do, found at run time.
+//! The instructions of the CPU, detected at run time.
 
-/// What a CPU offers beyond the baseline of its architecture.
+/// The vector instructions of a CPU beyond the baseline of its architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only x86-64 has levels
 pub enum Level {
-    /// What the target guarantees.
+    /// The instructions that the target guarantees.
     Baseline,
     /// x86-64 with AVX2 and FMA.
     Avx2,
@@ -12,7 +12,7 @@ pub enum Level {
     Avx512,
 }
 
-/// The level of this CPU (detected once, then read from a cache).
+/// Returns the level of this CPU. It is detected once and then read from a cache.
 pub fn level() -> Level {
     #[cfg(test)]
     return detected().min(at_level::highest());
@@ -20,7 +20,8 @@ pub fn level() -> Level {
     detected()
 }
 
-/// Whether products fuse a multiplication with an addition here: on CPUs that agree in this, all results have the same bits.
+/// Describes whether products use fused multiply-adds on this CPU. Results have the same bits on all CPUs with the same
+/// description.
 pub fn arithmetic() -> &'static str {
     let fuses = level() > Level::Baseline || cfg!(target_feature = "fma") || cfg!(target_arch = "aarch64");
     if fuses { "fused products" } else { "products rounded twice" }
@@ -39,7 +40,7 @@ fn detected() -> Level {
     Level::Baseline
 }
 
-/// Tests of this crate also run at the levels below that of the CPU: on threads that know no higher one.
+/// Levels below the CPU's, for tests of this crate: threads with a highest level.
 #[cfg(test)]
 pub(crate) mod at_level {
     use std::cell::Cell;
@@ -54,12 +55,12 @@ pub(crate) mod at_level {
         HIGHEST.get()
     }
 
-    /// The levels that this CPU has.
+    /// Returns the levels that this CPU has.
     pub(crate) fn available() -> impl Iterator<Item = Level> {
         [Level::Baseline, Level::Avx2, Level::Avx512].into_iter().filter(|&level| level <= detected())
     }
 
-    /// One thread on which kernels run at a level.
+    /// Returns a pool of one thread on which kernels run at a level.
     pub(crate) fn thread(level: Level) -> rayon::ThreadPool {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).start_handler(move |_| HIGHEST.set(level)).build();
         pool.expect("a pool")

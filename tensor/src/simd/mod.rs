@@ -1,8 +1,7 @@
 //! Vector arithmetic in plain Rust: loops that the compiler vectorises, compiled once for each level of the CPU.
 //!
-//! Only exponentials and products fuse a multiplication with an addition, and those wherever there is a vector unit that can;
-//! reductions run over [`LANES`] partial sums whatever the width of a register. So all levels that have such a unit give the
-//! same bits.
+//! Only exponentials and products use fused multiply-adds, on every CPU that has them in vector form. Reductions use [`LANES`]
+//! partial sums, whatever the width of a register. All levels with fused multiply-adds therefore give the same bits.
 
 mod elementary;
 mod float;

@@ -2,10 +2,10 @@
 
 use super::Float;
 
-/// Partial sums of a reduction; enough to hide the latency of an addition in the widest registers.
+/// The number of partial sums of a reduction, enough to hide the latency of an addition in the widest registers.
 pub const LANES: usize = 32;
 
-/// The sum of all lanes, by halves.
+/// Returns the sum of all lanes, by halves.
 #[inline(always)]
 pub fn add_lanes<T: Float>(mut lanes: [T; LANES]) -> T {
     let mut width = LANES;
@@ -18,7 +18,7 @@ pub fn add_lanes<T: Float>(mut lanes: [T; LANES]) -> T {
     lanes[0]
 }
 
-/// Σ f(xᵢ) in lanes.
+/// Returns Σ f(xᵢ), summed in lanes.
 #[inline(always)]
 pub fn sum_of<T: Float>(x: &[T], f: impl Fn(T) -> T) -> T {
     let mut lanes = [T::zero(); LANES];
@@ -34,7 +34,7 @@ pub fn sum_of<T: Float>(x: &[T], f: impl Fn(T) -> T) -> T {
     add_lanes(lanes)
 }
 
-/// Σ f(xᵢ, yᵢ) in lanes; slices of one length.
+/// Returns Σ f(xᵢ, yᵢ), summed in lanes, for slices of one length.
 #[inline(always)]
 pub fn sum_of_2<T: Float>(x: &[T], y: &[T], f: impl Fn(T, T) -> T) -> T {
     let mut lanes = [T::zero(); LANES];
@@ -50,7 +50,7 @@ pub fn sum_of_2<T: Float>(x: &[T], y: &[T], f: impl Fn(T, T) -> T) -> T {
     add_lanes(lanes)
 }
 
-/// The largest element, −∞ if there is none; NaN is passed over.
+/// Returns the largest element, −∞ if there is none. NaN is ignored.
 #[inline(always)]
 pub fn largest_of<T: Float>(x: &[T]) -> T {
     let least = T::lit(f64::NEG_INFINITY);

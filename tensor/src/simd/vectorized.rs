@@ -1,9 +1,9 @@
-//! One function, compiled for each level of the CPU.
+//! Functions compiled for each level of the CPU.
 
 /// Compiles a function of `T: Float` (or a stricter bound) once per [`Level`](super::Level) and calls the one for this CPU.
 ///
-/// The body must be a plain loop over `#[inline(always)]` arithmetic. In it, the constant `FMA` says whether this level has
-/// a fused multiply-add in hardware.
+/// The body must be a plain loop over `#[inline(always)]` arithmetic. In it, the constant `FMA` is true if this level has a fused
+/// multiply-add in hardware.
 macro_rules! vectorized {
     ($(#[$meta:meta])* $vis:vis fn $name:ident<T: $bound:ident>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*

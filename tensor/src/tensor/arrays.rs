@@ -1,4 +1,4 @@
-//! Tensors as the kernels of a GPU take and make them.
+//! Conversions between tensors and the arrays of GPU kernels.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::Real;
 use crate::gpu::Array;
 use crate::storage::Storage;
 
-/// All of them, or `None` where they are in the CPU's memory; panics where they are on different devices.
+/// Returns the arrays of all tensors, or `None` if they are in the CPU's memory. Panics if they are on different devices.
 #[track_caller]
 pub(crate) fn arrays<T: Real, const N: usize>(tensors: [&Tensor<T>; N]) -> Option<[Array; N]> {
     let arrays = tensors.map(Tensor::array);
@@ -24,7 +24,7 @@ pub(crate) fn arrays<T: Real, const N: usize>(tensors: [&Tensor<T>; N]) -> Optio
     Some(arrays.map(|x| x.expect("on the GPU, as the first is")))
 }
 
-/// The same of any number of them.
+/// Returns the arrays of any number of tensors, as [`arrays`] does.
 #[track_caller]
 pub(crate) fn all_arrays<T: Real>(tensors: &[&Tensor<T>]) -> Option<Vec<Array>> {
     let first = tensors.first()?;
@@ -39,7 +39,7 @@ impl<T: Real> Tensor<T> {
         }
     }
 
-    /// The same to overwrite, dense and nobody else's: copied first where it is not.
+    /// Returns the array for writing, dense and not shared. It is copied first if it is not.
     pub(crate) fn array_mut(&mut self) -> Option<Array> {
         if let Storage::Gpu(buffer) = &mut self.data
             && (Arc::get_mut(buffer).is_none() || !self.layout.is_dense())

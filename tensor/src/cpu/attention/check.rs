@@ -1,4 +1,4 @@
-//! Sizes, strides and places, checked once per call; what the kernels' `unsafe` code relies on.
+//! Checks of sizes, strides and places, once per call. The `unsafe` code of the kernels relies on them.
 
 use super::super::same_len;
 use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, fits};
@@ -21,7 +21,7 @@ impl<T: Copy> AttentionOperands<'_, T> {
         spec.check(bias.map(|bias| ([bias.batch, bias.heads], bias.data.len())));
     }
 
-    /// Panics unless the output's gradient lies in its slice and those of the inputs have room.
+    /// Panics unless the output's gradient lies in its slice and the gradients of the inputs have the right lengths.
     #[track_caller]
     pub(super) fn check_grads(&self, go: Heads<'_, T>, grads: &AttentionGrads<'_, T>) {
         let AttentionSpec { batch, heads, queries, keys, width, .. } = *self.spec;
@@ -37,7 +37,8 @@ impl<T: Copy> AttentionOperands<'_, T> {
 }
 
 impl AttentionSpec {
-    /// Panics unless mask, lengths and a bias, by its sizes (B|1, H|1) and its number of elements, agree with the sizes.
+    /// Panics unless the mask, the lengths and the bias agree with the sizes. The bias is given by its sizes (B|1, H|1) and its
+    /// number of elements.
     #[track_caller]
     pub(crate) fn check(&self, bias: Option<([usize; 2], usize)>) {
         let AttentionSpec { batch, heads, queries, keys, .. } = *self;

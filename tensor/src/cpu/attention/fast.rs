@@ -1,4 +1,4 @@
-//! Vectorised and parallel.
+//! The vectorised and parallel kernels.
 
 use rayon::prelude::*;
 
@@ -11,15 +11,15 @@ use crate::buffer::with_scratch;
 use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, Place};
 use crate::simd::{Elementary, LANES, largest_of, sum_of, sum_of_2, vectorized};
 
-/// Queries scored at a time. Under a causal mask their scores stop at the last query, so no row computes more than this many
-/// in vain. A whole number of the product's tiles, and small enough for the nearest cache.
+/// The number of queries scored at a time. Under a causal mask their scores stop at the last query, so each row computes at most
+/// this many unnecessary scores. A multiple of the 14 rows of an AVX-512 tile, and small enough for the first-level cache.
 const STEP: usize = 28;
-/// Queries whose scores are held together in the VJP, where the gradients of keys and values sum over queries.
+/// The number of queries whose scores are held together in the VJP. The gradients of keys and values sum over them.
 const BLOCK: usize = 4 * STEP;
-/// Queries per task in the forward pass; each task packs the keys and values for itself.
+/// The number of queries per task in the forward pass. Each task packs the keys and values for itself.
 const SHARE: usize = 9 * STEP;
 
-/// Queries of sequence `b`: the first, how many, and how many keys the last of them reaches.
+/// Queries of sequence `b`: the first, their number, and the number of keys that the last of them reaches.
 #[derive(Clone, Copy)]
 struct Span {
     b: usize,
@@ -34,19 +34,19 @@ impl Span {
         Span { b, first, rows, reach: spec.reach(b, first + rows - 1) }
     }
 
-    /// Cut into spans of at most `rows`.
+    /// Cuts the span into spans of at most `rows` queries.
     fn cut(self, spec: &AttentionSpec, rows: usize) -> impl Iterator<Item = Span> {
         let end = self.first + self.rows;
         (self.first..end).step_by(rows).map(move |first| Span::new(spec, self.b, first, rows.min(end - first)))
     }
 
-    /// Length of a row of scores: whole lanes, at least one, so that no row ends in a scalar remainder.
+    /// Returns the length of a row of scores: a positive multiple of `LANES`, so that no row ends in a scalar remainder.
     fn stride(self) -> usize {
         self.reach.next_multiple_of(LANES).max(LANES)
     }
 }
 
-/// Of the scores of query i in sequence b, the whole lanes that hold the keys it reaches, with `fill` past the last; zeros the rest.
+/// Returns the whole lanes of the scores of the keys that query i of b reaches, padded with `fill`. Zeros the scores beyond.
 fn split<'a, T: Gemm>(spec: &AttentionSpec, [b, i]: [usize; 2], s: &'a mut [T], fill: T) -> &'a mut [T] {
     let seen = spec.reach(b, i);
     let (s, beyond) = s.split_at_mut(seen.next_multiple_of(LANES));
@@ -55,7 +55,7 @@ fn split<'a, T: Gemm>(spec: &AttentionSpec, [b, i]: [usize; 2], s: &'a mut [T], 
     s
 }
 
-/// The positions of one (b, h) from `t` on, as the rows of a matrix, and as the columns of one.
+/// The positions of one (b, h) from `t` on, as the rows of a matrix.
 fn rows_of<T>(x: Heads<'_, T>, [b, h, t]: [usize; 3]) -> Strided<T> {
     let at = x.data.as_ptr().wrapping_add(b * x.strides[0] + h * x.strides[1] + t * x.strides[2]);
     Strided { at, strides: [x.strides[2], 1] }
@@ -66,13 +66,13 @@ fn columns_of<T>(x: Heads<'_, T>, at: [usize; 3]) -> Strided<T> {
     Strided { at, strides: [col, row] }
 }
 
-/// The bias's and the mask's row of a query, over keys; empty where there is none.
+/// Returns the rows of the bias and of the mask of a query, over keys; a row is empty if its operand is absent.
 fn rows_at<'a, T: Copy>(x: &AttentionOperands<'a, T>, [b, h, i]: [usize; 3]) -> (&'a [T], &'a [bool]) {
     let bias = x.bias.map_or(&[][..], |bias| &bias.data[bias_at(x.spec, bias, [b, h, i, 0])..][..x.spec.keys]);
     (bias, x.spec.mask.row(b, i, x.spec.queries, x.spec.keys))
 }
 
-/// [The definition](super::naive::attention) by steps of queries; tasks are shares of a (b, h).
+/// Computes [attention](super::naive::attention) in steps of queries. A task is a share of the queries of one (b, h).
 pub fn attention<T: Gemm>(x: &AttentionOperands<'_, T>, o: &mut [T], lse: &mut [T]) {
     x.check(o, lse);
     let AttentionOperands { spec, q, k, v, .. } = *x;
@@ -128,7 +128,7 @@ pub fn attention<T: Gemm>(x: &AttentionOperands<'_, T>, o: &mut [T], lse: &mut [
     run(spec, spec.batch * spec.heads * shares, task);
 }
 
-/// From a query's products with keys, e^(sⱼ − max), 0 where not allowed; its log-sum-exp, and the inverse of their sum.
+/// Turns products with the keys into e^(sⱼ − max), 0 if masked. Returns the log-sum-exp, and the inverse of the sum.
 fn softmax_row<T: Gemm>(x: &AttentionOperands<'_, T>, [b, h, i]: [usize; 3], s: &mut [T]) -> (T, T) {
     if x.spec.is_blind(b, i) {
         s.fill(T::zero());
@@ -139,7 +139,7 @@ fn softmax_row<T: Gemm>(x: &AttentionOperands<'_, T>, [b, h, i]: [usize; 3], s: 
     (most + sum.ln(), T::one() / sum)
 }
 
-/// The attention of a single query, as in generation: packing the keys would cost more than their product with it.
+/// Computes the attention of a single query, as in generation. Packing the keys would cost more than their product with the query.
 fn one_query<T: Gemm>(x: &AttentionOperands<'_, T>, pair: usize, o: &mut [T], lse: &mut T) {
     let AttentionOperands { spec, q, k, v, .. } = *x;
     let [b, h] = [pair / spec.heads, pair % spec.heads];
@@ -175,7 +175,7 @@ fn parts<T, const N: usize>(mut all: &mut [T], sizes: [usize; N]) -> [&mut [T]; 
     sizes.map(|size| all.split_off_mut(..size).expect("the sizes sum to at most the slice's"))
 }
 
-/// Tasks in parallel where there is enough to do.
+/// Runs the tasks, in parallel if there is enough work.
 fn run(spec: &AttentionSpec, tasks: usize, task: impl Fn(usize) + Sync + Send) {
     let scores = spec.batch * spec.heads * spec.queries * spec.keys;
     if scores * spec.width.max(1) >= 1 << 18 && rayon::current_num_threads() > 1 {
@@ -186,7 +186,7 @@ fn run(spec: &AttentionSpec, tasks: usize, task: impl Fn(usize) + Sync + Send) {
 }
 
 vectorized! {
-    /// s ← e^(scale·s + bias − max), 0 where not allowed; the maximum and the sum. An empty bias or mask means none.
+    /// Computes s ← e^(scale·s + bias − max), 0 if masked. Returns the maximum and the sum. An empty bias or mask is absent.
     fn exponentials<T: Gemm>(s: &mut [T], seen: usize, scale: T, bias: &[T], allowed: &[bool]) -> (T, T) {
         finish_scores(s, seen, scale, bias, allowed);
         let most = largest_of(s);
@@ -197,7 +197,7 @@ vectorized! {
     }
 }
 
-/// s ← scale·s + bias for the first `seen`, −∞ where not allowed; what pads the row is −∞ and stays so.
+/// Computes s ← scale·s + bias for the first `seen`, −∞ if masked. The padding of the row is −∞ and stays so.
 #[inline(always)]
 fn finish_scores<T: Gemm>(s: &mut [T], seen: usize, scale: T, bias: &[T], allowed: &[bool]) {
     let never = T::lit(f64::NEG_INFINITY);
@@ -217,8 +217,8 @@ vectorized! {
     }
 }
 
-/// [Its VJP](super::naive::attention_vjp) by blocks of queries; a task owns the keys of its (b, h), or of all
-/// (b, h) that share a slice of a bias whose gradient is wanted.
+/// Computes the [VJP of attention](super::naive::attention_vjp) in blocks of queries. A task owns the keys of one (b, h), or of all
+/// (b, h) that share a slice of a bias whose gradient is requested.
 pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], go: Heads<'_, T>, grads: AttentionGrads<'_, T>) {
     x.check(o, lse);
     x.check_grads(go, &grads);
@@ -229,7 +229,7 @@ pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], 
         gbias.fill(T::zero());
         Shared::new(gbias)
     });
-    // The (b, h) of a task: one, or, in order, all that share a slice of the bias.
+    // A task processes one (b, h), or, in order, all that share a slice of the bias.
     let (batches, heads) = match (bias, gbias) {
         (Some(bias), Some(_)) => (bias.batch, bias.heads),
         _ => (spec.batch, spec.heads),
@@ -237,7 +237,7 @@ pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], 
     let task = |task: usize| {
         for b in (task / heads..spec.batch).step_by(batches) {
             for h in (task % heads..spec.heads).step_by(heads) {
-                // SAFETY: this task alone writes what belongs to (b, h), and the slice of the bias's gradient that it reaches.
+                // SAFETY: this task alone writes the gradients of (b, h), and the slice of the bias's gradient that it reaches.
                 unsafe { pair_vjp(x, [b, h], o, lse, go, data, &places, gbias) };
             }
         }
@@ -245,10 +245,10 @@ pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], 
     run(spec, batches * heads, task);
 }
 
-/// The gradients of one (b, h).
+/// Computes the gradients of one (b, h).
 ///
 /// # Safety
-/// `check` and `check_grads` have passed, and nothing else touches the gradients of (b, h) meanwhile.
+/// `check` and `check_grads` have passed, and no other code accesses the gradients of (b, h) during the call.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 unsafe fn pair_vjp<T: Gemm>(
     x: &AttentionOperands<'_, T>,
@@ -265,7 +265,7 @@ unsafe fn pair_vjp<T: Gemm>(
     let place = |which: usize, t: usize| places[which].of([b, h, t]);
     for which in [1, 2] {
         for t in 0..spec.keys {
-            // SAFETY: the caller's; `check_grads` found the place inside the buffer.
+            // SAFETY: by the caller's contract; `check_grads` found the place inside the buffer.
             unsafe { grads.slice(place(which, t), d) }.fill(T::zero());
         }
     }
@@ -296,12 +296,12 @@ unsafe fn pair_vjp<T: Gemm>(
                     v_across.times([rows, d, reach], rows_of(go, here), 0, gs.as_mut_ptr(), stride, Onto::Nothing);
                 }
                 for (r, (s, gs)) in s.chunks_exact_mut(stride).zip(gs.chunks_exact_mut(stride)).enumerate() {
-                    // SAFETY: the caller's.
+                    // SAFETY: by the caller's contract.
                     unsafe { score_row_vjp(x, [b, h, first + r], o, lse, go, s, gs, factors, gbias) };
                 }
                 let gs = Strided { at: gs.as_ptr(), strides: [stride, 1] };
                 let gq = grads.at(place(0, first));
-                // SAFETY: the caller's; `check_grads` found q̄'s rows inside the buffer.
+                // SAFETY: by the caller's contract; `check_grads` found q̄'s rows inside the buffer.
                 unsafe { k_down.times([rows, reach, d], gs, 0, gq, places[0].strides[2], Onto::Nothing) };
             }
             let Span { first, rows, reach, .. } = block;
@@ -310,13 +310,14 @@ unsafe fn pair_vjp<T: Gemm>(
                 let here = [b, h, first];
                 [Packed::new(rows_of(q, here), rows, d, q_space), Packed::new(rows_of(go, here), rows, d, go_space)]
             };
-            // Keys that all queries of the block see; then, under a causal mask, those of each step, which later queries see.
+            // First the keys that all queries of the block attend to. Then, under a causal mask, the keys of each step, which only
+            // later queries attend to.
             let all_see = if spec.mask == Mask::Causal { reach.min(first + spec.keys - spec.queries) } else { reach };
             let later = (all_see..reach).step_by(STEP).map(|key| (key..reach.min(key + STEP), key - all_see));
             for (keys, row) in std::iter::once((0..all_see, 0)).chain(later) {
                 let part = |x: &[T]| Strided { at: x[row * stride + keys.start..].as_ptr(), strides: [1, stride] };
                 let (sizes, at) = ([keys.len(), rows - row, d], keys.start);
-                // SAFETY: the caller's; s and gs hold (rows, stride ≥ reach), k̄ and v̄ lie inside the buffer.
+                // SAFETY: by the caller's contract; s and gs hold (rows, stride ≥ reach), k̄ and v̄ lie inside the buffer.
                 unsafe {
                     go.times(sizes, part(s), row, grads.at(place(2, at)), places[2].strides[2], Onto::Itself);
                     q.times(sizes, part(gs), row, grads.at(place(1, at)), places[1].strides[2], Onto::Itself);
@@ -326,10 +327,10 @@ unsafe fn pair_vjp<T: Gemm>(
     });
 }
 
-/// From query i's scores and p̄/c = ⟨ōᵢ, v⟩: s ← c·p and gs ← scale·s̄; s̄ is added to the bias's gradient.
+/// Computes s ← c·p and gs ← scale·s̄ for query i, from its scores s and gs = p̄/c = ⟨ōᵢ, v⟩. Adds s̄ to the bias's gradient.
 ///
 /// # Safety
-/// As for [`pair_vjp`].
+/// The contract of [`pair_vjp`].
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 unsafe fn score_row_vjp<T: Gemm>(
     x: &AttentionOperands<'_, T>,
@@ -366,7 +367,7 @@ unsafe fn score_row_vjp<T: Gemm>(
     probabilities(s, spec.reach(b, i), scale, bias, allowed, lse[at]);
     row_vjp(s, gs, factors, mean);
     if let (Some(gbias), Some(bias)) = (gbias, x.bias) {
-        // SAFETY: the caller's; `check_grads` found the gradient as long as the bias.
+        // SAFETY: by the caller's contract; `check_grads` found the gradient as long as the bias.
         let gbias = unsafe { gbias.slice(bias_at(spec, bias, [b, h, i, 0]), spec.reach(b, i)) };
         for (gbias, &gs) in gbias.iter_mut().zip(&*gs) {
             *gbias += gs;
@@ -378,7 +379,7 @@ unsafe fn score_row_vjp<T: Gemm>(
 }
 
 vectorized! {
-    /// s ← e^(scale·s + bias − lse), 0 where not allowed.
+    /// Computes s ← e^(scale·s + bias − lse), 0 if masked.
     fn probabilities<T: Gemm>(s: &mut [T], seen: usize, scale: T, bias: &[T], allowed: &[bool], lse: T) {
         finish_scores(s, seen, scale, bias, allowed);
         for s in s {
@@ -388,7 +389,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// From p and p̄/c = ⟨ō, v⟩: gs ← p·(c·gs − mean), p ← c·p. Empty `factors` mean that every c is 1.
+    /// Computes gs ← p·(c·gs − mean) and p ← c·p, from p and gs = p̄/c = ⟨ō, v⟩. If `factors` is empty, every c is 1.
     fn row_vjp<T: Gemm>(p: &mut [T], gs: &mut [T], factors: &[T], mean: T) {
         if factors.is_empty() {
             for (&mut p, gs) in p.iter_mut().zip(gs) {

@@ -9,11 +9,11 @@
 //! q̄ᵢ = scale·Σⱼ s̄ᵢⱼ·kⱼ        k̄ⱼ = scale·Σᵢ s̄ᵢⱼ·qᵢ        the bias's gradient is s̄, summed where it was broadcast
 //! ```
 //!
-//! A query that sees no key has o = 0, lse = −∞, and gradients of 0.
+//! A query that attends to no key has o = 0, lse = −∞, and gradients of 0.
 //!
-//! The fast kernels give a key that is masked, but not beyond what other queries at hand reach, a share of zero. So a NaN or an
-//! infinity in q, k, v, ō or the bias may make NaN of anything of its (b, h), also of queries that do not see it; of no other
-//! (b, h). The keys past a sequence's length are not read.
+//! The fast kernels multiply a masked key by a weight of zero if another query of the same step or block reaches it. A NaN or an
+//! infinity in q, k, v, ō or the bias may therefore turn any value of its (b, h) into NaN, also for queries that do not attend to
+//! it. It does not affect any other (b, h). The keys past a sequence's length are not read.
 
 mod check;
 pub mod fast;
@@ -23,12 +23,12 @@ mod tests;
 
 use crate::operands::{AttentionSpec, Heads, ScoreBias};
 
-/// Position t of one (b, h).
+/// The vector at position t of one (b, h).
 fn row<T>(x: Heads<'_, T>, width: usize, [b, h, t]: [usize; 3]) -> &[T] {
     &x.data[b * x.strides[0] + h * x.strides[1] + t * x.strides[2]..][..width]
 }
 
-/// Where element (b, h, i, j) of a broadcast bias lies.
+/// The offset of element (b, h, i, j) in a broadcast bias.
 fn bias_at<T>(spec: &AttentionSpec, bias: ScoreBias<'_, T>, [b, h, i, j]: [usize; 4]) -> usize {
     ((b % bias.batch * bias.heads + h % bias.heads) * spec.queries + i) * spec.keys + j
 }

@@ -1,11 +1,11 @@
-//! The definition, for any scalar.
+//! The definition of the kernels, for any scalar.
 
 use super::super::largest;
 use super::{bias_at, row};
 use crate::Scalar;
 use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads};
 
-/// o (B, Tq, H, D) and lse (B, H, Tq).
+/// Computes o (B, Tq, H, D) and lse (B, H, Tq).
 pub fn attention<T: Scalar>(x: &AttentionOperands<'_, T>, o: &mut [T], lse: &mut [T]) {
     x.check(o, lse);
     let AttentionSpec { batch, heads, queries, width, .. } = *x.spec;
@@ -38,7 +38,7 @@ pub fn attention<T: Scalar>(x: &AttentionOperands<'_, T>, o: &mut [T], lse: &mut
     }
 }
 
-/// q̄, k̄, v̄ and the bias's gradient.
+/// Computes q̄, k̄, v̄ and the bias's gradient.
 pub fn attention_vjp<T: Scalar>(
     x: &AttentionOperands<'_, T>,
     o: &[T],
@@ -96,7 +96,7 @@ fn dot<T: Scalar>(x: &[T], y: &[T]) -> T {
     sum
 }
 
-/// The keys that query `i` of sequence `b` sees.
+/// Returns the keys that query `i` of sequence `b` attends to.
 fn seen(spec: &AttentionSpec, b: usize, i: usize) -> Vec<usize> {
     (0..spec.keys).filter(|&j| spec.allows(b, i, j)).collect()
 }
@@ -107,7 +107,7 @@ fn score<T: Scalar>(x: &AttentionOperands<'_, T>, [b, h, i, j]: [usize; 4]) -> T
     bias.map_or(s, |bias| s + bias.data[bias_at(spec, bias, [b, h, i, j])])
 }
 
-/// The dropout factor of column j of the probabilities' row.
+/// Returns the dropout factor of column j of a row of probabilities.
 fn kept<T: Scalar>(spec: &AttentionSpec, row: usize, j: usize) -> T {
     match &spec.dropout {
         None => T::one(),

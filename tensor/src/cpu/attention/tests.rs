@@ -30,8 +30,8 @@ fn agrees<T: Gemm>(spec: &AttentionSpec, bias_sizes: Option<[usize; 2]>) {
     let x = AttentionOperands { spec, q, k, v, bias };
     let go_data: Vec<T> = normals(rows * width, 3);
     let go = Heads { data: &go_data, strides: [queries * heads * width, width, heads * width] };
-    // Sums of up to 200 products and exponentials of errors of a few ε: 40ε of values of size 1; the bias's gradient and
-    // k̄, v̄ sum over queries (and over what is broadcast).
+    // Sums of up to 200 products, and exponentials with errors of a few ε: a tolerance of 40ε for values of size 1. The gradients
+    // of the bias, k and v also sum over queries and over broadcast axes.
     let out = assert_twins(40.0, 1.0, |k| written([rows * width, rows], |[o, lse]| (k.attention)(&x, o, lse)));
     let (o, lse) = out.split_at(rows * width);
     for packed in [false, true].into_iter().take(if keys == queries { 2 } else { 1 }) {
@@ -94,7 +94,7 @@ fn a_query_alone_has_the_bits_of_the_query_among_others() {
 
 #[test]
 fn lengths_and_masks_per_sequence() {
-    // Sequences with no keys, some and all; queries that see none of theirs; more than one block and one share of queries.
+    // Sequences with no keys, some keys and all keys; queries that attend to no key; more than one block and one share of queries.
     let allowed: Vec<bool> = (0..3 * 300 * 310).map(|at| at / 310 % 7 != 3 && at * 7 % 5 < 2).collect();
     let one: Arc<[bool]> = allowed[..300 * 310].into();
     for mask in [Mask::Full, Mask::Causal, Mask::Allowed(one), Mask::Allowed(allowed.into())] {
@@ -114,7 +114,7 @@ fn lengths_and_masks_per_sequence() {
     agrees_both(&spec([2, 1, 1, 0, 4], Mask::Full, 0.0), None);
 }
 
-/// Of either sign, and none: what pads a row stays −∞.
+/// Negative, zero and positive scales: the padding of a row stays −∞.
 #[test]
 fn scores_are_scaled_by_any_number() {
     for scale in [-0.7, 0.0, 2.5] {
@@ -125,7 +125,7 @@ fn scores_are_scaled_by_any_number() {
     }
 }
 
-/// Also one of −∞, which is no padding.
+/// A score of −∞ that is a value and not padding.
 #[test]
 fn an_infinite_score_is_scaled_like_any_other() {
     let spec = AttentionSpec { scale: -0.7, ..spec([1, 1, 1, 2, 1], Mask::Full, 0.0) };
@@ -165,7 +165,7 @@ fn a_nan_stays_in_its_sequence_and_head() {
 
 #[test]
 fn padding_is_not_read() {
-    // Whatever follows a sequence's end, the bits are those of the sequence alone.
+    // The values past a sequence's end do not change the bits of the result.
     let [n, heads, width] = [90, 2, 8];
     let whole = spec([1, heads, 40, n, width], Mask::Full, 0.0);
     let (mut k, v): (Vec<f32>, Vec<f32>) = (normals(n * heads * width, 1), normals(n * heads * width, 2));
@@ -194,6 +194,6 @@ fn a_query_without_keys_has_no_output_and_no_gradient() {
         assert_eq!((o, lse), ([4.0, 0.0], [3.0, f64::NEG_INFINITY])); // v₀ and q₀k₀
         let go = Heads { data: &[1.0, 1.0], strides: [2, 1, 1] };
         (kernels.attention_vjp)(&x, &o, &lse, go, AttentionGrads { data: &mut grads, packed: true, gbias: None });
-        assert_eq!(grads, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]); // all of ō₀ to v₀
+        assert_eq!(grads, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]); // ō₀ goes to v₀ alone
     }
 }

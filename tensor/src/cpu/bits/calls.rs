@@ -1,5 +1,5 @@
-//! A call of each kernel on drawn numbers, generic so that it serves both twins. Sizes are around those of vectors, tiles and
-//! blocks; slices begin and end anywhere.
+//! Calls of each kernel on drawn numbers, generic so that they serve both twins. The sizes are around the sizes of vectors, tiles
+//! and blocks. Slices begin and end at any offset.
 
 pub(super) use super::sequences::{attention, attention_vjp, lstm, lstm_cell, lstm_cell_vjp, lstm_vjp};
 use crate::Scalar;
@@ -7,17 +7,17 @@ use crate::kernels::Kernels;
 use crate::operands::{AdamStep, Mat, MatMut, Onto, OutputGrads, OutputOperands};
 use crate::rng::DropoutKey;
 
-/// What a call is made of.
+/// The drawn inputs of a call.
 pub(super) struct Drawn<S> {
-    /// The numbers it reads, in an order that `seed` decides.
+    /// The numbers that the call reads, in an order that depends on `seed`.
     pub pool: Vec<S>,
     pub seed: u64,
-    /// Two sizes below 72 and one below 300.
+    /// The sizes: two below 72 and one below 300.
     pub sizes: [usize; 3],
 }
 
 impl<S: Scalar> Drawn<S> {
-    /// The `salt`-th choice of this case, below n.
+    /// Returns the `salt`-th choice of this case, below n.
     pub(super) fn choice(&self, salt: u64, n: usize) -> usize {
         let mut x = self.seed ^ salt.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for _ in 0..2 {
@@ -26,7 +26,7 @@ impl<S: Scalar> Drawn<S> {
         (x >> 33) as usize % n
     }
 
-    /// n numbers.
+    /// Returns n numbers.
     pub(super) fn values(&self, salt: u64, n: usize) -> Vec<S> {
         (0..n).map(|i| self.pool[self.choice(salt << 32 | i as u64, self.pool.len())]).collect()
     }
@@ -35,7 +35,7 @@ impl<S: Scalar> Drawn<S> {
         (0..n).map(|i| self.choice(salt << 32 | i as u64, below) as u32).collect()
     }
 
-    /// Rows and columns.
+    /// Returns the numbers of rows and columns.
     fn rows(&self) -> [usize; 2] {
         let [rows, n, _] = self.sizes;
         [rows, n + 1]
@@ -47,7 +47,8 @@ impl<S: Scalar> Drawn<S> {
     }
 }
 
-/// What a kernel writes into slices of these lengths, which hold NaN before; each begins `drawn.seed % 5` elements into another.
+/// Returns the slices of these lengths after `kernel` wrote them. They hold NaN before. Each slice follows `drawn.seed % 5`
+/// elements that must stay NaN.
 pub(super) fn written<S: Scalar, const N: usize>(
     drawn: &Drawn<S>,
     lengths: [usize; N],
@@ -60,7 +61,7 @@ pub(super) fn written<S: Scalar, const N: usize>(
     out
 }
 
-/// One slice of n, read and written.
+/// Kernels that read slices of n elements and write one.
 macro_rules! elementwise {
     ($($name:ident($($operand:tt),*)),* $(,)?) => {$(
         pub(super) fn $name<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
@@ -102,7 +103,7 @@ pub(super) fn adam<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     })
 }
 
-/// Rows of n, and as many written.
+/// Kernels that read rows of n elements and write as many.
 macro_rules! by_rows {
     ($($name:ident($($salt:literal),*)),* $(,)?) => {$(
         pub(super) fn $name<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
@@ -129,7 +130,7 @@ pub(super) fn sum_cols<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     written(drawn, [rows], |[y]| (k.sum_cols)(&drawn.values(1, rows * n), y, n))
 }
 
-/// It sums in f64 and forgets what an element is; the factors of one are the roundings that it may have.
+/// The kernel sums in f64, so the result carries no spread. The factors of one model the roundings that it may have.
 pub(super) fn sum_squares<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     let sum = S::lit((k.sum_squares)(&drawn.values(1, drawn.sizes[0])));
     vec![sum * S::one() * S::one() * S::one() * S::one()]
@@ -205,7 +206,7 @@ pub(super) fn scatter_add<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S>
     })
 }
 
-/// An odd layout of (rows, cols): row after row with a gap, column after column with a gap, or every other element.
+/// Returns a matrix (rows, cols) in an unusual layout: rows with a gap, columns with a gap, or every other element.
 fn laid_out<S>(data: &[S], [rows, cols]: [usize; 2], layout: usize) -> Mat<'_, S> {
     let (row_stride, col_stride) = [(cols + 3, 1), (1, rows + 1), (2 * cols, 2)][layout];
     Mat { data, rows, cols, row_stride, col_stride }
@@ -213,7 +214,7 @@ fn laid_out<S>(data: &[S], [rows, cols]: [usize; 2], layout: usize) -> Mat<'_, S
 
 pub(super) fn matmul<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     let [m, n, depth] = drawn.sizes;
-    let m = if drawn.choice(1, 3) == 0 { 1 } else { m }; // a single row has its own loops
+    let m = if drawn.choice(1, 3) == 0 { 1 } else { m }; // a single row has a separate kernel
     let [a, b] = [[m, depth], [depth, n]].map(|[rows, cols]| drawn.values((rows + 2 * cols) as u64, 2 * (rows + 1) * (cols + 3)));
     let (a, b) = (laid_out(&a, [m, depth], drawn.choice(2, 3)), laid_out(&b, [depth, n], drawn.choice(3, 3)));
     let row = drawn.values(3, n);

@@ -1,7 +1,7 @@
-//! A number together with how far from it another order of the same arithmetic may end.
+//! A number with a bound on the result of the same arithmetic in another order.
 //!
-//! A naive kernel computes in it as in any other scalar, and so bounds its fast twin: element by element, and from the case's own
-//! numbers rather than by a tolerance made for tame ones.
+//! A naive kernel computes in this scalar as in any other. Each element of its result then bounds the fast twin's element. The
+//! bound follows from the numbers of the case, while a fixed tolerance would hold only for ordinary numbers.
 //!
 //! ```text
 //! exactly v    a fast kernel has it to the bit, but for the payload and sign of a NaN and the sign of a zero
@@ -15,25 +15,25 @@ use super::super::testing::epsilon;
 use crate::Scalar;
 use crate::simd::Float;
 
-/// Rounding errors that an operation may hide, in ε of its operands: that of either side, those of sums in [`LANES`] partial
-/// sums instead of one, and those of the exponentials, of up to 2.5.
+/// The rounding errors that an operation may hide, in ε of its operands: the error of either twin, the errors of sums in [`LANES`]
+/// partial sums instead of one, and the errors of the exponentials, of up to 2.5.
 ///
 /// [`LANES`]: crate::simd::LANES
 const ROUNDINGS: f64 = 8.0;
 /// Numbers within this factor of overflow may overflow in another order.
 const MARGIN: f64 = 4096.0;
 
-/// See the module.
+/// A value with its bound; see the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Loose<T> {
     value: T,
-    /// How far the same in another order may lie; infinite: anywhere.
+    /// The largest distance to the result of another order; infinite if any result is possible.
     spread: f64,
-    /// How large sums of some of its finite terms may be.
+    /// A bound on sums of some of its finite terms.
     reach: f64,
 }
 
-/// The largest finite number, and the smallest above zero.
+/// Returns the largest finite number and the smallest positive one.
 fn ends<T: Float>() -> [f64; 2] {
     if size_of::<T>() == 4 { [f32::MAX.into(), f32::from_bits(1).into()] } else { [f64::MAX, f64::from_bits(1)] }
 }
@@ -48,14 +48,14 @@ impl<T: Float> Loose<T> {
         Loose { value: T::zero(), spread: f64::INFINITY, reach: 0.0 }
     }
 
-    /// A finite value, unless it or what it may be is near overflow.
+    /// Returns a finite value, or anything if the value or its bounds are near overflow.
     fn within(value: T, spread: f64, reach: f64) -> Self {
         let most = ends::<T>()[0] / MARGIN;
         let fits = value.to_f64().abs() + spread <= most && reach <= most;
         if fits { Loose { value, spread, reach } } else { Self::anything() }
     }
 
-    /// A finite result of one rounding and of operands that lie within `spread` of theirs.
+    /// Returns a finite result of one rounding, whose operands' errors change it by at most `spread`.
     fn rounded(value: T, spread: f64) -> Self {
         let size = value.to_f64().abs();
         let spread = spread + ROUNDINGS * (epsilon::<T>() * size + ends::<T>()[1]);
@@ -86,7 +86,7 @@ impl<T: Float> Loose<T> {
         self.value.to_f64().abs() <= self.spread
     }
 
-    /// NaN if an operand is NaN, anything if one is: what every operation begins with.
+    /// Returns NaN if an operand is NaN, and anything if an operand may be anything. Every operation begins with this check.
     fn settled<const N: usize>(operands: [Self; N]) -> Option<Self> {
         if operands.iter().any(|x| x.is_nan()) {
             return Some(Self::lit(f64::NAN));
@@ -94,7 +94,7 @@ impl<T: Float> Loose<T> {
         operands.iter().any(|x| x.is_anything()).then(Self::anything)
     }
 
-    /// May a fast kernel give `got`?
+    /// Returns whether a fast kernel may return `got`.
     pub(super) fn allows(self, got: T) -> bool {
         let (got, value) = (got.to_f64(), self.value.to_f64());
         self.is_anything() || got == value || got.is_nan() && value.is_nan() || (got - value).abs() <= self.spread
@@ -109,7 +109,7 @@ impl<T: Float> Add for Loose<T> {
         }
         let (value, reach) = (self.value + other.value, self.reach + other.reach);
         if !value.to_f64().is_finite() {
-            // Finite terms alone may overflow to the other infinity, and then there is a NaN.
+            // Finite terms alone may overflow to the opposite infinity, which makes the sum NaN.
             let overflows = reach > ends::<T>()[0] / MARGIN && !value.to_f64().is_nan();
             return if overflows { Self::anything() } else { Loose { value, spread: 0.0, reach } };
         }
@@ -152,7 +152,7 @@ impl<T: Float> Div for Loose<T> {
         }
         if other.may_be_zero() {
             let nothing_by_nothing = self.is_exactly_zero() && other.is_exactly_zero();
-            return if nothing_by_nothing { Self::lit(f64::NAN) } else { Self::anything() }; // a zero's sign is free
+            return if nothing_by_nothing { Self::lit(f64::NAN) } else { Self::anything() }; // the sign of a zero is not determined
         }
         if self.is_infinite() {
             return Loose { value, spread: 0.0, reach: 0.0 };
@@ -189,7 +189,7 @@ impl<T: Float> PartialOrd for Loose<T> {
 }
 
 impl<T: Float> Loose<T> {
-    /// A function that nowhere grows faster than its argument times `slope`, and has no infinite values.
+    /// Applies a function whose slope is at most `slope` in size and which has no infinite values.
     fn gently(self, f: impl Fn(T) -> T, slope: f64) -> Self {
         if let Some(settled) = Self::settled([self]) {
             return settled;
@@ -275,7 +275,7 @@ mod tests {
         let rounded_to_zero = of(-200.0).exp();
         let open = [of(f32::MAX) + of(1.0), rounded_to_zero * of(f32::INFINITY), of(1.0) / rounded_to_zero, of(88.0).exp()];
         assert!(open.iter().all(|x| x.is_anything()), "{open:?}");
-        // The sum of the finite terms may overflow to the other infinity first.
+        // The sum of the finite terms may overflow to the opposite infinity first.
         assert!((of(f32::INFINITY) + of(-1e38) + of(-3e38)).is_anything());
     }
 }

@@ -1,9 +1,10 @@
-//! Every kernel against its naive twin on numbers of any bits: NaN of any payload, zeros of either sign, denormals, infinities,
-//! the huge and the tiny, at every level of instructions that this CPU has.
+//! Comparisons of every kernel with its naive twin on numbers of any bits: NaN of any payload, zeros of either sign, denormals,
+//! infinities, and very large and very small numbers, at every instruction level of this CPU.
 //!
-//! NaN meets NaN, of any payload and sign, and an infinity its like. Where each element is a fixed chain of roundings ([`Exact`]),
-//! the rest agrees to the bit. Elsewhere the order of a sum, or an exponential, is the fast kernel's own: the naive kernel computes
-//! in [`Loose`] numbers, which bound what the order may change. Levels that fuse agree to the bit with each other.
+//! A NaN matches a NaN of any payload and sign, and an infinity matches an infinity of the same sign. If each element is a fixed
+//! chain of roundings ([`Exact`]), all other numbers agree to the bit. Otherwise the fast kernel may choose the order of a sum, or
+//! compute an exponential differently. The naive kernel then computes in [`Loose`] numbers, which bound the effect of the order.
+//! Levels with fused multiply-adds agree to the bit with each other.
 //!
 //! [`Exact`]: Twin::Exact
 
@@ -23,20 +24,20 @@ use super::gemm::Gemm;
 use crate::kernels::Kernels;
 use crate::simd::{Level, at_level};
 
-/// How a fast kernel stands to its naive twin.
+/// The agreement of a fast kernel with its naive twin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Twin {
-    /// The same bits.
+    /// Equal bits.
     Exact,
-    /// The same but for the order of the arithmetic.
+    /// Equal up to the order of the arithmetic.
     Loose,
-    /// As `Loose`; and with a non-finite number about, a NaN for anything (see `attention`).
+    /// Agreement as in `Loose`, except that any element may be NaN if an input is non-finite or very large (see `attention`).
     Masked,
-    /// As `Loose`; and beyond the root of the largest number, a NaN for anything (see `gelu`).
+    /// Agreement as in `Loose`, except that any element may be NaN if an input exceeds the root of the largest number (see `gelu`).
     Squared,
 }
 
-/// One test for every kernel of the table in both precisions; a kernel that is not in the list does not compile.
+/// Defines one test per kernel of the table and precision. A kernel missing from the list is a compile error.
 macro_rules! kernels {
     ($($kernel:ident: $twin:ident),* $(,)?) => {
         #[allow(dead_code, reason = "it only has to compile")]
@@ -111,7 +112,8 @@ macro_rules! bits {
 bits!(f32, u32, 0xFFC1_2345); // a negative NaN with a payload
 bits!(f64, u64, 0xFFF8_0123_4567_89AB);
 
-/// A few numbers, which a case repeats: any at all; ordinary ones with special ones among them; ordinary, zero and tiny ones.
+/// Draws a few numbers, which a case repeats: numbers of any bits; ordinary numbers with a few special ones; or ordinary, zero and
+/// tiny ones.
 fn pool<T: Bits>() -> impl Strategy<Value = Vec<T>> {
     let ordinary = || (-4.0..4.0f64).prop_map(T::lit);
     let special = || proptest::sample::select(T::special());
@@ -129,7 +131,7 @@ fn cases<T: Bits>() -> impl Strategy<Value = (Vec<T>, u64, [usize; 3])> {
     (pool(), any::<u64>(), [around().boxed(), around().boxed(), prop_oneof![3 => 0..72usize, 1 => 72..300usize].boxed()])
 }
 
-/// A thread at each level that this CPU has, from the lowest on.
+/// Returns one thread for each level that this CPU has, from the lowest on.
 fn threads() -> &'static [(Level, rayon::ThreadPool)] {
     static THREADS: OnceLock<Vec<(Level, rayon::ThreadPool)>> = OnceLock::new();
     THREADS.get_or_init(|| at_level::available().map(|level| (level, at_level::thread(level))).collect())
@@ -175,17 +177,17 @@ fn agree<T: Bits>(call: Call<T>, loosely: Call<Loose<T>>, twin: Twin) {
     if let Err(e) = outcome {
         panic!("{e}");
     }
-    // Bounds that allow anything would prove nothing.
+    // Bounds that allow any number would check nothing.
     assert!(!many || 2 * settled.get() > compared.get(), "of {} elements only {} could be wrong", compared.get(), settled.get());
 }
 
-/// Equal to the bit, but for payload and sign of a NaN.
+/// Returns whether two numbers are equal to the bit, up to the payload and sign of a NaN.
 fn same_bits<T: Bits>(x: T, y: T) -> bool {
     let (x, y) = (x.to_f64(), y.to_f64());
     x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan()
 }
 
-/// Does this number let a kernel give NaN where its twin gives something else?
+/// Returns whether an input of this value lets a kernel return NaN where its twin returns something else.
 fn nan_for_anything<T: Bits>(twin: Twin, x: T) -> bool {
     let (size, most) = (x.to_f64().abs(), if size_of::<T>() == 4 { f32::MAX.into() } else { f64::MAX });
     match twin {

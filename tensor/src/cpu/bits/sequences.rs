@@ -1,4 +1,4 @@
-//! As `calls`: the kernels of sequences.
+//! Calls of the sequence kernels, as in `calls`.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::Scalar;
 use crate::kernels::Kernels;
 use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, ScoreBias};
 
-/// A few rows, units, and a few steps.
+/// Returns a few rows, a number of units, and a few steps.
 fn recurrent<S: Scalar>(drawn: &Drawn<S>) -> [usize; 3] {
     let [batch, units, steps] = drawn.sizes;
     [batch % 5, units + 1, steps % 4]
@@ -50,7 +50,7 @@ pub(super) fn lstm_vjp<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     })
 }
 
-/// One attention: up to two sequences and heads, every kind of mask, with and without the rest.
+/// Draws the options of an attention: up to two sequences and heads, every kind of mask, with or without lengths and dropout.
 fn attended<S: Scalar>(drawn: &Drawn<S>) -> AttentionSpec {
     let [batch, heads] = [1, 2].map(|salt| 1 + drawn.choice(salt, 2));
     let (queries, width) = (if drawn.choice(3, 4) == 0 { 1 } else { 1 + drawn.sizes[0] }, 1 + drawn.sizes[1] % 20);
@@ -69,7 +69,7 @@ fn attended<S: Scalar>(drawn: &Drawn<S>) -> AttentionSpec {
     }
 }
 
-/// Calls a kernel with q, k and v, each with gaps, and perhaps a bias.
+/// Calls `f` with q, k and v, each with gaps, and with or without a bias.
 fn with_heads<S: Scalar, R>(drawn: &Drawn<S>, f: impl FnOnce(&AttentionOperands<'_, S>) -> R) -> R {
     let spec = attended(drawn);
     let AttentionSpec { batch, heads, queries, keys, width, .. } = spec;

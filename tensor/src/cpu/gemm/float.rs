@@ -1,4 +1,4 @@
-//! What products need of a scalar besides arithmetic.
+//! The operations that matrix products need of a float besides arithmetic.
 
 use super::Strided;
 use super::tile::{self, Tiles};
@@ -6,19 +6,19 @@ use crate::simd::{Float, Level, level};
 
 /// A float whose products are computed by tiles or by `matrixmultiply`.
 pub trait Gemm: Float {
-    /// A square with rows and columns exchanged.
+    /// Returns the transpose of a square.
     ///
     /// # Safety
-    /// With `AVX` the CPU must have it.
+    /// If `AVX` is true, the CPU must have AVX.
     #[inline(always)]
     unsafe fn turn<const AVX: bool>(square: [&[Self; 8]; 8]) -> [[Self; 8]; 8] {
         turn(square)
     }
 
-    /// The tiles of this CPU; `None`: its products are [`Gemm::gemm`]'s.
+    /// Returns the tiles of this CPU, or `None` if [`Gemm::gemm`] computes its products.
     fn tiles() -> Option<&'static Tiles<Self>>;
 
-    /// C (m, n) ← A·B + beta·C by `matrixmultiply`, on one thread; C's columns are dense, its rows `ld` apart.
+    /// Computes C (m, n) ← A·B + beta·C by `matrixmultiply`, on one thread. The rows of C are contiguous and `ld` apart.
     ///
     /// # Safety
     /// Every element that the sizes and strides reach must lie in its allocation, and C's may not be aliased.
@@ -30,7 +30,7 @@ fn turn<T: Copy>(square: [&[T; 8]; 8]) -> [[T; 8]; 8] {
     std::array::from_fn(|i| std::array::from_fn(|j| square[j][i]))
 }
 
-/// [`turn`] in sixteen shuffles, which the compiler does not find by itself.
+/// Computes [`turn`] in sixteen shuffles, which the compiler does not find.
 ///
 /// # Safety
 /// The CPU must have AVX.
@@ -40,7 +40,7 @@ unsafe fn turn_f32(square: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
     use std::arch::x86_64::*;
     let mut turned = [[0.0; 8]; 8];
     // Written out: a closure would not inherit the caller's target features.
-    // SAFETY: AVX by the caller; every row holds eight numbers.
+    // SAFETY: the caller guarantees AVX; every row holds eight numbers.
     unsafe {
         for half in 0..2 {
             // Columns 4·half to 4·half + 3: row r in the lower lane, row r + 4 in the upper.
@@ -83,7 +83,7 @@ macro_rules! gemm {
             #[inline]
             unsafe fn gemm([m, k, n]: [usize; 3], a: Strided<$t>, b: Strided<$t>, beta: $t, c: *mut $t, ld: usize) {
                 let [[ra, ca], [rb, cb]] = [a, b].map(|x| x.strides.map(|s| s as isize));
-                // SAFETY: the caller's; alpha is 1, so that splitting rows or columns does not change bits.
+                // SAFETY: by the caller's contract. Alpha is 1, so that splitting rows or columns does not change bits.
                 unsafe { matrixmultiply::$gemm(m, k, n, 1.0, a.at, ra, ca, b.at, rb, cb, beta, c, ld as isize, 1) }
             }
         }
@@ -94,13 +94,13 @@ gemm!(f32, sgemm, avx2_f32, avx512_f32, {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn turn<const AVX: bool>(square: [&[f32; 8]; 8]) -> [[f32; 8]; 8] {
-        // SAFETY: the caller's.
+        // SAFETY: by the caller's contract.
         if AVX { unsafe { turn_f32(square) } } else { turn(square) }
     }
 });
 gemm!(f64, dgemm, avx2_f64, avx512_f64, {});
 
-/// Prefetches the cache line of an address, valid or not; does nothing on architectures whose hint is not stable.
+/// Prefetches the cache line of an address, valid or not. Does nothing on architectures without a stable hint.
 #[inline(always)]
 pub fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

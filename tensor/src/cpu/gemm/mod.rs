@@ -1,4 +1,4 @@
-//! The product of matrices on one thread: C ← onto + A·B.
+//! The matrix product on one thread: C ← onto + A·B.
 //!
 //! ```text
 //!            ≤ 512 columns of B (256 of f64), packed
@@ -10,10 +10,10 @@
 //!      └────────┘ └──┴──┴──┘
 //! ```
 //!
-//! B is copied into panels whose rows follow one another; A is read in place, through its strides. An element of C is one
-//! chain of fused multiply-adds over k inside each block of [`K_BLOCK`], and the blocks are added in order, wherever the tile
-//! is cut and whatever its size. The crate `matrixmultiply`, which serves the CPUs without tiles here, computes in the same
-//! order: the bits are equal wherever a CPU fuses.
+//! B is copied into panels whose rows follow one another. A is read in place, through its strides. Within each block of
+//! [`K_BLOCK`], an element of C is one chain of fused multiply-adds over k. The blocks are added in order. The order does not
+//! depend on the position and the size of the tiles. The crate `matrixmultiply`, used on CPUs that have no tiles here, computes in
+//! the same order: the bits are equal on every CPU with fused multiply-adds.
 
 mod float;
 mod tile;
@@ -24,9 +24,9 @@ use crate::simd::vectorized;
 pub(crate) use float::{Gemm, prefetch};
 use tile::Tiles;
 
-/// Multiply-adds that follow one another in a register; sums of longer products are added up in C.
+/// The number of multiply-adds that follow one another in a register. Longer sums are accumulated in C.
 pub(crate) const K_BLOCK: usize = 256;
-/// Bytes of B that are packed at a time, about half of a core's own cache.
+/// The bytes of B that are packed at a time, about half of a core's second-level cache.
 const PACKED_BYTES: usize = 512 << 10;
 
 /// A matrix in memory: element (i, j) is at `at + i·strides[0] + j·strides[1]`.
@@ -37,17 +37,17 @@ pub struct Strided<T> {
 }
 
 impl<T> Strided<T> {
-    /// From element (i, j) on.
+    /// The submatrix from element (i, j) on.
     fn from(self, i: usize, j: usize) -> Self {
         Strided { at: self.at.wrapping_add(i * self.strides[0] + j * self.strides[1]), ..self }
     }
 }
 
-/// C (m, n), rows dense and `ld` apart, ← onto + A (m, k)·B (k, n).
+/// Computes C (m, n) ← onto + A (m, k)·B (k, n). The rows of C are contiguous and `ld` apart.
 ///
 /// # Safety
-/// Every element that sizes and strides reach lies in its allocation; nothing writes between the first and the last of A or
-/// B meanwhile, and nothing else aliases C. (Too short a row to add panics.)
+/// Every element that sizes and strides reach lies in its allocation. During the call nothing writes between the first and the last
+/// element of A or B, and nothing else aliases C. (If the row to add is too short, the function panics.)
 pub(crate) unsafe fn product<T: Gemm>(
     [m, k, n]: [usize; 3],
     a: Strided<T>,
@@ -57,17 +57,17 @@ pub(crate) unsafe fn product<T: Gemm>(
     onto: Onto<'_, T>,
 ) {
     let Some(tiles) = T::tiles() else {
-        // SAFETY: the caller's.
+        // SAFETY: by the caller's contract.
         return unsafe { elsewhere([m, k, n], a, b, c, ld, onto) };
     };
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     unsafe { product_by(tiles, [m, k, n], a, b, c, ld, onto) }
 }
 
-/// [`product`] with given tiles.
+/// Computes [`product`] with the given tiles.
 ///
 /// # Safety
-/// As for [`product`].
+/// The contract of [`product`].
 unsafe fn product_by<T: Gemm>(
     tiles: &Tiles<T>,
     [m, k, n]: [usize; 3],
@@ -84,7 +84,7 @@ unsafe fn product_by<T: Gemm>(
             let mut onto = onto.columns_from(j);
             for p in (0..k.max(1)).step_by(K_BLOCK) {
                 let depth = K_BLOCK.min(k - p);
-                // SAFETY: the caller's: each block of A, B and C lies inside the whole.
+                // SAFETY: by the caller's contract, each block of A, B and C lies inside its matrix.
                 unsafe {
                     pack(tiles, depth, cols, b.from(p, j), packed);
                     block(tiles, [m, depth, cols], a.from(0, p), packed, [depth, 0], c.add(j), ld, onto);
@@ -104,7 +104,7 @@ pub(crate) struct Packed<'a, T> {
 }
 
 impl<'a, T: Gemm> Packed<'a, T> {
-    /// Elements that the panels of a (k, n) take.
+    /// Returns the number of elements in the panels of a (k, n) matrix.
     pub(crate) fn len(k: usize, n: usize) -> usize {
         k * n.next_multiple_of(Self::panel())
     }
@@ -113,7 +113,7 @@ impl<'a, T: Gemm> Packed<'a, T> {
         T::tiles().map_or(1, |tiles| tiles.cols)
     }
 
-    /// Packs B (k, n) into `space`, which has [`Packed::len`].
+    /// Packs B (k, n) into `space`, which has the length [`Packed::len`].
     ///
     /// # Safety
     /// Every element of B lies in its allocation.
@@ -123,11 +123,11 @@ impl<'a, T: Gemm> Packed<'a, T> {
             let depth = K_BLOCK.min(k - p);
             let to = &mut space[p * width..][..depth * width];
             match T::tiles() {
-                // SAFETY: the caller's.
+                // SAFETY: by the caller's contract.
                 Some(tiles) => unsafe { pack(tiles, depth, n, b.from(p, 0), to) },
                 None => {
                     for (at, x) in to.iter_mut().enumerate() {
-                        // SAFETY: the caller's.
+                        // SAFETY: by the caller's contract.
                         *x = unsafe { *b.from(p + at / n, at % n).at };
                     }
                 }
@@ -136,10 +136,10 @@ impl<'a, T: Gemm> Packed<'a, T> {
         Packed { panels: space, k, n }
     }
 
-    /// C (m, n) ← onto + A (m, k)·B[first .. first + k, .. n]. `first` is 0 unless B has at most [`K_BLOCK`] rows.
+    /// Computes C (m, n) ← onto + A (m, k)·B[first .. first + k, .. n]. `first` is 0 unless B has at most [`K_BLOCK`] rows.
     ///
     /// # Safety
-    /// As for [`product`].
+    /// The contract of [`product`].
     pub(crate) unsafe fn times(
         &self,
         [m, k, n]: [usize; 3],
@@ -153,41 +153,41 @@ impl<'a, T: Gemm> Packed<'a, T> {
         assert!(fits, "({m}, {k}, {n}) from row {first} of a packed ({}, {})", self.k, self.n);
         let Some(tiles) = T::tiles() else {
             let b = Strided { at: self.panels[first * self.n..].as_ptr(), strides: [self.n, 1] };
-            // SAFETY: the caller's; without tiles B was packed as it is, dense.
+            // SAFETY: by the caller's contract; without tiles, B was packed row by row without padding.
             return unsafe { elsewhere([m, k, n], a, b, c, ld, onto) };
         };
         let (width, mut onto) = (self.n.next_multiple_of(tiles.cols), onto);
         for p in (0..k.max(1)).step_by(K_BLOCK) {
-            // Panels as deep as they were packed; `depth` rows of each are read.
+            // Panels have the depth they were packed with; `depth` rows of each are read.
             let (depth, packed) = (K_BLOCK.min(k - p), K_BLOCK.min(self.k - p));
             let panels = &self.panels[p * width..][..packed * width];
-            // SAFETY: the caller's.
+            // SAFETY: by the caller's contract.
             unsafe { block(tiles, [m, depth, n], a.from(0, p), panels, [packed, first], c, ld, onto) };
             onto = Onto::Itself;
         }
     }
 }
 
-/// The product by `matrixmultiply`, for CPUs without tiles here.
+/// Computes the product by `matrixmultiply`, on CPUs without tiles.
 ///
 /// # Safety
-/// As for [`product`].
+/// The contract of [`product`].
 unsafe fn elsewhere<T: Gemm>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T>, c: *mut T, ld: usize, onto: Onto<'_, T>) {
     if let Onto::Row(x) = onto {
         for i in 0..m {
-            // SAFETY: the caller's: each row of C has n elements.
+            // SAFETY: by the caller's contract, each row of C has n elements.
             unsafe { std::ptr::copy_nonoverlapping(x[..n].as_ptr(), c.add(i * ld), n) };
         }
     }
     let beta = if let Onto::Nothing = onto { T::zero() } else { T::one() };
-    // SAFETY: the caller's.
+    // SAFETY: by the caller's contract.
     unsafe { T::gemm([m, k, n], a, b, beta, c, ld) }
 }
 
-/// Panels of B (k ≤ K_BLOCK, n): panel q holds columns q·cols on, row after row, zeros past the last column.
+/// Packs B (k ≤ K_BLOCK, n) into panels. Panel q holds the columns from q·cols on, row after row, with zeros past the last column.
 ///
 /// # Safety
-/// As for [`product`].
+/// The contract of [`product`].
 unsafe fn pack<T: Gemm>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, panels: &mut [T]) {
     let width = tiles.cols;
     let [row, col] = b.strides;
@@ -198,22 +198,22 @@ unsafe fn pack<T: Gemm>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pan
     }
     if row == 1 {
         for (q, panel) in panels.chunks_exact_mut((k * width).max(1)).enumerate() {
-            // SAFETY: the caller's: that many columns of length k, `col` apart.
+            // SAFETY: by the caller's contract, there are that many columns of length k, `col` apart.
             let b = unsafe { std::slice::from_raw_parts(b.from(0, q * width).at, (columns(q) - 1) * col + k) };
             pack_columns(b, col, columns(q), k, panel, width);
         }
         return;
     }
-    // Whole rows of B, one by one: memory is read in order.
+    // Whole rows of B in order, so that memory is read sequentially.
     for p in 0..k {
         for q in 0..n.div_ceil(width) {
             let (from, to) = (b.from(p, q * width).at, &mut panels[(q * k + p) * width..][..columns(q)]);
             if col == 1 {
-                // SAFETY: the caller's: row p of B has the panel's columns from here on.
+                // SAFETY: by the caller's contract, row p of B has the panel's columns from here on.
                 unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
             } else {
                 for (j, to) in to.iter_mut().enumerate() {
-                    // SAFETY: the caller's.
+                    // SAFETY: by the caller's contract.
                     *to = unsafe { *from.add(j * col) };
                 }
             }
@@ -222,7 +222,7 @@ unsafe fn pack<T: Gemm>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pan
 }
 
 vectorized! {
-    /// A panel of `cols` columns that are dense, `ld` apart (0: one column, broadcast): eight-by-eight squares are transposed.
+    /// Packs a panel of `cols` contiguous columns, `ld` apart (0: one column, broadcast). Squares of eight by eight are transposed.
     fn pack_columns<T: Gemm>(columns: &[T], ld: usize, cols: usize, k: usize, panel: &mut [T], width: usize) {
         let (turned, deep) = (cols / 8 * 8, k / 8 * 8);
         for j in (0..turned).step_by(8) {
@@ -233,7 +233,7 @@ vectorized! {
                     prefetch(columns.as_ptr().wrapping_add((j + 8 + l) * ld + p)); // the next columns
                     *column = columns[(j + l) * ld + p..].first_chunk().expect("eight rows from p on");
                 }
-                // SAFETY: on x86, FMA is set only where the CPU has it, and so AVX.
+                // SAFETY: on x86, FMA is set only if the CPU has it, and then it has AVX.
                 for (l, across) in unsafe { T::turn::<FMA>(square) }.iter().enumerate() {
                     panel[(p + l) * width + j..][..8].copy_from_slice(across);
                 }
@@ -247,10 +247,10 @@ vectorized! {
     }
 }
 
-/// A block of rows by k ≤ K_BLOCK rows, from `first` on, of packed panels of `depth`.
+/// Computes a block of rows from k ≤ K_BLOCK rows, from `first` on, of packed panels of `depth` rows.
 ///
 /// # Safety
-/// As for [`product`].
+/// The contract of [`product`].
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 unsafe fn block<T: Gemm>(
     tiles: &Tiles<T>,
@@ -268,9 +268,9 @@ unsafe fn block<T: Gemm>(
         let (rows, a) = (height.min(m - i), a.from(i, 0));
         for (q, j) in (0..n).step_by(width).enumerate() {
             let panel = panels[(q * depth + first) * width..].as_ptr();
-            // Once per strip: the next rows are prefetched.
+            // Once per strip, the next rows are prefetched.
             let ahead = if q == 0 && i + height < m { a.from(height, 0).at } else { std::ptr::null() };
-            // SAFETY: the caller's: the tile lies inside C, and its rows of A and its panel hold k.
+            // SAFETY: by the caller's contract, the tile lies inside C, and its rows of A and its panel hold k.
             unsafe { tiles.run(rows, width.min(n - j), k, a, ahead, panel, c.add(i * ld + j), ld, onto.columns_from(j)) }
         }
     }

@@ -19,7 +19,7 @@ fn has_the_bits_of_its_definition<T: Gemm>(tiles: &Tiles<T>) {
                 for onto in [Onto::Nothing, Onto::Itself, Onto::Row(&row[..n])] {
                     let before: Vec<T> = normals(m * ld, 4);
                     let mut c = before.clone();
-                    // SAFETY: the vectors hold what the strides reach, and C (m, ld).
+                    // SAFETY: the vectors hold all elements that the strides reach, and C (m, ld).
                     unsafe { product_by(tiles, [m, k, n], a, b, c.as_mut_ptr(), ld, onto) };
                     for (at, &c) in c.iter().enumerate() {
                         let (i, j) = (at / ld, at % ld);
@@ -28,7 +28,7 @@ fn has_the_bits_of_its_definition<T: Gemm>(tiles: &Tiles<T>) {
                             Onto::Row(row) if j < n => row[j],
                             _ => before[at],
                         };
-                        // A chain of fused multiply-adds in each block of k; nothing beyond the columns of C.
+                        // Each block of k is a chain of fused multiply-adds. Elements past the columns of C do not change.
                         let k = if j < n { k } else { 0 };
                         let chain = |sum, p| T::fused(a_at(i, p), b_at(p, j), sum);
                         let block = |p: usize| (p..k.min(p + K_BLOCK)).fold(T::zero(), chain);

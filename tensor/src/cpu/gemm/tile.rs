@@ -1,33 +1,33 @@
-//! The innermost loop: a tile of C held in vector registers while k runs.
+//! The innermost loop of the matrix product: a tile of C stays in vector registers while k runs.
 
 use super::Strided;
 use crate::operands::Onto;
 use crate::simd::Float;
 
-/// A tile of some number of rows and whole vectors of columns: (k, A, the rows of A after these, a panel of B, C, its row
-/// stride, onto).
+/// The kernel of a tile with a fixed number of rows and of vectors of columns. Its arguments are k, A, the rows of A after these, a
+/// panel of B, C, its row stride, and onto.
 type TileFn<T> = unsafe fn(usize, Strided<T>, *const T, *const T, *mut T, usize, Onto<'_, T>);
 
-/// The tiles of one level of the CPU, for every number of rows up to the largest.
+/// The tile kernels of one level of the CPU, for every number of rows up to the largest.
 #[derive(Debug)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only x86-64 has tiles
 pub struct Tiles<T: 'static> {
-    /// Rows of the largest tile.
+    /// The rows of the largest tile.
     pub(super) rows: usize,
-    /// Columns of the largest tile, and of a panel: two vectors.
+    /// The columns of the largest tile and of a panel: two vectors.
     pub(super) cols: usize,
-    /// `table[r − 1][v − 1]`: r rows, v vectors.
+    /// The kernel of r rows and v vectors is `table[r − 1][v − 1]`.
     table: &'static [[TileFn<T>; 2]],
 }
 
-/// More elements than any tile has.
+/// The number of elements of the largest tile.
 const LARGEST: usize = 14 * 32;
 
 impl<T: Float> Tiles<T> {
-    /// C (rows, cols) ← onto + A (rows, k)·panel (k, self.cols).
+    /// Computes C (rows, cols) ← onto + A (rows, k)·panel (k, self.cols).
     ///
     /// # Safety
-    /// A has the rows, the panel k rows of `self.cols`, C the rows and columns; nothing else aliases C.
+    /// A has the rows, the panel k rows of `self.cols` elements, and C the rows and columns. Nothing else aliases C.
     #[inline]
     #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
     pub(super) unsafe fn run(
@@ -45,16 +45,16 @@ impl<T: Float> Tiles<T> {
         let lanes = self.cols / 2;
         let tile = self.table[rows - 1][cols.div_ceil(lanes) - 1];
         if cols.is_multiple_of(lanes) {
-            // SAFETY: the caller's, and the tables of a level are taken only on CPUs that have it.
+            // SAFETY: by the caller's contract; the tables of a level are used only on CPUs that have it.
             return unsafe { tile(k, a, ahead, panel, c, ld, onto) };
         }
-        // The last vector reaches past C's edge: the tile is computed aside.
+        // The last vector extends past C's edge, so the tile is computed into a temporary.
         let mut aside = [T::zero(); LARGEST];
         // SAFETY: as above; `aside` holds the largest tile.
         unsafe { tile(k, a, ahead, panel, aside.as_mut_ptr(), self.cols, Onto::Nothing) };
         for i in 0..rows {
             for j in 0..cols {
-                // SAFETY: the caller's.
+                // SAFETY: by the caller's contract.
                 unsafe {
                     let (sum, c) = (aside[i * self.cols + j], c.add(i * ld + j));
                     *c = match onto {
@@ -68,7 +68,7 @@ impl<T: Float> Tiles<T> {
     }
 }
 
-/// Tiles of one kind of vector: one or two of them wide, with as many rows as leave registers for the factors.
+/// Defines the tiles of one kind of vector: one or two vectors wide, with as many rows as leave registers for the factors.
 #[cfg(target_arch = "x86_64")]
 macro_rules! tiles {
     ($name:ident: $t:ty, $features:literal, $lanes:literal, rows [$($rows:literal)*],
@@ -81,10 +81,10 @@ macro_rules! tiles {
             const TABLE: &[[TileFn<$t>; 2]] = &[$([tile::<$rows, 1>, tile::<$rows, 2>]),*];
             pub(crate) static TILES: Tiles<$t> = Tiles { rows: TABLE.len(), cols: 2 * $lanes, table: TABLE };
 
-            /// R rows by V vectors.
+            /// Computes a tile of R rows by V vectors.
             ///
             /// # Safety
-            /// As for [`Tiles::run`], on a CPU with the features.
+            /// The contract of [`Tiles::run`], on a CPU with the features.
             #[target_feature(enable = $features)]
             unsafe fn tile<const R: usize, const V: usize>(
                 k: usize,
@@ -95,7 +95,7 @@ macro_rules! tiles {
                 ld: usize,
                 onto: Onto<'_, $t>,
             ) {
-                // SAFETY: the caller's: k columns of R rows of A, k rows of the panel, R rows of V vectors of C.
+                // SAFETY: by the caller's contract, A has k columns of R rows, the panel k rows, and C R rows of V vectors.
                 unsafe {
                     for i in 0..R {
                         for j in 0..V {
@@ -105,7 +105,7 @@ macro_rules! tiles {
                     let mut sums = [[$zero(); V]; R];
                     let (mut a, mut panel) = (a, panel);
                     for p in 0..k {
-                        // Prefetch A for the next tile down: a line per column, or a line per row and LANES columns.
+                        // Prefetch A for the next tile down: one line per column, or one line per row and LANES columns.
                         if !ahead.is_null() {
                             let ahead = ahead.wrapping_add(p * col);
                             if col != 1 {
@@ -158,7 +158,7 @@ tiles!(avx2_f32: f32, "avx2,fma", 8, rows [1 2 3 4 5 6],
 tiles!(avx2_f64: f64, "avx2,fma", 4, rows [1 2 3 4 5 6],
     _mm256_setzero_pd, _mm256_loadu_pd, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_add_pd, _mm256_storeu_pd);
 
-/// Every kind of tile that this CPU can run, for tests.
+/// Returns every kind of tile that this CPU can run, for tests.
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(super) fn available() -> (Vec<&'static Tiles<f32>>, Vec<&'static Tiles<f64>>) {
     use crate::simd::{Level, level};

@@ -1,8 +1,8 @@
 //! Attention in tiles: no score or probability leaves the workgroup that computes it.
 //!
-//! `forward.wgsl` has the softmax over tiles. Of the VJP, `vjp_rows.wgsl` reduces each query to two numbers; `vjp_keys.wgsl`,
-//! `vjp_queries.wgsl` and `vjp_bias.wgsl` each compute anew the tiles that their sums run over, so that a sum is one thread's, in
-//! one order. What they share is in `tiles.wgsl` and `vjp_tile.wgsl`.
+//! `forward.wgsl` computes the softmax over tiles. In the VJP, `vjp_rows.wgsl` reduces each query to two numbers. `vjp_keys.wgsl`,
+//! `vjp_queries.wgsl` and `vjp_bias.wgsl` each recompute the tiles that their sums run over, so that each sum is computed by one
+//! thread in one order. Their common code is in `tiles.wgsl` and `vjp_tile.wgsl`.
 
 mod forward;
 #[cfg(test)]
@@ -16,26 +16,26 @@ use crate::device::{Buffer, Gpu, Shader};
 use crate::operands::{AttentionSpec, Mask, Place, fits};
 use crate::shape::Shape;
 
-/// Rows and columns of a tile.
+/// The number of rows, and of columns, of a tile.
 const TILE: usize = 32;
 
-/// What attention reads.
+/// The operands of attention.
 #[derive(Debug)]
 pub(crate) struct Attention<'a> {
     spec: &'a AttentionSpec,
     q: Heads,
     k: Heads,
     v: Heads,
-    /// (B|1, H|1, Tq, Tk).
+    /// The bias (B|1, H|1, Tq, Tk).
     bias: Option<Array>,
 }
 
-/// One of q, k, v, o and ō, (B, H, T, D), read through strides; the last axis is dense.
+/// One of q, k, v, o and ō, (B, H, T, D), read through strides. The last axis is dense.
 #[derive(Debug)]
 struct Heads {
     buffer: Arc<Buffer>,
     place: Place,
-    /// From the first element on.
+    /// The number of elements in memory from the first one on.
     len: usize,
 }
 
@@ -50,14 +50,14 @@ impl Heads {
 }
 
 impl<'a> Attention<'a> {
-    /// Of separate q, k and v (B, H, T, D), their last axis dense.
+    /// Creates attention over separate q, k and v (B, H, T, D), whose last axis is dense.
     #[track_caller]
     pub fn new([q, k, v]: [&Array; 3], bias: Option<Array>, spec: &'a AttentionSpec) -> Self {
         let [q, k, v] = [q, k, v].map(Heads::of);
         Attention { spec, q, k, v, bias }.checked()
     }
 
-    /// Of a packed, dense [q | k | v] (B, T, 3·H·D).
+    /// Creates attention over a packed, dense [q | k | v] (B, T, 3·H·D).
     #[track_caller]
     pub fn packed(x: &Array, spec: &'a AttentionSpec) -> Self {
         let part = |place: Place| Heads {
@@ -84,7 +84,8 @@ impl<'a> Attention<'a> {
         self.q.buffer.gpu()
     }
 
-    /// Lengths and mask as the shaders read them: of each sequence its number of keys, then a bit for each query and key.
+    /// Returns the lengths and the mask as the shaders read them: the number of keys of each sequence, then a bit for each query
+    /// and key.
     fn sight(&self) -> Option<Buffer> {
         let spec = self.spec;
         let allowed: &[bool] = if let Mask::Allowed(allowed) = &spec.mask { allowed } else { &[] };
@@ -96,7 +97,7 @@ impl<'a> Attention<'a> {
         Some(self.gpu().send(&lengths.chain(allowed.chunks(32).map(bits)).collect::<Vec<_>>()))
     }
 
-    /// `Params` of tiles.wgsl, with the places of o and ō, and of the gradients.
+    /// Returns `Params` of tiles.wgsl, with the places of o, of ō and of the gradients.
     fn params(&self, [o, go]: [Place; 2], grads: [Place; 3]) -> Vec<u32> {
         let AttentionSpec { batch, heads, queries, keys, width, scale, .. } = *self.spec;
         let places = [self.q.place, self.k.place, self.v.place, o, go, grads[0], grads[1], grads[2]];
@@ -120,7 +121,7 @@ impl<'a> Attention<'a> {
         params
     }
 
-    /// The shader of these texts, which reads q, k and v, and perhaps ō.
+    /// Returns the shader of these texts, which reads q, k, v and, if `go` is not empty, ō.
     fn shader<const N: usize>(&self, name: &str, texts: [&'static str; N], go: &[&Heads]) -> Shader<'static> {
         let width = self.spec.width;
         let by_four = |n: &usize| n.is_multiple_of(4);
@@ -139,7 +140,7 @@ impl<'a> Attention<'a> {
     }
 }
 
-/// How block.wgsl reads four elements: at once where every row begins at a multiple of four, or else one by one.
+/// The code with which block.wgsl reads four elements: at once if every row begins at a multiple of four, otherwise one by one.
 const READ_FOUR: &str = "return NAMEs[(at + column) / 4u];";
 const READ_EACH: &str = "let columns = four_from(column);
     let i = at + min(columns, vec4u(p.width - 1u));
@@ -149,7 +150,7 @@ fn words(Place { offset, strides: [of_b, of_h, of_t] }: Place) -> [u32; 4] {
     [offset, of_b, of_h, of_t].map(word)
 }
 
-/// The text for heads of so many chunks: what stands in `for each CHUNK` is there once for each.
+/// Returns the text for heads of this many chunks: the body of `for each CHUNK` is repeated for each chunk.
 fn for_chunks(text: &str, chunks: usize) -> String {
     let mut out = format!("const CHUNKS = {chunks}u;\n");
     let mut lines = text.lines();

@@ -18,11 +18,11 @@ fn normal(shape: [usize; 4], stream: u64) -> Tensor {
     Tensor::normal(shape, 1.0, &mut Philox::with_stream(3, stream))
 }
 
-/// o, lse, q̄, k̄, v̄ and the bias's gradient, of the GPU and of the CPU. On both, q, k and v are views whose heads lie side by
-/// side, and the bias is one whose keys do not.
+/// Checks o, lse, q̄, k̄, v̄ and the bias's gradient on the GPU against the CPU. On both, q, k and v are views whose heads are
+/// adjacent in memory, and the bias is a view whose keys are not.
 ///
-/// Scores up to about 5 carry rounding of a few ε from sums of up to 64 products, and so do their exponentials, which WGSL allows
-/// another 3 + 2·5 ulp; gradients are sums of up to 70 such terms: 1e-5 is some 80ε.
+/// Scores up to about 5 have rounding errors of a few ε from sums of up to 64 products. So have their exponentials, for which WGSL
+/// allows another 3 + 2·5 ulp. Gradients are sums of up to 70 such terms: 1e-5 is about 80ε.
 fn agrees(device: &Device, spec: &AttentionSpec, bias: Option<[usize; 2]>) {
     let AttentionSpec { batch, heads, queries, keys, width, .. } = *spec;
     let [q, k, v, go] = [(queries, 1), (keys, 2), (keys, 3), (queries, 4)].map(|(t, n)| normal([batch, t, heads, width], n));
@@ -37,7 +37,7 @@ fn agrees(device: &Device, spec: &AttentionSpec, bias: Option<[usize; 2]>) {
         ([own_o, own_lse].into_iter().chain(grads).chain(gbias)).collect::<Vec<Tensor>>()
     };
     let expected = run(&Tensor::clone, [None, None], true);
-    // From one o and lse on both sides, errors of the forward pass do not add to those of the VJP.
+    // With one o and lse on both devices, errors of the forward pass do not add to those of the VJP.
     let there = |wants_bias| run(&|x| on(device, x), [Some(&expected[0]), Some(&expected[1])], wants_bias);
     let found = there(true);
     for ((name, found), expected) in ["o", "lse", "gq", "gk", "gv", "gbias"].iter().zip(&found).zip(&expected) {
@@ -48,7 +48,7 @@ fn agrees(device: &Device, spec: &AttentionSpec, bias: Option<[usize; 2]>) {
     assert!(bits(found).starts_with(&without), "another run has other bits");
 }
 
-/// The same of a packed projection.
+/// Checks attention over a packed projection on the GPU against the CPU.
 fn agrees_packed(device: &Device, spec: &AttentionSpec) {
     let AttentionSpec { batch, heads, queries, width, .. } = *spec;
     let [x, go] =
@@ -64,7 +64,7 @@ fn agrees_packed(device: &Device, spec: &AttentionSpec) {
     assert_eq!(gx_again.self_attention_vjp(spec, kept, &go_there), grads);
 }
 
-/// A mask in which some queries see no key, and others none of whole tiles.
+/// Returns a mask in which some queries attend to no key, and others to no key of some tiles.
 fn allowed(sequences: usize, queries: usize, keys: usize) -> Mask {
     let sees = |at: usize| {
         let (i, j) = (at / keys % queries, at % keys);
@@ -125,7 +125,7 @@ fn nothing_and_no_keys() {
     }
 }
 
-/// Elements that are not 0 lie before a view's first and between its rows; padding past a sequence's end may be NaN.
+/// Non-zero elements lie before a view's first element and between its rows. The padding past a sequence's end may be NaN.
 #[test]
 fn views_are_read_where_they_lie_and_padding_is_not() {
     let Some(gpu) = gpu() else { return };
@@ -149,7 +149,7 @@ fn views_are_read_where_they_lie_and_padding_is_not() {
     }
 }
 
-/// NaN reaches all that depends on it, and −∞ in a bias hides a key.
+/// A NaN propagates to all results that depend on it, and −∞ in a bias masks a key.
 #[test]
 fn what_is_not_finite() {
     let Some(gpu) = gpu() else { return };

@@ -7,7 +7,7 @@ use crate::operands::{AttentionSpec, Place, fits};
 use crate::shape::Shape;
 
 impl Attention<'_> {
-    /// q̄, k̄ and v̄ one after the other, and the bias's gradient, from o and ō (B, H, Tq, D) and lse.
+    /// Returns q̄, k̄ and v̄ one after the other, and the bias's gradient, from o and ō (B, H, Tq, D) and lse.
     #[track_caller]
     pub fn vjp(&self, [o, lse, go]: [&Array; 3], wants_bias: bool) -> (Array, Option<Array>) {
         let AttentionSpec { batch, heads, queries, keys, width, .. } = *self.spec;
@@ -21,7 +21,7 @@ impl Attention<'_> {
         )
     }
 
-    /// The gradient of a packed projection of this shape, from o and ō (B, T, H·D), dense, and lse.
+    /// Returns the gradient of a packed projection of this shape, from dense o and ō (B, T, H·D) and lse.
     #[track_caller]
     pub fn packed_vjp(&self, [o, lse, go]: [&Array; 3], shape: Shape) -> Array {
         let AttentionSpec { batch, heads, queries, keys, width, .. } = *self.spec;
@@ -53,7 +53,7 @@ impl Attention<'_> {
         let params = self.params([o.place, go.place], places);
         let sight = self.sight();
         let run = |name: &str, text: &'static str, out: &Array, groups: usize| {
-            let none = &*self.q.buffer; // what is never read needs a buffer nonetheless
+            let none = &*self.q.buffer; // a binding that is never read needs a buffer nonetheless
             let bias = self.bias.as_ref().map_or(none, |bias| &bias.buffer);
             let reads = [&self.q.buffer, &self.k.buffer, &self.v.buffer, &go.buffer, bias, sight.as_ref().unwrap_or(none), &rows];
             let shader = self.shader(name, [include_str!("vjp_tile.wgsl"), text], &[&go]);
@@ -70,7 +70,7 @@ impl Attention<'_> {
         (grads, gbias)
     }
 
-    /// lse and ⟨ō, o⟩ of each query.
+    /// Returns lse and ⟨ō, o⟩ of each query.
     fn rows(&self, [o, go]: [&Heads; 2], lse: &Array) -> Buffer {
         let AttentionSpec { batch, heads, queries, width, .. } = *self.spec;
         let (n, lse) = (batch * heads * queries, lse.dense());

@@ -1,36 +1,36 @@
-//! How products are cut up, and which ways there are to choose among.
+//! The tiles of matrix products, and the candidates among them.
 
 use std::fmt;
 
 use crate::device::{Products, Units};
 
-/// How a product is cut up. Among tiles of one [`Unit`], but for cooperative ones, results are the same to the last bit.
+/// A division of a product into tiles. Tiles of one [`Unit`], except cooperative ones, give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tile {
-    /// Rows that a workgroup computes, a multiple of 4.
+    /// The rows that a workgroup computes, a multiple of 4.
     pub m: usize,
-    /// Columns that a workgroup computes, a multiple of 4.
+    /// The columns that a workgroup computes, a multiple of 4.
     pub n: usize,
-    /// Positions along k in a stage, a multiple of 8.
+    /// The positions along k in a stage, a multiple of 8.
     pub k: usize,
-    /// Rows that a unit computes: of a thread 1, 2, or a multiple of 4.
+    /// The rows that a unit computes: for a thread 1, 2, or a multiple of 4.
     pub rows: usize,
-    /// Columns that a unit computes, a multiple of 4.
+    /// The columns that a unit computes, a multiple of 4.
     pub columns: usize,
-    /// Threads of a workgroup, which all read; at least as many as compute.
+    /// The threads of a workgroup. All of them read; some may not compute.
     pub threads: usize,
-    /// What computes.
+    /// The unit that computes.
     pub unit: Unit,
 }
 
-/// What computes a part of a tile.
+/// The unit that computes a part of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// A thread.
     Thread,
-    /// A thread; those of a subgroup compute the same rows, and read one of them for all.
+    /// A thread. The threads of a subgroup compute the same rows, and one of them reads for all.
     Subgroup,
-    /// A subgroup of `threads`, by products of square matrices of `size`.
+    /// A subgroup of `threads`, which multiplies square matrices of `size`.
     Cooperative { size: usize, threads: usize },
 }
 
@@ -38,8 +38,8 @@ const fn tile([m, n, k]: [usize; 3], [rows, columns]: [usize; 2], threads: usize
     Tile { m, n, k, rows, columns, threads, unit: Unit::Thread }
 }
 
-/// Tiles worth a measurement: large ones first, for which few reads feed many multiplications; then those for few columns and for
-/// few rows, as in decoding, which only wait for memory: they read much of k at once.
+/// The tiles that are worth a measurement: large ones first, in which few reads serve many multiplications; then those for few
+/// columns and for few rows, as in decoding, which are limited by memory and read much of k at once.
 pub(super) const TILES: [Tile; 9] = [
     tile([128, 128, 8], [8, 8], 256),
     tile([128, 64, 8], [8, 8], 128),
@@ -57,11 +57,12 @@ pub(super) const SMALL: Tile = TILES[6];
 pub(super) const FEW_COLUMNS: Tile = TILES[7];
 pub(super) const FEW_ROWS: Tile = TILES[8];
 
-/// Workgroups that keep a device busy.
+/// The number of workgroups that keep a device busy.
 const ENOUGH: usize = 192;
 
 impl Tile {
-    /// For products (m, k)·(k, n): the largest tile that makes enough workgroups and computes little beyond the edges.
+    /// Returns the tile for products (m, k)·(k, n): the largest one that has enough workgroups and computes little beyond the
+    /// edges.
     pub(super) fn of(batches: usize, m: usize, n: usize) -> Self {
         let fits = |tile: &&Tile| 4 * tile.padded(m, n) <= 5 * SMALL.padded(m, n);
         let makes_enough = |tile: &&Tile| batches * m.div_ceil(tile.m) * n.div_ceil(tile.n) >= ENOUGH;
@@ -72,8 +73,8 @@ impl Tile {
         }
     }
 
-    /// What may be faster than [`Tile::of`] on a device with these units: it computes at most half as much again as the most
-    /// frugal.
+    /// Returns the tiles that may be faster than [`Tile::of`] on a device with these units. Each computes at most 1.5 times as many
+    /// elements as the tile that computes the fewest.
     pub(super) fn candidates(units: Units, products: Products, m: usize, n: usize) -> Vec<Self> {
         let with_subgroups = match products {
             Products::F32 => TILES.iter().filter_map(|tile| tile.by_subgroups(units)).collect(),
@@ -84,18 +85,18 @@ impl Tile {
         all.into_iter().filter(|tile| 2 * tile.padded(m, n) <= 3 * least).collect()
     }
 
-    /// The elements that are computed for (m, n).
+    /// Returns the number of elements that are computed for (m, n).
     fn padded(&self, m: usize, n: usize) -> usize {
         m.next_multiple_of(self.m) * n.next_multiple_of(self.n)
     }
 
-    /// The same tile where a row of A is read once for a subgroup: all of it lies in one row of threads.
+    /// Returns this tile with each row of A read once per subgroup, if every subgroup lies in one row of threads.
     pub(super) fn by_subgroups(&self, units: Units) -> Option<Self> {
         let across = self.n / self.columns;
         units.subgroup.filter(|size| across.is_multiple_of(*size)).map(|_| Tile { unit: Unit::Subgroup, ..*self })
     }
 
-    /// Tiles of cooperative matrices, of which a subgroup computes 2 × 2 or 4 × 4.
+    /// Returns the tiles of cooperative matrices, of which a subgroup computes 2 × 2 or 4 × 4.
     pub(super) fn cooperative(units: Units) -> Vec<Self> {
         let (Some(size), Some(threads)) = (units.cooperative, units.subgroup) else { return vec![] };
         let fits = |tile: &Tile| tile.threads <= 256 && tile.memory() <= units.workgroup_memory;
@@ -112,7 +113,7 @@ impl Tile {
         [of(2, 2, 2), of(2, 2, 4), of(4, 2, 2)].into_iter().filter(fits).collect()
     }
 
-    /// Bytes of memory that its workgroup shares.
+    /// Returns the bytes of memory that the workgroup shares.
     fn memory(&self) -> usize {
         let (of_stages, of_results) = match self.unit {
             Unit::Thread | Unit::Subgroup => (4, 0),
@@ -122,7 +123,7 @@ impl Tile {
     }
 }
 
-/// Its name, which no other tile has.
+/// Formats the name of the tile, which is unique.
 impl fmt::Display for Tile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tile { m, n, k, rows, columns, threads, .. } = self;

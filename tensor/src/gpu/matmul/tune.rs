@@ -1,7 +1,8 @@
-//! Which tile is fastest for a kind of products, by measurement.
+//! The fastest tile for each kind of product, by measurement.
 //!
-//! A kind is what the time depends on: sizes up to the next power of two, and how the factors are read. At the first product of a
-//! kind each candidate computes it a few times. A candidate is taken only where its results are those of the rule's tile.
+//! A kind is defined by the properties that determine the time: the sizes rounded up to a power of two, and how the factors are
+//! read. At the first product of a kind, each candidate computes it a few times. A candidate is chosen only if its results equal
+//! those of the rule's tile.
 
 use std::time::Instant;
 
@@ -9,17 +10,17 @@ use super::{Matrices, Onto, Reading, Tile, Unit, Variant, by};
 use crate::device::Products;
 use crate::gpu::{Array, map, sum};
 
-/// Multiplications of a product below which a measurement is not worth its time.
+/// The fewest multiplications of a product that is worth a measurement.
 const WORTH: usize = 1 << 22;
-/// Elements of a result that is measured; of a larger one, as many rows as these.
+/// The most elements of a result that is measured. A larger result is measured on as many rows as fit.
 const MEASURED: usize = 16 << 20;
-/// Seconds that a measurement takes at least, and how many are made.
+/// The shortest duration of a measurement in seconds, and (`MEASUREMENTS`) the number of measurements.
 const LEAST: f64 = 2e-3;
 const MEASUREMENTS: usize = 3;
-/// Cooperative matrices add in an order of their own: their results are within this share of their size and the usual one.
+/// The tolerance of cooperative matrices, which add in another order, relative to an element and to the mean magnitude.
 const OTHER_ORDER: f32 = 1e-3;
 
-/// The tile for A·B in every batch: what was measured, or else what the rule says.
+/// Returns the tile for A·B in every batch: the measured one, or the rule's.
 pub(super) fn tile(batches: [usize; 2], a: &Matrices, b: &Matrices) -> Tile {
     let (gpu, count) = (a.array.gpu(), batches.iter().product::<usize>());
     let ([m, k], n) = (a.extents, b.extents[1]);
@@ -49,7 +50,7 @@ fn kind(products: Products, count: usize, [m, k, n]: [usize; 3], [a, b]: [Readin
     format!("{products}, {count} of ({m}, {k})·({k}, {n}), {}·{}", a.name(), b.name())
 }
 
-/// The candidate that takes the least time, of those with the results of `rule`.
+/// Returns the fastest candidate whose results equal those of `rule`.
 fn fastest(rule: Tile, candidates: &[Tile], batches: [usize; 2], a: &Matrices, b: &Matrices) -> Tile {
     let gpu = a.array.gpu();
     let (n, most) = (b.extents[1], batches.iter().product::<usize>().min(MEASURED / b.extents[1]).max(1));
@@ -80,7 +81,7 @@ fn fastest(rule: Tile, candidates: &[Tile], batches: [usize; 2], a: &Matrices, b
     others.fold(rules, |least, it| if it.1 < least.1 { it } else { least }).0
 }
 
-/// Are these results those of the rule's tile?
+/// Returns whether these results equal those of the rule's tile.
 fn agrees(unit: Unit, found: &Array, expected: &Array) -> bool {
     let total = |x: &Array, expression: &str, constants: &[f32]| {
         let terms = map(&[x.clone(), expected.clone()], expression, constants);
@@ -130,8 +131,8 @@ mod tests {
         assert_eq!(gpu.choices(), choices);
     }
 
-    /// Cooperative matrices among them, where the device has them. A sum of 256 products of order 1 comes to some 16 and is rounded by
-    /// 2⁻²⁴ of that each time: in another order it is off by 256·16·2⁻²⁴ = 2.5e-4 at most, as long as the device's sums are in f32.
+    /// Cooperative matrices are candidates, if the device has them. A sum of 256 products of order 1 is about 16, and each rounding
+    /// errs by 2⁻²⁴ of that. In another order the sum is off by at most 256·16·2⁻²⁴ = 2.5e-4, if the device sums in f32.
     #[test]
     fn in_half_precision_what_is_chosen_multiplies_the_same() {
         let Some(gpu) = fresh_with(Products::F16) else { return };
@@ -145,7 +146,7 @@ mod tests {
         assert!(gpu.choices().keys().all(|kind| kind.starts_with("f16, 1 of")) && gpu.choices().len() == 1);
     }
 
-    /// A kernel that is fast and wrong.
+    /// A kernel with wrong results is not chosen, however fast it is.
     #[test]
     fn results_that_differ_are_noticed() {
         let Some(gpu) = fresh() else { return };
