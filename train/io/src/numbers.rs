@@ -26,6 +26,22 @@ pub fn figure(value: f64) -> String {
     }
 }
 
+/// Formats e^`log` in scientific notation with this many decimals: `9.7·10⁻²⁹`. The value itself may be too small or too large for
+/// an `f64`.
+pub fn scientific(log: f64, decimals: usize) -> String {
+    let places = log / std::f64::consts::LN_10;
+    let mut exponent = places.floor() as i64;
+    let mut digits = format!("{:.decimals$}", 10f64.powf(places - places.floor()));
+    if digits.starts_with("10") {
+        (digits, exponent) = (format!("{:.decimals$}", 1.0), exponent + 1);
+    }
+    let raised = |letter: char| match letter {
+        '-' => '⁻',
+        digit => ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][digit as usize - '0' as usize],
+    };
+    format!("{digits}·10{}", exponent.to_string().chars().map(raised).collect::<String>())
+}
+
 /// Formats a duration: `8 s`, `3 min 20 s`, `2 h 05 min`.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.round().max(0.0) as u64;
@@ -52,6 +68,15 @@ mod tests {
         assert_eq!([8.4, 59.6, 200.0, 7500.0].map(duration), ["8 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]);
         assert_eq!([9480.2, 23.44, 1.234, 0.0213, 2.5e-5, 0.0].map(figure), ["9,480", "23.4", "1.23", "0.0213", "2.50e-5", "0"]);
         assert_eq!(figure(f64::NAN), "–");
+    }
+
+    #[test]
+    fn scientific_notation_has_one_digit_before_the_point() {
+        let of = |value: f64, decimals| scientific(value.ln(), decimals);
+        assert_eq!([of(3e-5, 0), of(1e-4, 0), of(2.5e7, 1), of(1.0, 2)], ["3·10⁻⁵", "1·10⁻⁴", "2.5·10⁷", "1.00·10⁰"]);
+        assert_eq!(of(9.96e-9, 1), "1.0·10⁻⁸", "rounded up to the next power");
+        assert_eq!(scientific(-64.5, 1), "9.7·10⁻²⁹");
+        assert_eq!(scientific(-2302.585_092_994_046, 0), "1·10⁻¹⁰⁰⁰", "below the smallest f64");
     }
 
     #[test]

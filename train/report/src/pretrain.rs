@@ -17,13 +17,13 @@ const SAMPLES: usize = 12;
 /// The definitions of the numbers.
 const FOOT: &str = "Loss is the mean negative log-likelihood in nats per predicted token; perplexity is its exponential. Bits per \
     byte are the same nats, summed, over ln 2 and the bytes of the text, so models with different tokens can be compared. \
-    Evaluations are made without dropout, the train loss with it.";
+    Evaluations are made without dropout, the train loss with it. An evaluation before the last may read a part of the held-out text.";
 
 /// The definitions of the numbers for a model that predicts masked tokens.
 const FOOT_MASKED: &str = "Loss is the mean of −ln P in nats per token asked, given the text with most of these hidden; masked perplexity is \
     its exponential: neither makes a probability of the text, and they are compared between models that were asked alike alone. (In \
     `gradus evaluate` one token is hidden at a time: its pseudo-perplexity is another figure.) Evaluations are made without dropout, the \
-    train loss with it.";
+    train loss with it. An evaluation before the last may read a part of the held-out text.";
 
 /// The definition of the limit.
 const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the source that it was drawn from: on average no \
@@ -31,7 +31,7 @@ const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the
 
 /// The definition of the losses of pairs.
 const FOOT_PAIRS: &str = " Texts are read in pairs: the train loss of a step adds that of whether the second follows the first, in nats \
-    per pair; the validation loss is of tokens alone, and what is said of held-out pairs stands beside it.";
+    per pair; the held-out loss is of tokens alone; the share of held-out pairs told apart, and its loss, stand beside it.";
 
 /// The result of another model on the same held-out text.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,7 +101,7 @@ pub struct PretrainReport {
 }
 
 impl PretrainReport {
-    /// Plots the loss over tokens: raw and smoothed, with the validation loss, the limit and the baselines. It is also written as
+    /// Plots the loss over tokens: raw and smoothed, with the held-out loss, the limit and the baselines. It is also written as
     /// a separate file. The unit is nats per token, on a logarithmic axis to show the end of the curve.
     pub fn loss_plot(&self) -> Plot {
         let level = |name: &str, y: f64, ink: Ink| Level { name: format!("{name}: {y:.3}"), y, ink };
@@ -109,17 +109,18 @@ impl PretrainReport {
         let baselines = self.baselines.iter().map(|baseline| level(&baseline.name, baseline.nll, Ink::Baseline));
         let levels: Vec<_> = limit.into_iter().chain(baselines).collect();
         let train: Vec<_> = metrics::steps(&self.records).map(|step| (step.tokens as f64, step.loss)).collect();
-        let validation: Vec<_> = self.evaluations().map(|record| (record.at.tokens as f64, record.nll)).collect();
+        let held_out: Vec<_> = self.evaluations().map(|record| (record.at.tokens as f64, record.nll)).collect();
         let smoothed = svg::smooth(&train);
-        let named = |name: &str, points: &[(f64, f64)]| {
+        let end = |before: &str, points: &[(f64, f64)]| {
             let last = points.iter().rev().find(|point| point.1.is_finite());
-            last.map_or(name.to_string(), |last| format!("{name}: {:.3}", last.1))
+            last.map_or(String::new(), |last| format!("{before}{:.3}", last.1))
         };
+        let named = |name: &str, points: &[(f64, f64)]| name.to_string() + &end(": ", points);
         let description = format!(
             "Loss in {} over tokens seen: {}, {}{}.",
             self.unit(),
-            named("train ends at", &smoothed),
-            named("validation ends at", &validation),
+            "train".to_string() + &end(" ends at ", &smoothed),
+            "held-out".to_string() + &end(" ends at ", &held_out),
             levels.iter().map(|level| format!(", {}", level.name)).collect::<String>()
         );
         Plot {
@@ -130,7 +131,7 @@ impl PretrainReport {
             curves: vec![
                 Curve { name: String::new(), points: train, ink: Ink::Raw, dots: false },
                 Curve { name: named("train", &smoothed), points: smoothed, ink: Ink::Train, dots: false },
-                Curve { name: named("validation", &validation), points: validation, ink: Ink::Validation, dots: true },
+                Curve { name: named("held-out", &held_out), points: held_out, ink: Ink::Validation, dots: true },
             ],
             levels,
             size: svg::WIDE,
@@ -168,7 +169,7 @@ impl PretrainReport {
         };
         document.section("", stands.map(Block::Text).into_iter().chain([Block::Figures(self.figures(&summary))]).collect());
         document.section("How it learnt", self.curves());
-        document.section("Against what is known", self.comparison(&summary));
+        document.section("Against what is known", self.comparison());
         document.section("What it wrote", self.samples());
         document.section("How the training went", self.training());
         document.section("Warnings", self.warnings());
@@ -210,7 +211,7 @@ impl PretrainReport {
         let mut add = |name: &str, value: String, hint: String| figures.push(Figure { name: name.into(), value, hint });
         if let Some(best) = &summary.best {
             let at = format!("{}, at step {}", self.unit(), count(best.at.step));
-            add("Best validation loss", format!("{:.3}", best.nll), at);
+            add("Best held-out loss", format!("{:.3}", best.nll), at);
             let perplexity = if self.masked { "Masked perplexity" } else { "Perplexity" };
             add(perplexity, figure(best.perplexity), "on held-out text".into());
             if let Some(bits) = best.bits_per_byte {
@@ -267,7 +268,7 @@ impl PretrainReport {
                 ink: Ink::Baseline,
             };
             let mark = self.mark.map(|mark| Level { name: percent(mark), y: 100.0 * mark, ink: Ink::Muted });
-            let axis = Axis { suffix: " %", ..Axis::new("validation loss above the limit, percent of the limit", Scale::Log) };
+            let axis = Axis { suffix: " %", ..Axis::new("held-out loss above the limit, percent of the limit", Scale::Log) };
             let levels: Vec<_> = baselines.map(named).chain(mark).collect();
             ("Excess over the exact limit", axis, points(|record| record.excess.map(|excess| 100.0 * excess)), levels)
         } else {
@@ -294,12 +295,13 @@ impl PretrainReport {
         }
     }
 
-    /// Compares the model with the limit and the baselines, sorted from the best.
-    fn comparison(&self, summary: &Summary) -> Vec<Block> {
-        let Some(best) = &summary.best else { return Vec::new() };
+    /// Compares the model with the limit and the baselines, sorted from the best. The limit and the baselines are of the text of the
+    /// last evaluation. Earlier ones may have read a part of it, so the best of all evaluations has no place here.
+    fn comparison(&self) -> Vec<Block> {
+        let Some(last) = self.evaluations().rev().find(|record| record.nll.is_finite()) else { return Vec::new() };
         let limit = self.limit();
-        let bits_per_nat = best.bits_per_byte.map(|bits| bits / best.nll);
-        let mut models = vec![(format!("this model, at step {}", count(best.at.step)), best.nll, true)];
+        let bits_per_nat = last.bits_per_byte.map(|bits| bits / last.nll);
+        let mut models = vec![(format!("this model, at step {}", count(last.at.step)), last.nll, true)];
         models.extend(limit.map(|limit| ("exact limit".to_string(), limit, false)));
         models.extend(self.baselines.iter().map(|baseline| (baseline.name.clone(), baseline.nll, false)));
         models.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -492,6 +494,27 @@ mod tests {
         assert!(html.contains("She had a &lt;lamp&gt; &amp; was &quot;glad&quot;.␀"));
         let addresses: Vec<_> = html.match_indices("http").map(|(at, _)| &html[at..(at + 26).min(html.len())]).collect();
         assert!(addresses.iter().all(|a| a.starts_with("http-equiv") || *a == "http://www.w3.org/2000/svg"), "{addresses:?}");
+    }
+
+    #[test]
+    fn the_page_has_one_name_for_held_out_text() {
+        let html = example(Some(0.93)).document().render();
+        let styles = |text: &str| text.replace("validation {", "").replace("--validation", "").replace(" validation\"", "");
+        assert!(html.contains("Best held-out loss") && html.contains(">\nheld-out: "), "{html}");
+        assert!(!styles(&html).contains("alidation"), "one name for one thing");
+    }
+
+    /// An evaluation of a part of the text may have a lower loss than that of all of it.
+    #[test]
+    fn the_comparison_is_on_the_text_of_the_last_evaluation() {
+        let mut report = example(Some(0.93));
+        let at = |step| Moment { step, tokens: step * 4096, elapsed: step as f64 };
+        let part = EvaluationRecord::new(at(1510), VALIDATION, 0.5).with_limit(0.4);
+        let whole = EvaluationRecord::new(at(1520), VALIDATION, 1.86).with_limit(0.93);
+        report.records.extend([part, whole].map(Record::Evaluation));
+        let html = report.document().render();
+        assert!(html.contains("this model, at step 1,520</th><td class=\"number\">1.8600</td>"), "{html}");
+        assert!(html.contains("<td class=\"number\">100.0 %</td>"), "1.86 / 0.93 − 1");
     }
 
     #[test]

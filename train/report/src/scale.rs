@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use gradus_io::numbers::scientific;
+
 /// The largest magnitude that is shown; its square is still finite.
 const LARGEST: f64 = 1e150;
 
@@ -124,7 +126,10 @@ impl Axis {
             size if size >= 1e9 => (value / 1e9, "G"),
             size if size >= 1e6 => (value / 1e6, "M"),
             size if size >= 1e4 => (value / 1e3, "k"),
-            size if size < 1e-4 && size > 0.0 => return format!("{value:.0e}{}", self.suffix).replace('-', "−"),
+            size if size < 1e-4 && size > 0.0 => {
+                let sign = if value < 0.0 { "−" } else { "" };
+                return format!("{sign}{}{}", scientific(size.ln(), 0), self.suffix);
+            }
             _ => (value, ""),
         };
         let digits = format!("{scaled:.6}");
@@ -175,7 +180,7 @@ mod tests {
     fn ticks_read_shortly() {
         let axis = Axis { suffix: " %", ..Axis::new("", Scale::Linear) };
         let texts = [0.0, -0.3, 1500.0, 250_000.0, 1.5e6, 2e-3, 3e-5].map(|value| axis.text(value));
-        assert_eq!(texts, ["0 %", "−0.3 %", "1500 %", "250k %", "1.5M %", "0.002 %", "3e−5 %"]);
+        assert_eq!(texts, ["0 %", "−0.3 %", "1500 %", "250k %", "1.5M %", "0.002 %", "3·10⁻⁵ %"]);
     }
 
     /// A gradient norm of 8.7e307 would have too many ticks.

@@ -112,12 +112,52 @@ pub struct Plot {
     pub size: (u32, u32),
 }
 
-/// A label at a position in drawing units; at the right edge, only the height is used.
+/// A label and its position in drawing units: its left end and the middle of its height.
 struct Label {
     x: i32,
     y: i32,
     text: String,
     ink: Ink,
+}
+
+impl Label {
+    /// Returns the right end of the text.
+    fn end(&self) -> i32 {
+        self.x + width_of(self.text.chars().count()) * FINE
+    }
+}
+
+/// The labels of a plot, each at what it names.
+#[derive(Default)]
+struct Labels {
+    /// Those of levels and of curves with two points or more; they stand in a column at the right edge.
+    ends: Vec<Label>,
+    /// Those of single points; they stand beside their points.
+    points: Vec<Label>,
+}
+
+impl Labels {
+    /// Returns the labels at positions where none covers another. `right` and `bottom` are the ends of the axes.
+    ///
+    /// A point at the right end has its label in the column. A point whose label would reach the column has it on its left.
+    fn placed(mut self, right: i32, bottom: i32) -> Vec<Label> {
+        let column = right + 8 * FINE;
+        if !self.ends.is_empty() {
+            let last: Vec<Label> = self.points.extract_if(.., |label| label.x + LABEL_GAP * FINE > right).collect();
+            self.ends.extend(last);
+        }
+        for label in &mut self.points {
+            label.x += 7 * FINE;
+            label.y += 9 * FINE;
+            if !self.ends.is_empty() && label.end() > column {
+                label.x -= label.end() - label.x + 14 * FINE;
+            }
+        }
+        below(&mut self.points, bottom);
+        self.ends.iter_mut().for_each(|label| label.x = column);
+        spread(&mut self.ends, bottom);
+        self.points.into_iter().chain(self.ends).collect()
+    }
 }
 
 impl Plot {
@@ -214,26 +254,20 @@ impl Plot {
         text(area, &self.x.label, ((width - right) * FINE, (height - 10) * FINE), Ink::Muted, HPos::Right, VPos::Center)?;
         self.draw_axes(area, &mut chart, &x, &y, &ticks)?;
 
-        let mut labels = Vec::new();
+        let mut labels = Labels::default();
         for level in levels {
             let ends = [x.start, x.end].map(|x| (self.across(x), self.up(level.y)));
             chart.draw_series([PathElement::new(ends, level.ink.colour().stroke_width(15))])?;
             let (x, y) = chart.backend_coord(&ends[1]);
-            labels.push(Label { x, y, text: level.name.clone(), ink: level.ink });
+            labels.ends.push(Label { x, y, text: level.name.clone(), ink: level.ink });
         }
-        let mut beside = Vec::new();
         for (curve, points) in &curves {
             let Some((x, y)) = self.draw_curve(&mut chart, curve, points)? else { continue };
-            let labels = if points.len() == 1 { &mut beside } else { &mut labels };
+            let labels = if points.len() == 1 { &mut labels.points } else { &mut labels.ends };
             labels.push(Label { x, y, text: curve.name.clone(), ink: curve.ink });
         }
-        below(&mut beside, (height - bottom) * FINE);
-        for label in beside {
+        for label in labels.placed((width - right) * FINE, (height - bottom) * FINE) {
             text(area, &label.text, (label.x, label.y), label.ink, HPos::Left, VPos::Center)?;
-        }
-        spread(&mut labels, (height - bottom) * FINE);
-        for label in labels {
-            text(area, &label.text, ((width - right + 8) * FINE, label.y), label.ink, HPos::Left, VPos::Center)?;
         }
         Ok(())
     }
@@ -300,15 +334,10 @@ type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Ra
 type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 type Drawn = Result<(), DrawingError>;
 
-/// Places the labels of single points to the lower right of the point, or below another label there. None is placed below
-/// `bottom`, the axis.
+/// Moves each label below those that it covers. None is placed below `bottom`, the axis.
 fn below(labels: &mut [Label], bottom: i32) {
     let gap = LABEL_GAP * FINE;
-    let end = |label: &Label| label.x + width_of(label.text.chars().count()) * FINE;
-    let cover = |a: &Label, b: &Label| a.x < end(b) && b.x < end(a);
-    for label in labels.iter_mut() {
-        (label.x, label.y) = (label.x + 7 * FINE, label.y + 9 * FINE);
-    }
+    let cover = |a: &Label, b: &Label| a.x < b.end() && b.x < a.end();
     labels.sort_by_key(|label| label.y);
     for index in 0..labels.len() {
         let above = labels[..index].iter().filter(|other| cover(other, &labels[index]));
@@ -411,8 +440,7 @@ mod tests {
         let (width, gap) = (width_of(4) * FINE, LABEL_GAP * FINE);
         let label = |(x, y)| Label { x, y, text: "four".into(), ink: Ink::Text };
         let points = [(0, 900), (100, 905), (150, 980), (100, 100), (120, 90), (5000, 95), (0, 985)];
-        let mut labels: Vec<_> = points.map(label).into();
-        below(&mut labels, 1000);
+        let labels = Labels { points: points.map(label).into(), ..Labels::default() }.placed(9000, 1000);
         for (index, a) in labels.iter().enumerate() {
             assert!(a.y <= 1000 - gap / 2, "under the axis");
             for b in &labels[..index] {
@@ -421,6 +449,51 @@ mod tests {
         }
         let alone = labels.iter().find(|label| label.x > 5000).unwrap();
         assert_eq!((alone.x, alone.y), (5000 + 7 * FINE, 95 + 9 * FINE), "one that covers none stays at its point");
+    }
+
+    /// A held-out curve of one point at the end of the training curve, at its middle, and close to the end.
+    #[test]
+    fn the_label_of_a_point_covers_none_of_those_at_the_right_edge() {
+        let label = |x, y, text: &str| Label { x, y, text: text.into(), ink: Ink::Text };
+        let (right, bottom) = (7000, 3000);
+        for x in (0..=right).step_by(100) {
+            for y in (0..=bottom).step_by(50) {
+                let ends = vec![label(right, 1500, "train: 3.100"), label(right, 2800, "exact limit: 0.500")];
+                let points = vec![label(x, y, "held-out: 3.098"), label(right / 2, 1500, "another point")];
+                let placed = Labels { ends, points }.placed(right, bottom);
+                assert_eq!(placed.len(), 4);
+                for (index, a) in placed.iter().enumerate() {
+                    for b in &placed[..index] {
+                        let are_beside = a.end() <= b.x || b.end() <= a.x;
+                        assert!(are_beside || (a.y - b.y).abs() >= LABEL_GAP * FINE, "point at {x}, {y}: {}, {}", a.text, b.text);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_plot_with_one_held_out_point_at_its_end_has_both_labels_apart() {
+        let curve = |name: &str, points: Vec<(f64, f64)>| Curve { name: name.into(), points, ink: Ink::Train, dots: true };
+        let train = (1..=30).map(|step| (f64::from(step), 3.4 - 0.01 * f64::from(step))).collect();
+        let plot = Plot {
+            title: "Loss".into(),
+            description: String::new(),
+            x: Axis::new("tokens seen", Scale::Linear),
+            y: Axis::new("loss", Scale::Log),
+            curves: vec![curve("train: 3.100", train), curve("held-out: 3.098", vec![(30.0, 3.098)])],
+            levels: Vec::new(),
+            size: WIDE,
+        };
+        let svg = plot.inline();
+        let height = |name: &str| -> i32 {
+            let before = &svg[..svg.find(name).expect("the label")];
+            let element = &before[before.rfind("<text").expect("its element")..];
+            let y = element.split_once(" y=\"").expect("its height").1;
+            y[..y.find('"').unwrap()].parse().unwrap()
+        };
+        let apart = (height("train: 3.100") - height("held-out: 3.098")).abs();
+        assert!(apart >= LABEL_GAP * FINE, "{apart}");
     }
 
     #[test]
