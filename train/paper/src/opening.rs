@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gradus_io::numbers::many;
+use gradus_io::numbers::{many, scientific};
 use gradus_report::metrics::{self, Record, SampleRecord, VALIDATION};
 use gradus_report::svg::{Curve, Ink};
 use gradus_report::{Block, Link, PretrainReport, Row};
@@ -89,9 +89,10 @@ pub fn story(sizes: &Sizes) -> Vec<Block> {
     let words = told.text.split(' ').count();
     let nats = -told.log_prob;
     let facts = format!(
-        "It is the first of those that no model was trained on, in seed {}. The world tells it with a probability of e^−{nats:.1}, or {:.3} nats \
-         for each of its {}: no model can expect to need fewer.",
+        "No model was trained on this story, the first of those held out in seed {}. Its probability in the world is {}: a loss of {:.3} nats for \
+         each of its {}. No model can expect a lower one.",
         sizes.first_seed,
+        scientific(-nats, 1),
         nats / words as f64,
         many(words, "word")
     );
@@ -108,4 +109,23 @@ pub fn story(sizes: &Sizes) -> Vec<Block> {
         Block::Text(facts),
         Block::Words(vec!["RACE".into(), "a training row; the task is to choose the answer".into()], rows),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The committed pages begin with the story of their first seed and its probability.
+    #[test]
+    fn the_pages_of_the_repository_begin_with_the_story_of_their_seed() {
+        for (retold, page) in [(false, include_str!("../MINIATURE.md")), (true, include_str!("../MINIATURE-RETOLD.md"))] {
+            let blocks = story(&Sizes::new(8, 101, 1.0, false).retold(retold));
+            let texts: Vec<&String> =
+                blocks.iter().filter_map(|block| if let Block::Text(text) = block { Some(text) } else { None }).collect();
+            assert_eq!(texts.len(), 2, "the story and what it costs");
+            for text in texts {
+                assert!(page.contains(&**text), "not in the page: {text}");
+            }
+        }
+    }
 }

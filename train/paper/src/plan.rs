@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gradus_io::numbers::many;
+use gradus_io::numbers::{count, many};
 use gradus_study::plan::Plan;
 use gradus_study::ruler::Ruler;
 use gradus_train::hyperparameters::{RangeError, in_range};
@@ -129,6 +129,22 @@ impl Sizes {
             }
             () => None,
         }
+    }
+
+    /// What `--scale` changed, in sentences for the top of a report; `None` at the default scale.
+    pub(crate) fn scaled(&self) -> Option<String> {
+        let default = Sizes::new(self.seeds, self.first_seed, 1.0, self.full);
+        let shorter = if self.scale < 1.0 { " Training this short supports no conclusion about the paper." } else { "" };
+        (self.scale != 1.0).then(|| {
+            format!(
+                "This reproduction was made with `--scale {}`: {} of pre-training instead of {}, and at most {} per task instead of {}.{shorter}",
+                self.scale,
+                many(self.steps as usize, "step"),
+                count(default.steps),
+                many(self.rows, "training row"),
+                count(default.rows as u64)
+            )
+        })
     }
 
     /// Training rows of a task.
@@ -323,6 +339,16 @@ mod tests {
         assert_eq!(count(&Sizes::new(1, 1, 1.0, false)), 3 + 4 * 12 + 2 * 4);
         assert_eq!(count(&Sizes::new(3, 1, 1.0, false)), 3 * (3 + 4 * 12 + 2 * 4));
         assert_eq!(count(&Sizes::new(1, 1, 1.0, true)), 4 + 4 * 12 + 2 * 4 + 3 * 8);
+    }
+
+    #[test]
+    fn a_scale_other_than_the_default_is_described() {
+        let scaled = |scale| Sizes::new(1, 1, scale, false).scaled();
+        assert_eq!(scaled(1.0), None);
+        let words = "This reproduction was made with `--scale 0.01`: 40 steps of pre-training instead of 4,000, and at most 16 training rows per \
+                     task instead of 1,000. Training this short supports no conclusion about the paper.";
+        assert_eq!(scaled(0.01).as_deref(), Some(words));
+        assert!(scaled(2.0).is_some_and(|words| words.ends_with("2,000 training rows per task instead of 1,000.")));
     }
 
     #[test]

@@ -52,9 +52,10 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Open
         ),
         foot: "Scores in points of 100: accuracy, F1, Matthews' (mc) and Pearson's (pc) correlation. Each fine-tuned model \
                is the one with the best dev score; its scores are on test rows, which neither training nor that choice has \
-               seen (for MNLI, on both test sets). Guessing is the best constant answer. Where no seed of a model is between 30 and 70 % of the way from guessing to the best \
-               possible score, and at least two are on either side, the task is learnt suddenly or never: k of n seeds came more than half of \
-               the way, with this model and with the others, which fits these shares of all seeds (95 %, Clopper and Pearson). Zero-shot scores are on 200 dev \
+               seen (for MNLI, on both test sets). Guessing is the best constant answer. A task counts as learnt suddenly or never by a model where no \
+               seed is between 30 and 70 % of the way from guessing to the best possible score, and at least two are on either side. Its scores by \
+               every model then stand with the number of seeds that came more than half of the way, and the shares of all seeds that fit this number \
+               (95 %, Clopper and Pearson). Zero-shot scores are on 200 dev \
                rows, with CoLA's threshold chosen on 200 training rows; short rows, of CoLA and DPRD, may appear word for \
                word, without their labels, in a story of the pre-training. The best possible score is an \
                expectation: on the rows drawn, a score can be higher. Rates, epochs and the world itself were chosen on dev \
@@ -63,6 +64,7 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Open
             .into(),
         ..Document::default()
     };
+    report.section("", sizes.scaled().map(Block::Text).into_iter().collect());
     report.section("A story, and a question about another", opening::story(sizes));
     report.section("How the models learnt to tell them", opening.learning(sizes));
     report.section("What the Transformer answers without being trained for it", zero_shot(results));
@@ -89,7 +91,7 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Open
 /// The main results in a few lines: losses, zero-shot scores, table 5, and, with too few seeds for verdicts, the signs of the
 /// differences.
 pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Opening) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = sizes.scaled().into_iter().collect();
     let over = |body: Body| {
         let of = |seed| results.pretraining(seed, body).map(|p| p.loss / p.limit - 1.0);
         told(&results.each(of))

@@ -106,6 +106,16 @@ impl Survey {
         format!("expected what this gradus lays down for these options, {}", told.join("; "))
     }
 
+    /// What `--quick` and `--scale` changed, in sentences for the top of a report; `None` without them.
+    pub(crate) fn reduced(&self) -> Option<String> {
+        let quick = "This is the short survey (`--quick`): one budget, a sixteenth of the larger one of the whole survey; the usual learning rates; and fewer \
+                     stories.";
+        let scale = format!("Work and numbers of stories are {} times the usual ones (`--scale {0}`).", self.scale);
+        let parts = [self.quick.then(|| quick.to_owned()), (self.scale != 1.0).then_some(scale)];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(" "))
+    }
+
     /// The cards of its systems.
     pub(crate) fn cards(&self) -> impl Iterator<Item = &'static Card> + '_ {
         self.systems.iter().map(|name| systems::named(name).expect("checked"))
@@ -212,4 +222,21 @@ pub fn stages(survey: &Survey) -> Vec<Stage> {
         all.push(Stage::Count { seed });
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_survey_that_is_not_the_whole_one_is_described() {
+        let reduced = |quick, scale| Survey::new(vec!["gpt".into()], 6, 201, quick, scale).reduced();
+        assert_eq!(reduced(false, 1.0), None);
+        assert!(reduced(true, 1.0).is_some_and(|words| words.contains("`--quick`") && !words.contains("--scale")));
+        let both = reduced(true, 0.05).expect("described");
+        assert!(
+            both.contains("`--quick`")
+                && both.ends_with("Work and numbers of stories are 0.05 times the usual ones (`--scale 0.05`).")
+        );
+    }
 }

@@ -42,7 +42,8 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
         ),
         ..Document::default()
     };
-    report.section("", vec![Block::Figures(figures(results, survey))]);
+    let reduced = survey.reduced().map(Block::Text);
+    report.section("", reduced.into_iter().chain([Block::Figures(figures(results, survey))]).collect());
     let caption = "Each system after each budget of work, joined by a line that ends in a dot after the largest; whiskers are 95 % intervals of the mean: over seeds \
                    (Student's t), or of one seed over stories.";
     report.section("The plane", vec![Block::Plots(vec![plane(results, survey)], caption.into()), standing(results, survey)]);

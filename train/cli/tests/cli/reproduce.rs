@@ -128,6 +128,7 @@ fn the_report_has_the_papers_tables_and_statements() {
     assert_holds(&page, &told);
     assert!(!page.contains('`') && !page.contains("not reached") && !page.contains("undecided"));
     let places = [
+        "This reproduction was made with <code>--scale 0.01</code>: 40 steps of pre-training instead of 4,000",
         "A story, and a question",
         "exact limit: ",
         "Zero-shot, mean of four",
@@ -144,6 +145,7 @@ fn the_terminal_ends_with_what_came_out() {
     let desk = Miniature::copy();
     let told = desk.gradus("reproduce --resume mini");
     let words = [
+        "made with `--scale 0.01`: 40 steps of pre-training instead of 4,000",
         "loss above the exact limit, %: Transformer ",
         "zero-shot, % of the way",
         "table 5's average: ",

@@ -75,6 +75,8 @@ fn a_survey_places_each_system() {
     assert!(trained.iter().all(|t| t["work"] == trained[0]["work"]));
     let page = desk.text("s/report.html");
     let axis = "distance from the exact answer about a hidden word, nats (square-root scale)";
+    let reduced = ["This is the short survey (<code>--quick</code>)", "(<code>--scale 0.01</code>)"];
+    assert_holds(&page, &reduced);
     assert_holds(&page, &["The plane", "<svg", axis, "BERT, 3 steps", "undecided: fewer than 6 seeds", "What is measured"]);
     assert!(!page.contains("http-equiv=\"refresh\"") && !page.contains('`'));
     assert_holds(&desk.text("s/plane.svg"), &["<svg", "bert", "gpt", "perfect"]);
