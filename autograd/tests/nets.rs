@@ -27,17 +27,34 @@ fn the_list_is_alphabetical_and_names_are_unique() {
     }
 }
 
-/// Each op's method of `Var` links to the op's formula.
+/// Each method and each operator of `Var` links to its op's formula. An op has a method in its file or an operator of its name.
 #[test]
 fn each_method_links_to_its_formula() {
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops"));
+    let page = |name: &str| std::fs::read_to_string(folder.join(name).with_extension("rs")).expect("a file of its name");
+    let operators = page("operators");
     for op in ops::all::<f64>() {
-        let page = std::fs::read_to_string(folder.join(op.name).with_extension("rs")).expect("a file of its name");
+        let page = page(op.name);
         assert!(page.starts_with("//! ```text\n"), "`{}`: the page opens with the formula", op.name);
-        let methods = page.split_once("impl<'t, T: Real> Var<'t, T> {").map_or("", |(_, methods)| methods);
+        let Some((_, methods)) = page.split_once("impl<'t, T: Real> Var<'t, T> {") else {
+            let operator = format!(", {0}, {0}::", op.name);
+            let is_there = operators.lines().any(|line| line.starts_with("binary!(") && line.contains(&operator));
+            assert!(is_there, "`{}`: neither a method in its file nor an operator in operators.rs", op.name);
+            continue;
+        };
         let linked = methods.matches("    /// [Formula and derivative](self).\n    #[track_caller]\n    pub fn ").count();
         assert_eq!(linked, methods.matches("    pub fn ").count(), "`{}`", op.name);
+        assert!(linked > 0, "`{}`: no method", op.name);
     }
+    let lines: Vec<&str> = operators.lines().collect();
+    let functions: Vec<usize> = (0..lines.len()).filter(|&at| lines[at].starts_with("            fn ")).collect();
+    for &at in &functions {
+        let above = lines[..at].iter().rev().map(|line| line.trim_start());
+        let above = above.take_while(|line| line.starts_with("#[") || line.starts_with("///"));
+        let links = above.filter(|line| line.contains("[Formula and derivative](super")).count();
+        assert_eq!(links, 1, "operators.rs, line {}: {}", at + 1, lines[at]);
+    }
+    assert!(functions.len() >= 7, "of variables, of a variable and a number, and the negation");
 }
 
 #[test]

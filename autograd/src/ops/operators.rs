@@ -20,10 +20,12 @@ impl<'t, T: Real> Var<'t, T> {
     }
 }
 
+/// Between two variables, each by the op of its own name.
 macro_rules! binary {
     ($trait:ident, $method:ident, $op:expr) => {
         impl<'t, T: Real> $trait<&Var<'t, T>> for &Var<'t, T> {
             type Output = Var<'t, T>;
+            /// [Formula and derivative](super): in the module of this name.
             #[track_caller]
             fn $method(self, other: &Var<'t, T>) -> Var<'t, T> {
                 self.binary($op, other)
@@ -36,6 +38,7 @@ macro_rules! binary {
     (owned $trait:ident, $method:ident, $a:ty, $b:ty) => {
         impl<'t, T: Real> $trait<$b> for $a {
             type Output = Var<'t, T>;
+            /// [Formula and derivative](super): in the module of this name.
             #[track_caller]
             #[allow(clippy::needless_borrow, reason = "one form for values and references")]
             fn $method(self, other: $b) -> Var<'t, T> {
@@ -59,6 +62,7 @@ macro_rules! with_number {
     (impl $trait:ident, $method:ident, $var:ty, |$c:ident| $vn:expr, $nv:expr) => {
         impl<'t, T: Real> $trait<f64> for $var {
             type Output = Var<'t, T>;
+            /// [Formula and derivative](super::affine).
             #[track_caller]
             fn $method(self, $c: f64) -> Var<'t, T> {
                 let (scale, shift) = $vn;
@@ -67,6 +71,7 @@ macro_rules! with_number {
         }
         impl<'t, T: Real> $trait<$var> for f64 {
             type Output = Var<'t, T>;
+            /// [Formula and derivative](super::affine).
             #[track_caller]
             fn $method(self, x: $var) -> Var<'t, T> {
                 let $c = self;
@@ -86,6 +91,7 @@ macro_rules! neg_and_div {
     ($var:ty) => {
         impl<'t, T: Real> Neg for $var {
             type Output = Var<'t, T>;
+            /// [Formula and derivative](super::affine).
             #[track_caller]
             fn neg(self) -> Var<'t, T> {
                 self.affine(-1.0, 0.0)
@@ -93,6 +99,7 @@ macro_rules! neg_and_div {
         }
         impl<'t, T: Real> Div<f64> for $var {
             type Output = Var<'t, T>;
+            /// [Formula and derivative](super::affine).
             #[track_caller]
             fn div(self, c: f64) -> Var<'t, T> {
                 self.affine(1.0 / c, 0.0)
@@ -100,6 +107,7 @@ macro_rules! neg_and_div {
         }
         impl<'t, T: Real> Div<$var> for f64 {
             type Output = Var<'t, T>;
+            /// [Formula and derivative](super::div).
             #[track_caller]
             fn div(self, x: $var) -> Var<'t, T> {
                 x.constant(x.value().full_like([], T::lit(self))) / x
