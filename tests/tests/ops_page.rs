@@ -25,8 +25,14 @@ fn the_page_of_ops_is_not_stale() {
     assert_eq!(committed.len(), made.len());
 }
 
-/// What the page claims: nothing was refused when it was made, and every witness ran on 256 draws.
+/// What the page claims: nothing was refused when it was made, and every witness ran on 256 draws. Each has a row: seven of the
+/// derivative, and the audit of the cost.
 #[test]
 fn the_page_of_ops_claims_what_holds() {
+    let table = COMMITTED.split_once("| witness |").expect("a table").1.split("\n\n").next().unwrap_or_default();
+    let rows: Vec<&str> = table.lines().skip(2).filter_map(|line| line.split('|').nth(1)).map(str::trim).collect();
+    assert_eq!(rows, check::WITNESSES.map(|(name, _)| name));
+    assert_eq!((rows.len(), rows.last()), (8, Some(&"audit")));
+    assert!(COMMITTED.contains(": seven of its derivative, and `audit`,"));
     assert!(COMMITTED.contains("Every witness on 256 draws") && !COMMITTED.contains("| refused |"));
 }

@@ -95,8 +95,8 @@ impl Catalogue {
              This page is made from the list of ops and from their files; a test fails when the page no longer matches them. To make it again:\n\n    \
              cargo run --release -- audit ops --markdown {OPS} --overwrite\n\n\
              ## Evidence\n\n\
-             Every witness on {} draws of every op's samples, in f64. [What each one claims, and relative to what]\
-             ({}). Extents are small, up to 5; that a kernel's blocks and threads change nothing is shown by its \
+             Every witness on {} draws of every op's samples, in f64: seven of its derivative, and `audit`, which compares its stated cost (`flops`) with a \
+             count. [What each one claims, and relative to what]({}). Extents are small, up to 5; that a kernel's blocks and threads change nothing is shown by its \
              twin, in `tensor`. Every second draw is stored with its axes reversed. The error shown is the one nearest to what is allowed: of `fused`, a \
              value's share of 1e-12 and a VJP's of 1e-10. {} Against PyTorch {}: value and gradients of \
              {} of the {n} ops, at one input each.\n",
@@ -126,7 +126,7 @@ impl Catalogue {
             title: format!("The {} ops, and the evidence for each", self.ops.len()),
             lead: format!(
                 "Equations, code and evidence of every op, made from the list of ops and from their files. Every witness ran on {} draws \
-                 of every op's samples, in f64. {}",
+                 of every op's samples, in f64: seven of its derivative, and `audit`, which compares its stated cost (`flops`) with a count. {}",
                 self.draws,
                 self.verdict()
             ),
