@@ -10,8 +10,8 @@ use crate::{output, page};
 
 /// Show GPT-1 and its relatives: what each system is, and what distinguishes two
 ///
-/// A system is a view of texts, a body that reads them, and what is asked of it. `gradus pretrain --system NAME` sets its axes; each axis
-/// is a flag too.
+/// A system combines a view of texts, a network that reads them, and what the network predicts. `gradus pretrain --system NAME`
+/// trains it; each of its axes is a flag too.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -67,7 +67,7 @@ impl Axes {
 pub enum Density {
     /// The probability of the text: over all texts of one length they sum to 1.
     Joint,
-    /// No probability: each token is told given all others, and the products do not sum to 1.
+    /// No probability: each token is predicted from all others, and the products do not sum to 1.
     Pseudo,
 }
 

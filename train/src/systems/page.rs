@@ -40,7 +40,7 @@ impl Density {
     pub fn words(self) -> &'static str {
         match self {
             Density::Joint => "joint: the probabilities of all texts of one length sum to 1",
-            Density::Pseudo => "pseudo: each token is told given all others, and the products do not sum to 1",
+            Density::Pseudo => "pseudo: each token is predicted from all others, and the products do not sum to 1",
         }
     }
 }
@@ -67,7 +67,7 @@ impl Card {
             Some((last, others)) => format!(" with {} and {last}", others.join(", ")),
         };
         let asked = match view {
-            ViewPlan::Next => "it reads from left to right and is asked what follows each token".into(),
+            ViewPlan::Next => "it reads from left to right and predicts the token after each token".into(),
             ViewPlan::Masked(plan) => {
                 let percent = (100.0 * plan.rate).round();
                 let masks = match plan.masks {
@@ -80,7 +80,7 @@ impl Card {
                 let Shares { mask, replace } = plan.shares;
                 let (hidden, replaced, left) = (share(mask), share(replace), share(1.0 - mask - replace));
                 let shares = format!("{hidden} of them hidden, {replaced} replaced, {left} left as they are");
-                format!("it sees all and is asked what {percent} % of the tokens are ({shares}; {masks}){pairs}")
+                format!("it sees the whole text and predicts {percent} % of the tokens ({shares}; {masks}){pairs}")
             }
         };
         format!("{body}{parts}; {asked}.")
@@ -140,9 +140,9 @@ pub fn page() -> Document {
     let mut page = Document {
         kicker: "Gradus".into(),
         title: "GPT-1 and its relatives".into(),
-        lead: "A system is a view of texts, a body that reads them, and what is asked of it. `gradus pretrain --system NAME` sets the axes \
-               of one; each axis is a flag too. Below, `d ← abc···` says that the answer about the fourth token of `abcdef`, which a masked view hides, may \
-               depend on the first three; tests hold the networks to these pictures."
+        lead: "A system combines a view of texts, a network that reads them, and what the network predicts. `gradus pretrain --system NAME` trains it; \
+               each of its axes is a flag too. Below, `d ← abc···` means that the prediction of the fourth token of `abcdef`, which a masked view hides, \
+               may depend on the first three. Tests check the networks against these pictures."
             .into(),
         ..Document::default()
     };

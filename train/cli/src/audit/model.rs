@@ -28,7 +28,7 @@ or 1 if a gradient is wrong), single elements, the gradient's norm, the share of
 second order (up to 300,000 parameters), causality, independence of the batch, padding, cache, shards. Exit code 1 if anything \
 fails.")]
 pub struct Args {
-    /// Directory of a model, with or without a head; one that fills masks is asked what every third token is [default: the standard models]
+    /// Directory of a model, with or without a head; one that fills masks predicts every third token [default: the standard models]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// Elements of each parameter tensor to perturb one by one

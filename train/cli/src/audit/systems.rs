@@ -10,16 +10,16 @@ use crate::error::CliError;
 use crate::progress::Display;
 use crate::{output, systems};
 
-/// Hold every system to its card: what its answers depend on, and what its probabilities make together
+/// Check every system against its card: what its answers depend on, and what its probabilities sum to
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   gradus audit systems                    # all of them, in a few seconds
   gradus audit systems bert gpt --json
 
-On tiny networks in f64: an answer that changes with a token depends on it, as the card's picture must say (`gradus systems`); the \
-probabilities of all short texts sum to 1 where the card says they are those of texts, and to 2 of two words that are alike where each \
-is told given the other. Exit code 1 if a card is wrong.")]
+On tiny networks in f64: each token is changed in turn, and the answers that change must be those that depend on it in the card's picture (`gradus \
+systems`). The probabilities of all short texts must sum to 1 if the card calls them probabilities of texts. If each word is predicted from the other \
+one, those of texts of two equal words must sum to 2. Exit code 1 if a card is wrong.")]
 pub struct Args {
     /// Systems [default: all]
     #[arg(value_name = "NAME")]
