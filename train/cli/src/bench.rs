@@ -52,10 +52,10 @@ const MOST_ROUNDS: usize = 10_000;
         threads, of a product of 1024³ and those of the workload's own shapes; it is measured after the peak memory \
         (peak_rss_mb, 10⁶ bytes, null if the system does not report it) was read. memory lists the bytes of every class of buffer: \
         parameters, gradients, moments, activations, the kernels' scratch, and the most that was in use at once.\n\n\
-        With --device gpu, products and buffers are the GPU's (peak_rss_mb stays the process's memory), and gpu has what a step \
-        asks of it, the mean over those timed: shaders run (dispatches), groups of commands handed over (submissions), waits for \
-        it, bytes sent and read, buffers made. Then one step more is run, of one shard, its shaders timed one by one by the GPU's own \
-        clock: ops lists the ops as `gradus audit cost` does, shaders the shaders with dispatches, bytes bound and ms, both the longest \
+        With --device gpu, products and buffers are the GPU's (peak_rss_mb stays the process's memory), and gpu has the means over the timed steps of \
+        shaders run (dispatches), groups of commands handed over (submissions), waits for the GPU, bytes sent and read, and buffers made. Then one \
+        more step, of one shard, is run, and its shaders are timed one by one by the GPU's own clock: ops lists the ops as `gradus audit cost` does, \
+        shaders the shaders with dispatches, bytes bound and ms, both the longest \
         first (null where the GPU has no such clock).",
     after_long_help = "Examples:\n  \
         gradus bench train --workload tiny --dropout 0.1 --steps 20 --threads 2 --json\n  \
@@ -71,8 +71,8 @@ pub struct Train {
     /// Parts into which a batch is split, computed one after the other to save memory (gradient accumulation).
     #[arg(long, value_name = "N", default_value_t = 1)]
     accumulate: usize,
-    /// Logical shards of each part, which threads share; the bits of a run depend on it, not on the threads [default: 2; 1 for a
-    /// part of one sequence, and on a GPU]
+    /// Number of logical shards into which each part is cut; threads compute them side by side. The last bits of a run depend on
+    /// it, not on the number of threads [default: 2; 1 for a part of one sequence, and on a GPU]
     #[arg(long, value_name = "N")]
     shards: Option<usize>,
     /// Keep only each block's input, and recompute its activations in the backward pass: less memory, more time, the same bits.
@@ -84,7 +84,7 @@ pub struct Train {
     /// Probability of dropout on embeddings, attention and residual branches, from 0 to below 1.
     #[arg(long, value_name = "P", default_value_t = 0.1)]
     dropout: f64,
-    /// Instead of a GPT a BERT of the same sizes, which is asked this share of its tokens (BERT's: 0.15).
+    /// Measure a BERT of the same sizes instead of a GPT; it predicts this share of its tokens (BERT's: 0.15).
     #[arg(long, value_name = "X")]
     masked: Option<f64>,
     /// Number of steps to time.
@@ -102,14 +102,14 @@ pub struct Train {
 /// Time generation with the cache of keys and values.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Time generation with the cache of keys and values: one token at a time, each reading every weight once. \
-        weight_gb_per_second (10⁹ bytes) is what that takes from memory, which bounds it: bandwidth_gb_per_second is the rate \
-        at which the same threads, or the same GPU, between the tokens, read memory and only add it up, and share_of_bandwidth is the ratio of \
-        the two (above 1 if the weights stay in cache). The prompt is bounded by its matrix products: prompt_gflops counts \
+    long_about = "Time generation with the cache of keys and values: one token at a time, each reading every weight once. weight_gb_per_second (10⁹ \
+    bytes) is the rate at which the weights are read, which memory bounds. bandwidth_gb_per_second is the memory's rate: between the tokens, the same \
+    threads, or the same GPU, add up numbers from memory. share_of_bandwidth is the ratio of the two (above 1 if the weights stay in cache). The \
+    prompt is bounded by its matrix products: prompt_gflops counts \
         24·L·d² + 4·L·t·d FLOPs for token t and 2·d·V for the last, gemm_gflops is the best rate of a product of 1024³ and \
         those of the prompt's own shapes.\n\n\
-        With --device gpu, all is done once before it is timed, and the token in the middle once more afterwards: shaders of gpu lists \
-        what it ran, as `bench train` does.",
+        With --device gpu, everything runs once before it is timed. The token in the middle is generated once more afterwards, and `shaders` in `gpu` \
+        lists what ran for it, as in `bench train`.",
     after_long_help = "Examples:\n  \
         gradus bench generate --preset small --prompt-tokens 16 --tokens 100 --json\n  \
         gradus bench generate --model runs/novels --device gpu"

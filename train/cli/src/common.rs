@@ -28,7 +28,7 @@ const MOST_THREADS: usize = 1024;
 /// How many threads compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Threads {
-    /// Number of threads; by default one per core. The result is the same to the bit.
+    /// Number of threads; by default one per core. Computed numbers do not depend on it.
     #[arg(long, value_name = "K")]
     threads: Option<usize>,
 }
@@ -54,12 +54,12 @@ impl Threads {
 #[derive(Clone, Debug, clap::Args)]
 pub struct On {
     /// Device to compute on: `cpu`; `gpu`, the first hardware GPU, discrete before integrated; or `gpu:NAME`, the one whose name
-    /// contains NAME (`gradus devices` lists them). Devices round differently [default: cpu; of a run that is resumed, its own]
+    /// contains NAME (`gradus devices` lists them). Devices round differently [default: cpu; a resumed run keeps its device]
     #[arg(long, value_name = "cpu|gpu[:NAME]")]
     device: Option<String>,
-    /// Precision of the factors of matrix products on a GPU; sums and everything stored are in f32. With f16 the loss is scaled by a
-    /// power of two, so that small gradients survive; a number beyond 65,504 stops the run [default: f32; of a step or run that was
-    /// kept, its own]
+    /// Precision of the factors of matrix products on a GPU; sums and stored tensors are in f32. With f16 the loss is scaled by a
+    /// power of two, so that small gradients do not become 0, and a number beyond 65,504 stops the run [default: f32; a resumed run
+    /// or a replayed step keeps its precision]
     #[arg(long, value_name = "f32|f16")]
     products: Option<Products>,
 }

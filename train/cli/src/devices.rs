@@ -10,8 +10,8 @@ use crate::output;
 
 /// List the devices that can compute, by the names that --device takes
 ///
-/// What it says of a GPU's arithmetic is measured. Where that differs from the CPU's, so do the last bits of results. Its memory is
-/// what the driver tells, and may be in use by other programs.
+/// The arithmetic of a GPU is measured. Where it differs from the CPU's, the last bits of results differ too. The memory is the
+/// driver's figure; other programs may use part of it.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(after_long_help = "Examples:\n  gradus devices\n  gradus devices --json")]
 pub struct Args {

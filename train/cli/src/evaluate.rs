@@ -50,9 +50,9 @@ use crate::progress::Display;
         one segment, whether the model was trained on pairs of texts or not.\n\
         - With --targets, `nll` is the mean of −ln P over the tokens asked, and `token_nll` has each.\n\
         - Dropout is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.\n\
-        - For a task, `score` is its `metric` over the rows read (`examples`), `loss` the mean cross-entropy of its labels; `rows` \
-        counts those in the files, with those that make another split, `truncated` rows with a text cut to the context, `dropped` \
-        those that the data set leaves out. With --zero-shot, \
+        - For a task, `score` is its `metric` over the rows read (`examples`), `loss` the mean cross-entropy of its labels; `rows` counts all rows of \
+        the files, also those of another split in the same file; `truncated` counts rows with a text cut to the context, `dropped` rows that the data \
+        set's rules leave out. With --zero-shot, \
         CoLA's threshold is chosen on all training rows.",
     after_long_help = "Examples:\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --json\n  \
@@ -82,17 +82,17 @@ pub struct Args {
     /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273.
     #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
     zero_shot: bool,
-    /// A token that opens every text, if the model was trained with one (with --zero-shot): <story> in the micro-world.
+    /// Token put before every text, if the model was trained with one (with --zero-shot): <story> in the micro-world.
     #[arg(long, value_name = "TOKEN", requires = "zero_shot", conflicts_with_all = ["corpus", "ids"])]
     opening: Option<String>,
     /// At most this many rows of the split, evenly spaced.
     #[arg(long, value_name = "N", requires = "task", conflicts_with_all = ["corpus", "ids"])]
     rows: Option<usize>,
-    /// What is asked in each slot of --ids: the token that belongs there (to a model of the next token, the one that follows), or `-`
-    /// where nothing is asked. A model that fills masks needs it: --ids has the ids of [MASK] where tokens are hidden.
+    /// File with the target of each token of --ids: the token that belongs in its place (for a model that predicts the next token,
+    /// the one after it), or `-` for none. A model that fills masks needs it: --ids has [MASK]'s id where a token is hidden.
     #[arg(long, value_name = "FILE", requires = "ids", conflicts_with_all = ["corpus", "task"])]
     targets: Option<PathBuf>,
-    /// The segment of each slot of --ids, for a model with segments [default: all 0].
+    /// File with the segment of each token of --ids, for a model with segments [default: all 0].
     #[arg(long, value_name = "FILE", requires = "targets", conflicts_with_all = ["corpus", "task"])]
     segments: Option<PathBuf>,
     /// Tokens per window, from 1 to the model's context, which is the default.

@@ -18,15 +18,14 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
 
-/// Say what stands in a text's gaps.
+/// Predict the missing tokens of a text.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Say what stands in a text's gaps, each marked by [MASK].\n\n\
-        A model that fills masks (BERT, RoBERTa) answers in each gap by itself. One that predicts the next token (a GPT, an LSTM) answers \
-        by Bayes: the probability of the whole text with each token in its one gap, over the sum of all; that reads what follows the gap \
-        once per token of the vocabulary. Where the tokenizer has <story>, which opens the micro-world's stories, it opens the text too.\n\n\
-        The text is read as one segment, whether the model was trained on pairs of texts or not. A gap stands for one token: what takes two \
-        is never answered.",
+    long_about = "Predict the missing tokens of a text, each marked by [MASK].\n\n\
+        A model that fills masks (BERT, RoBERTa) predicts each gap directly. A model that predicts the next token (a GPT, an LSTM) answers for one \
+        gap, by Bayes: the probability of the whole text with a token in the gap, divided by the sum over all tokens. It reads the text behind the gap \
+        once per token of the vocabulary. If the tokenizer has <story>, which begins every story of the micro-world, the text begins with it too.\n\n\
+        The text is read as one segment, whether the model was trained on pairs of texts or not. A gap is one token; a word of two tokens is never an answer.",
     after_long_help = "Examples:\n  \
         gradus fill --text \"So Mia took [MASK] rope to the lake, and Tom brought his key.\"\n  \
         gradus fill --model runs/novels --text \"It was a [MASK] night\" --top 10 --json\n  \

@@ -59,10 +59,10 @@ pub struct Args {
     /// Directory to create
     #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
     out: Option<PathBuf>,
-    /// Continue the fine-tuning in this directory; everything is read from there
+    /// Continue the fine-tuning in this directory, with the settings stored there
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
-    /// Number of seeds, from --seed on: the score is their mean, with the sample standard deviation
+    /// Number of seeds, beginning with --seed; the score is the mean over them, with the sample standard deviation
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
     /// Stop after this many steps, with the schedule unchanged, so that --resume can continue

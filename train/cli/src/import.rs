@@ -25,8 +25,8 @@ use crate::output;
         The numbers stay the same to the bit. A directory in Hugging Face's format (GPT-1, GPT-2, BERT, RoBERTa, ERNIE) needs no import: \
         every command opens it as it is.\n\n\
         Text is read in mode `spacy`, as OpenAI's code reads it. `transformers` opens the \
-        result, as a model of openai-gpt; its own tokenizer reads in mode `basic`. What `gradus export` adds to a release \
-        (config.json, tokenizer_config.json) is heeded.",
+        result, as a model of openai-gpt; its own tokenizer reads in mode `basic`. The files that `gradus export` adds to a release (config.json, \
+        tokenizer_config.json) are read.",
     after_long_help = "Examples:\n  gradus import --openai finetune-transformer-lm/model --out openai-gpt\n  \
         gradus import --openai small-release --heads 4 --out small --json"
 )]
@@ -37,7 +37,7 @@ pub struct Args {
     /// Model directory to write, new or empty; one that holds anything is kept unless --overwrite is given
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Attention heads per block, which a release does not tell [default: those in a config.json beside it, else the paper's 12]
+    /// Attention heads per block, which a release does not contain [default: those in a config.json beside it, else the paper's 12]
     #[arg(long, value_name = "N")]
     heads: Option<usize>,
     /// One matrix of tokens and positions, as OpenAI's code computes: dropout falls on it, and the softmax runs over its positions

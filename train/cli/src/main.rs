@@ -297,7 +297,7 @@ mod tests {
             gradus_train::finetune::FinetuneSettings::default().lambda(&body.into())
         };
         let [next, masked] = [gradus_model::Asks::Next, gradus_model::Asks::Masked].map(lambda);
-        let aux = format!("finetune --aux: {next} (§3.2); {masked}, and nothing else, for a model that fills masks");
+        let aux = format!("finetune --aux: {next} (§3.2); {masked}, the only value, for a model that fills masks");
         assert_eq!(found, [aux, shards, sizes, format!("step --sequences: {}", audit::step::SEQUENCES)]);
     }
 

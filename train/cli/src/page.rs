@@ -11,7 +11,7 @@ use crate::error::CliError;
 /// A report that is written as a page too.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Report {
-    /// Write the report to this file as Markdown too (of a survey, the plane as .svg beside it)
+    /// Write the report to this file as Markdown too (and, for a survey, its figure to an .svg file beside it)
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
     /// Replace an existing file

@@ -29,12 +29,12 @@ Examples:
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
   gradus predict --model openai-gpt --task wsc273 --data wsc --zero-shot
 
-A line of names, then one per row that the data set counts, in the file's order: id, answer, and the probability of each class or choice (of STS-B's \
-whole-number scores), separated by tabs; with --zero-shot the mean log-probability of each choice's tokens, of the sentence alone for \
-CoLA. Choices are numbered from 0, in the order in which the data set has them. --glue writes the file \
-that the GLUE benchmark takes, by its name, and no lines are printed; its diagnostic set (AX) is not read. --json gives each row's \
-`logits` too, and `ids`: the token ids of its sequences, one, both orders, or one per choice; with --zero-shot its `scores`, and CoLA's \
-`threshold`; `score` and `metrics` where every row has a label, else null. Rows of a test split need no label: a column, key or line \
+Prints a line of column names, then a line per row, in the file's order, without the rows that the data set's rules leave out: id, answer, and the \
+probability of each class or choice (for STS-B, of each whole-number score), separated by tabs. With --zero-shot, the numbers are the mean \
+log-probability of each choice's tokens, or of the sentence for CoLA. Choices are numbered from 0, in the data set's order. With --glue, the file that \
+the GLUE benchmark takes is written under the name that it expects, and no lines are printed; its diagnostic set (AX) is not read. --json also gives \
+each row's `logits` and `ids`, the token ids of its sequences (one, both orders, or one per choice); with --zero-shot its `scores`, and CoLA's \
+`threshold`; and `score` and `metrics`, null unless every row has a label. Rows of a test split need no label: a column, key or line \
 of labels may be missing, and a label empty or -1.")]
 pub struct Args {
     /// Directory that `gradus finetune` made; with --zero-shot that of a pre-trained model
@@ -52,7 +52,7 @@ pub struct Args {
     /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273
     #[arg(long)]
     zero_shot: bool,
-    /// A token that opens every text, if the model was trained with one (with --zero-shot): <story> in the micro-world
+    /// Token put before every text, if the model was trained with one (with --zero-shot): <story> in the micro-world
     #[arg(long, value_name = "TOKEN", requires = "zero_shot")]
     opening: Option<String>,
     /// Folder for GLUE's submission file, made if needed; a file that is there is kept unless --overwrite is given

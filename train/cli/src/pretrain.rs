@@ -37,10 +37,10 @@ pub struct Args {
     /// settings of train/examples/cloze.toml and fewer steps, unless other flags override them)
     #[arg(long, conflicts_with = "resume")]
     corpus: Option<PathBuf>,
-    /// Directory to create, for the model, its tokenizer, metrics and report [default: of a --system, runs/ and its name]
+    /// Directory to create, for the model, its tokenizer, metrics and report [default: runs/NAME with --system NAME]
     #[arg(long, required_unless_present_any = ["resume", "system"], conflicts_with = "resume")]
     out: Option<PathBuf>,
-    /// Continue the run in this directory; everything is read from there
+    /// Continue the run in this directory, with the settings stored there
     #[arg(long, conflicts_with = "config")]
     resume: Option<PathBuf>,
     /// TOML file of settings, the fields named as the flags are with `_` for `-`; flags override it, and --out, --cache, --threads, --quiet and --corpus are flags only

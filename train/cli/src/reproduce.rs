@@ -29,14 +29,15 @@ stories, with zero-shot scores as they learn; twelve tasks fine-tuned as in the 
 objective, and from the LSTM; layers transferred one by one; report.html, with the paper's tables 2 to 5 and figure 2. \
 Each claim of the paper is judged over the seeds: shown, against it, no difference that matters, or undecided; the report says by which rule.")]
 pub struct Args {
-    /// Directory to create, or that of a reproduction with the same --scale, --seed, --seeds and --retold to continue; --full adds to it
+    /// Directory to create. A reproduction there with the same --scale, --seed, --seeds and --retold is continued; --full adds its
+    /// experiments
     #[arg(long, value_name = "DIR", default_value = "runs/miniature")]
     out: PathBuf,
     /// Continue the reproduction in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "scale", "retold", "full"])]
     resume: Option<PathBuf>,
-    /// Number of seeds, from 1 to 100, each with stories, tasks and models of its own. It is laid down before training: more seeds are a new reproduction,
-    /// on fresh ones
+    /// Number of seeds, from 1 to 100, each with its own stories, tasks and models. It is fixed before training: for more seeds,
+    /// begin a new reproduction on other seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
     /// The first seed

@@ -27,12 +27,12 @@ Examples:
   gradus survey --resume runs/plane                  # after Ctrl-C or a crash; finished stages are not run again
   gradus survey --resume runs/plane --markdown FILE --overwrite # the page, and the plane as an SVG file beside it
 
-Each system has as many parameters as GPT, all heads counted (the width inside its feed-forward networks levels them), and computes as many \
-floating-point operations. U is how far its answers about a hidden word are from the world's own probabilities, G how far those about the \
-next word; a model that knows the world is at 0, 0. One training story in four begins at a later sentence, so one that knows just what it \
-read may have a G of up to 0.29 nats a story, some thousandths a word.")]
+Each system has as many parameters as GPT, heads included (the width of its feed-forward networks is chosen for that), and trains with as many \
+floating-point operations. U is the distance of its answers about a hidden word from the world's own probabilities, G that of its answers about the \
+next word; a perfect model is at (0, 0). One training story in four begins at a later sentence, so a model that has learnt exactly what it read may \
+have a G of up to 0.29 nats per story, a few thousandths per word.")]
 pub struct Args {
-    /// Directory to create, or that of a survey with the same options to continue
+    /// Directory to create. A survey there with the same options is continued
     #[arg(long, value_name = "DIR", default_value = "runs/survey")]
     out: PathBuf,
     /// Continue the survey in this directory
@@ -41,16 +41,16 @@ pub struct Args {
     /// Systems (`gradus systems` lists them), with commas between several
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = surveyed())]
     systems: Vec<String>,
-    /// Number of seeds, from 1 to 100, each with stories and models of its own; claims are decided by six or more
+    /// Number of seeds, from 1 to 100, each with its own stories and models; a verdict on a claim needs at least six
     #[arg(long, value_name = "N", default_value_t = 6)]
     seeds: u64,
     /// The first seed
     #[arg(long, value_name = "S", default_value_t = 201)]
     seed: u64,
-    /// A sixteenth of the larger budget alone, at the usual rates, and fewer stories to answer about
+    /// A short survey: one budget, a sixteenth of the larger one; no search for learning rates; fewer stories
     #[arg(long)]
     quick: bool,
-    /// Factor on the work of each run, the stories that are told, and those that are asked about, of which there are at most 500
+    /// Factor on the work of each run and on the numbers of stories, written and asked about; at most 500 are asked about
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     scale: f64,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub struct Args {
     talk: Talk,
 }
 
-/// The systems that are placed unless others are asked for.
+/// The default of --systems.
 fn surveyed() -> &'static str {
     static NAMES: LazyLock<String> = LazyLock::new(|| SURVEYED.map(|card| card.name).join(","));
     &NAMES

@@ -12,19 +12,20 @@ use crate::error::CliError;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Several processes", group = clap::ArgGroup::new("several").args(["processes", "hosts"]))]
 pub struct Together {
-    /// Train in this many processes of this machine, which share the cores: to the same bits, whatever their number. Give at least as
-    /// many --shards; 8 or a multiple of 8 are shared best
+    /// Train in this many processes on this machine, which share its cores. Results do not depend on their number. --shards must be
+    /// at least as large; a multiple of 8 is shared most evenly
     #[arg(long, value_name = "N", conflicts_with = "hosts")]
     processes: Option<usize>,
-    /// Be one of several machines' processes: a file with a line `host:port` for each, on which it listens, process 0 first. Give all the
-    /// same flags; the data must be on all machines, the run's directory is on that of process 0
+    /// Run as one of several processes on several machines. The file has a line `host:port` for each process: the address on which
+    /// it listens, process 0 first. Give all processes the same flags. The data must be on all machines; the run's directory is on
+    /// the machine of process 0
     #[arg(long, value_name = "FILE", requires_all = ["process", "secret"])]
     hosts: Option<PathBuf>,
-    /// The number of this process, from 0: its line of --hosts
+    /// Number of this process, counted from 0: its line in --hosts
     #[arg(long, value_name = "I", requires = "hosts")]
     process: Option<usize>,
-    /// File of 16 to 4096 bytes that only the processes of the run know. It is proved, never sent; what they send is checked for
-    /// damage, but not encrypted: across a network that others can read, use a tunnel (`wg`, `ssh -L`)
+    /// File of 16 to 4096 bytes, the same for all processes of the run. A process proves that it has the secret without sending it.
+    /// Messages are checked for damage but not encrypted: on a network that others can read, use a tunnel (`wg`, `ssh -L`)
     #[arg(long, value_name = "FILE", requires = "hosts")]
     secret: Option<PathBuf>,
     /// How long the processes wait for one another at the start, in seconds
@@ -36,11 +37,11 @@ pub struct Together {
     /// How long one step may take any process, in seconds, before all end with an error that names it
     #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, requires = "several")]
     step_timeout: f64,
-    /// Start again from the last checkpoint, at most this many times, where a process was lost
+    /// Restart from the last checkpoint after the loss of a process, at most this many times
     #[arg(long, value_name = "K", default_value_t = 0, requires = "several")]
     restart: u32,
-    /// Let each process keep the optimizer's moments of its part of the parameters alone (ZeRO-1): less memory each, the same bits, and
-    /// the same moments in checkpoints
+    /// Keep in each process only the optimizer's moments of its part of the parameters (ZeRO-1): less memory per process, the same
+    /// results and the same checkpoints
     #[arg(long, requires = "several")]
     shard_moments: bool,
     /// What process of this machine it is; the rest is read from standard input

@@ -49,7 +49,7 @@ pub struct Train {
     /// Directory to write, created if needed. A tokenizer in it is kept unless --overwrite is given.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// A control token that text never holds, such as <start>; may be given several times, and gets the last ids.
+    /// Control token that no text contains, such as <start>; may be given several times; these tokens get the last ids.
     #[arg(long, value_name = "TOKEN")]
     special: Vec<String>,
     /// How text becomes words. `basic`: lower case, accents stripped, punctuation apart, as `transformers` does for openai-gpt.

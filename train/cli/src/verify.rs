@@ -26,7 +26,7 @@ Examples:
 pub struct Args {
     /// Directory of a run, a model, a tokenizer or a reproduction; its subdirectories are compared too
     dir: PathBuf,
-    /// Take the files as they are now: write their sums anew
+    /// Accept the files as they are now: write new checksums
     #[arg(long)]
     accept: bool,
     /// Print one JSON object

@@ -16,12 +16,12 @@ hyperparameters! {
         "Training": {
             /// Peak learning rate (§4.1)
             lr: f64 = 6.25e-5,
-            /// Examples per step; where there are fewer training rows, all of them (§4.1)
+            /// Examples per step; all training rows if there are fewer (§4.1)
             batch: usize = 32,
             /// Passes over the training rows (§4.1)
             epochs: u64 = 3,
-            /// λ of L₃ = L₂ + λL₁, the share of the language model; 0 leaves it out [default: 0.5 (§3.2); 0, and nothing else, for a
-            /// model that fills masks]
+            /// λ of L₃ = L₂ + λL₁, the weight of the auxiliary language-modelling loss; 0 leaves it out [default: 0.5 (§3.2); 0,
+            /// the only value, for a model that fills masks]
             #[cfg_attr(feature = "clap", arg(value_name = "LAMBDA"))]
             aux: Option<f64>,
             /// Mean of L₁: `sequence_mean` (OpenAI's code) or `token_mean` (Hugging Face's)
@@ -40,10 +40,11 @@ hyperparameters! {
             adam_eps: f64 = Optimizer::default().eps,
             /// Weight decay, on all but biases and gains
             decay: f64 = Optimizer::default().decay,
-            /// Scale the gradient down to this global norm where it is longer; 0: never
+            /// Largest global norm of the gradient: a larger gradient is scaled down to it; 0: no clipping
             clip: f64 = 1.0,
-            /// Logical shards of a step, which threads share, each of examples of about one length; the bits depend on their number,
-            /// dropout too, not on the threads. Without this flag, a GPU has 1
+            /// Number of logical shards into which the examples of a step are cut, by similar length; threads compute them side by
+            /// side. The last bits of results, and dropout, depend on this number, not on the number of threads. Without this flag,
+            /// a GPU has 1
             shards: usize = 4,
             /// At most this many training rows, evenly spaced over the file [default: all]
             #[cfg_attr(feature = "clap", arg(value_name = "N"))]
@@ -51,8 +52,8 @@ hyperparameters! {
             /// At most this many dev rows, evenly spaced [default: all]
             #[cfg_attr(feature = "clap", arg(value_name = "N"))]
             dev_rows: Option<usize>,
-            /// How a BPE cuts text into words: `basic` as `transformers` does, or `spacy` as OpenAI's code does, with ftfy and spaCy's
-            /// rules [default: as the model's tokenizer is kept]
+            /// How a BPE cuts text into words: `basic` as `transformers` does, or `spacy` as OpenAI's code does, with ftfy and
+            /// spaCy's rules [default: the mode stored with the model's tokenizer]
             #[serde(default, skip_serializing_if = "Option::is_none")]
             mode: Option<Mode>,
             /// Seed of the head, the special tokens, the order of rows and dropout

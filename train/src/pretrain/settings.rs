@@ -32,7 +32,7 @@ hyperparameters! {
             /// `transformer` (the paper's), or `lstm`: one recurrent layer, of the same context, width and dropout (§5) [default:
             /// transformer]
             backbone: Option<BackboneKind>,
-            /// Units of an LSTM [default: 2048, the paper's]
+            /// Number of units of an LSTM [default: 2048, the paper's]
             units: Option<usize>,
             /// Most tokens the model sees at once [default: the preset's; 208 in the micro-world, 236 in the one that is retold]
             context: Option<usize>,
@@ -63,38 +63,41 @@ hyperparameters! {
             resid_dropout: Option<f64>,
             /// ε of layer norm [default: 1e-5]
             epsilon: Option<f64>,
-            /// Where the norms of a block stand: `after` each branch is added, or `before` it begins (GPT-2) [default: after]
+            /// Place of the layer norms in a block: `after` each residual branch is added, or `before` the branch (GPT-2) [default:
+            /// after]
             #[cfg_attr(feature = "clap", arg(value_parser = named::<NormPlace>))]
             norm: Option<NormPlace>,
-            /// A norm after the last block (GPT-2) [default: false]
+            /// A layer norm after the last block (GPT-2) [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             final_norm: Option<bool>,
-            /// A norm after the embeddings (BERT) [default: false]
+            /// A layer norm after the embeddings (BERT) [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             embedding_norm: Option<bool>,
-            /// Segments that are told apart (BERT: 2) [default: 0]
+            /// Number of segment embeddings (BERT: 2) [default: 0]
             segments: Option<usize>,
-            /// A layer before the output, and the output's bias (BERT) [default: false]
+            /// A layer before the output, and a bias on the output (BERT) [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             transform: Option<bool>,
-            /// Initial weights that end in a residual sum are drawn smaller, by 1/√(2·layers) (GPT-2) [default: false]
+            /// Scale the initial weights of the last layer of each residual branch by 1/√(2·layers) (GPT-2) [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             scaled_init: Option<bool>,
             /// Standard deviation of the initial weights [default: 0.02·√(768/width), the paper's at the paper's width]
             init_std: Option<f64>,
         }
         "View": {
-            /// What is asked of a text: `next`, the token that follows each, or `masked`, what some hidden ones are (BERT) [default: next]
+            /// What the model predicts: `next`, the token after each token, or `masked`, some tokens from all others (BERT)
+            /// [default: next]
             view: Option<ViewKind>,
-            /// Share of the tokens that is asked in a masked view [default: 0.15]
+            /// Share of the tokens that is predicted in a masked view [default: 0.15]
             mask_rate: Option<f64>,
-            /// Share of those that is hidden by the mask [default: 0.8]
+            /// Share of the predicted tokens that is hidden by [MASK] [default: 0.8]
             mask_hide: Option<f64>,
-            /// Share of those that is replaced by a token drawn from the vocabulary; what is left over stays [default: 0.1]
+            /// Share of the predicted tokens that is replaced by a random token; the rest stays as it is [default: 0.1]
             mask_replace: Option<f64>,
-            /// How often the mask of a text changes: `static`, never; `copies`, ten masks in turn; `dynamic`, each time [default: dynamic]
+            /// How often the mask of a text changes: `static`, never; `copies`, ten masks in turn; `dynamic`, at each reading
+            /// [default: dynamic]
             masks: Option<Keyed>,
-            /// Read two texts, and ask whether the second follows the first too (BERT) [default: false]
+            /// Read pairs of texts, and predict also whether the second follows the first (BERT) [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             pairs: Option<bool>,
         }
@@ -103,8 +106,9 @@ hyperparameters! {
             batch: Option<usize>,
             /// Parts into which a batch is split, computed one after the other to save memory (gradient accumulation) [default: 1]
             accumulate: Option<usize>,
-            /// Logical shards of each part, which threads share; each holds a gradient of its own; the bits of a run
-            /// depend on their number, dropout too, not on the threads [default: 2; 1 for a part of one sequence, and on a GPU]
+            /// Number of logical shards into which each part is cut; threads compute them side by side, and each has its own
+            /// gradient. The last bits of results, and dropout, depend on this number, not on the number of threads [default: 2; 1
+            /// for a part of one sequence, and on a GPU]
             shards: Option<usize>,
             /// Keep only each block's input and compute its activations again when they are needed: memory for activations falls to
             /// about one block's, a step takes about a third longer, and the result is the same to the bit (--resume may switch
@@ -114,7 +118,7 @@ hyperparameters! {
             /// Number of steps [default: one epoch]
             #[cfg_attr(feature = "clap", arg(conflicts_with = "epochs"))]
             steps: Option<u64>,
-            /// Length of the run in epochs instead: an epoch draws as many tokens as the corpus has
+            /// Length of the run in epochs instead of --steps; an epoch draws as many tokens as the corpus has
             epochs: Option<f64>,
             /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd` [default: openai]
             optimizer: Option<OptimizerKind>,
@@ -133,7 +137,7 @@ hyperparameters! {
             schedule: Option<ScheduleKind>,
             /// Warm-up: steps (2000), or with a decimal point a share of them (0.02) [default: 0.02; gpt1 2000]
             warmup: Option<Warmup>,
-            /// Scale the gradient down to this global norm where it is longer; 0: never [default: 1]
+            /// Largest global norm of the gradient: a larger gradient is scaled down to it; 0: no clipping [default: 1]
             clip: Option<f64>,
             /// Mean of the loss: `token_mean` (equation 1 over the number of tokens) or `sequence_mean` (OpenAI's code) [default: token_mean]
             objective: Option<Objective>,
@@ -141,20 +145,20 @@ hyperparameters! {
             seed: Option<u64>,
         }
         "Data and evaluation": {
-            /// Share of the corpus, at its end, that is held out for validation [default: 0.1]
+            /// Share of the corpus, at its end, that is held out for evaluation [default: 0.1]
             held_out: Option<f64>,
-            /// Validate on this file or folder instead
+            /// Evaluate on this file or folder instead of the corpus's end
             #[cfg_attr(feature = "clap", arg(conflicts_with = "held_out"))]
             held_out_corpus: Option<PathBuf>,
             /// `char`, `byte`, or a directory with a tokenizer [default: a BPE trained on the corpus]
             tokenizer: Option<String>,
-            /// How a BPE cuts text into words: `basic` as `transformers` does, or `spacy` as OpenAI's code does, with ftfy and spaCy's
-            /// rules [default: as the tokenizer is kept; basic for one trained here]
+            /// How a BPE cuts text into words: `basic` as `transformers` does, or `spacy` as OpenAI's code does, with ftfy and
+            /// spaCy's rules [default: the mode stored with the tokenizer; basic for one trained here]
             mode: Option<Mode>,
-            /// Vocabulary of a BPE that is trained here [default: 8000]
+            /// Number of tokens of a BPE that is trained here [default: 8000]
             vocab: Option<usize>,
-            /// Train on the micro-world's sentences in an order that no story has (the paper's argument for contiguous text, §4.1)
-            /// [default: false]
+            /// Train on the micro-world's sentences in random order instead of whole stories (the paper's argument for contiguous
+            /// text, §4.1) [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             shuffle_sentences: Option<bool>,
             /// Train on the micro-world whose stories are told again at their end, in short and sometimes wrongly [default: false]
@@ -162,23 +166,23 @@ hyperparameters! {
             retold: Option<bool>,
             /// Steps between evaluations, each with a checkpoint [default: a twentieth of the run]
             eval_every: Option<u64>,
-            /// Most held-out tokens an evaluation during training reads; the last one reads all [default: at most 100000; the
-            /// evaluations of a run together read at most 30 % of its training tokens, the last one at most 15 %, unless this flag
-            /// and --eval-every are set]
+            /// Most held-out tokens that an evaluation during training reads; the last evaluation reads all [default: at most
+            /// 100000; the evaluations of a run together read at most 30 % of its training tokens, the last one at most 15 %,
+            /// unless this flag and --eval-every are set]
             eval_tokens: Option<usize>,
         }
     }
 }
 
-/// What is asked of a text.
+/// What the model predicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum ViewKind {
-    /// What follows each token.
+    /// The token after each token.
     #[default]
     Next,
-    /// What some of them are, which are hidden.
+    /// Some tokens, from all others.
     Masked,
 }
 

@@ -15,11 +15,11 @@ const ROOM: u64 = 1 << 24;
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum Keyed {
-    /// The text: the same mask in every epoch.
+    /// One mask of each text, the same in every epoch.
     Static,
-    /// The text and the epoch modulo ten: ten masks of each (BERT's code: `dupe_factor`; *static* in Liu et al. 2019, §4.1).
+    /// Ten masks of each text, by the epoch modulo ten (BERT's code: `dupe_factor`; *static* in Liu et al. 2019, §4.1).
     Copies,
-    /// The step and the row: a new mask each time (*dynamic* there; RoBERTa).
+    /// A new mask in each step and row (RoBERTa; *dynamic* in Liu et al. 2019).
     #[default]
     Dynamic,
 }

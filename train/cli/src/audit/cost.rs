@@ -33,7 +33,7 @@ pub struct Args {
     /// Sequences per step, instead of the workload's
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// Instead of a GPT a BERT of the same sizes, which is asked this share of its tokens (BERT's: 0.15)
+    /// Measure a BERT of the same sizes instead of a GPT; it predicts this share of its tokens (BERT's: 0.15)
     #[arg(long, value_name = "X")]
     masked: Option<f64>,
     /// Number of steps; times are medians over them
