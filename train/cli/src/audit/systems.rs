@@ -17,9 +17,9 @@ Examples:
   gradus audit systems                    # all of them, in a few seconds
   gradus audit systems bert gpt --json
 
-On tiny networks in f64: each token is changed in turn, and the answers that change must be those that depend on it in the card's picture (`gradus \
-systems`). The probabilities of all short texts must sum to 1 if the card calls them probabilities of texts. If each word is predicted from the other \
-one, those of texts of two equal words must sum to 2. Exit code 1 if a card is wrong.")]
+On tiny networks in f64. Each token is changed in turn: the predictions that change must be those that depend on it in the card's picture (`gradus \
+systems`). The probabilities of all short texts are added: they must sum to 1 if the card says that they are probabilities of texts. If each token is \
+predicted from all others, they must sum to 2 after a network has learnt that the two words of a text are equal. Exit code 1 if a card is wrong.")]
 pub struct Args {
     /// Systems [default: all]
     #[arg(value_name = "NAME")]
