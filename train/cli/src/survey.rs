@@ -50,7 +50,8 @@ pub struct Args {
     /// A short survey: one budget, a sixteenth of the larger one; no search for learning rates; fewer stories
     #[arg(long)]
     quick: bool,
-    /// Factor on the work of each run and on the numbers of stories, written and asked about; at most 500 are asked about
+    /// Factor on the work of each run, on the number of stories that models write, and on that of held-out stories, of which there
+    /// are at most 500
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     scale: f64,
     #[command(flatten)]

@@ -31,7 +31,7 @@ const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the
 
 /// The definition of the losses of pairs.
 const FOOT_PAIRS: &str = " Texts are read in pairs: the train loss of a step adds that of whether the second follows the first, in nats \
-    per pair; the held-out loss is of tokens alone; the share of held-out pairs told apart, and its loss, stand beside it.";
+    per pair; the held-out loss is of tokens alone; the results on held-out pairs stand beside it.";
 
 /// The result of another model on the same held-out text.
 #[derive(Clone, Debug, PartialEq)]

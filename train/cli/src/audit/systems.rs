@@ -18,8 +18,8 @@ Examples:
   gradus audit systems bert gpt --json
 
 On tiny networks in f64. Each token is changed in turn: the predictions that change must be those that depend on it in the card's picture (`gradus \
-systems`). The probabilities of all short texts are added: they must sum to 1 if the card says that they are probabilities of texts. If each token is \
-predicted from all others, they must sum to 2 after a network has learnt that the two words of a text are equal. Exit code 1 if a card is wrong.")]
+systems`). The probabilities of all short texts are added: they must sum to 1 if the card's density is joint. If it is pseudo, they must sum to 2 \
+after a network has learnt that the two words of a text are equal. Exit code 1 if a card is wrong.")]
 pub struct Args {
     /// Systems [default: all]
     #[arg(value_name = "NAME")]
