@@ -26,7 +26,7 @@ pub enum TextError {
     Foreign { path: PathBuf, what: &'static str, command: &'static str },
     #[error(
         "{path}: byte {offset} is NUL, so this is a binary file (or UTF-16), not UTF-8 text. \
-         Remove it from the corpus, or convert it: iconv -f UTF-16 -t UTF-8"
+         Give text in UTF-8 instead, or convert it: iconv -f UTF-16 -t UTF-8"
     )]
     Binary { path: PathBuf, offset: usize },
     #[error("{path}: byte {offset} (0x{byte:02x}) is not valid UTF-8. Convert the file, for example: iconv -f LATIN1 -t UTF-8")]
