@@ -147,7 +147,7 @@ pub fn run(command: &Command) -> Result<(), CliError> {
 }
 
 fn bench_train(args: &Train) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     within("steps", args.steps, 1..=MOST_ROUNDS, "")?;
     within("warm-up", args.warm_up, 0..=MOST_ROUNDS, "")?;
     in_range("dropout", args.dropout, (0.0..1.0).contains(&args.dropout), "a probability from 0 to below 1")?;

@@ -121,7 +121,7 @@ impl On {
             let before = before.as_deref().unwrap_or("cpu").escape_debug();
             let more = if device.products() == precision.products { "" } else { ", and with products in f32 instead of f16" };
             output::say(&format!(
-                "note: this run was begun on {before}; on {device} it goes on to other bits{more} (without --device it goes on there)"
+                "warning: this run was begun on {before}; on {device} it goes on to other bits{more} (without --device it goes on there)"
             ));
         }
         Ok(device)
@@ -136,7 +136,7 @@ pub fn on(device: &Device) -> String {
 /// How a command talks, and with how many threads it computes.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Talk {
-    /// Print only warnings
+    /// Print no progress and no notes, only warnings and errors beside the result
     #[arg(long)]
     pub quiet: bool,
     /// Print one JSON object as the last line
@@ -144,6 +144,16 @@ pub struct Talk {
     pub json: bool,
     #[command(flatten)]
     pub threads: Threads,
+}
+
+impl Talk {
+    /// Starts the threads; from here on, what `--quiet` leaves out is left out.
+    pub fn start(self) -> Result<(), CliError> {
+        if self.quiet {
+            output::be_quiet();
+        }
+        self.threads.start()
+    }
 }
 
 /// Refuses a flag's number outside `range`; `what` says more about its end: `, the model's context`.
@@ -160,7 +170,7 @@ pub fn within<N: PartialOrd + Display>(
 pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     let dir = ModelDir::open(path)?;
     if dir.path() != path {
-        output::say(&format!("model: {}", dir.path().display()));
+        output::aside(&format!("model: {}", dir.path().display()));
     }
     say_about(&dir);
     Ok(dir)
@@ -169,7 +179,7 @@ pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
 /// Prints a note if a model's files have no checksums, and notes on how they deviate from what `transformers` saves.
 pub fn say_about(dir: &ModelDir) {
     if !dir.has_checksums() {
-        output::say(&format!("note: {} has no checksums.json; its files are taken as they are", dir.path().display()));
+        output::note(&format!("{} has no checksums.json; its files are taken as they are", dir.path().display()));
     }
     output::notes(&dir.notes());
 }
@@ -184,8 +194,8 @@ pub fn say_notes(model: &Path) {
 /// Prints a note if the predicted tokens may be meaningless: a model that fills masks, without the layer before the output matrix.
 pub fn say_if_headless<V>(model: &Model<V>) {
     if fills_masks(model) && !model.backbone.config().parts().transform {
-        output::say(
-            "note: this model has no layer before the output's matrix; if it was saved without its language model's head, these answers mean nothing",
+        output::note(
+            "this model has no layer before the output's matrix; if it was saved without its language model's head, these answers mean nothing",
         );
     }
 }
@@ -218,7 +228,7 @@ pub fn unless_interrupted(finished: bool, next: impl FnOnce() -> String) -> Resu
 pub fn warn_of_another_task(model: &Path, task: &Task) {
     let run = [Some(model), model.parent()].into_iter().flatten().find_map(|dir| FinetuneManifest::read(dir).ok());
     if let Some(run) = run.filter(|run| run.task != task.name) {
-        output::say(&format!("note: this model was fine-tuned on {}, not on {}", run.task, task.name));
+        output::say(&format!("warning: this model was fine-tuned on {}, not on {}", run.task, task.name));
     }
 }
 

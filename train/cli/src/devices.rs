@@ -25,7 +25,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if gpus.is_empty()
         && let Err(why) = Device::open("gpu")
     {
-        output::say(&format!("note: {why}"));
+        output::note(&format!("{why}"));
     }
     if args.json {
         let cpu = json!({ "device": Device::Cpu.to_string() });

@@ -150,7 +150,7 @@ struct Sequences {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     if let (Some(task), Some(data)) = (&args.input.task, &args.data) {
         return task::run(args, task, data);
     }
@@ -163,9 +163,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if fills_masks(&model) && task_head(&model).is_some() {
         return Err(CliError::of_model(&args.model, FillError::FineTuned));
     }
-    if !args.talk.quiet {
-        say_if_headless(&model);
-    }
+    say_if_headless(&model);
     if let (Some(ids), Some(targets)) = (&args.input.ids, &args.targets) {
         let asked = numbers::read(args, ids, targets, &config)?;
         let result = match args.dtype {
@@ -179,7 +177,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         let marks = Marks::of(&tokenizer).ok_or_else(|| CliError::of_model(&args.model, FillError::NoMarks))?;
         let context = args.context.unwrap_or(config.context());
         within("context", context, MaskPlan::MARKS + 1..=config.context(), ", the model's context")?;
-        let sequences = corpus(path, &tokenizer, args.talk.quiet)?;
+        let sequences = corpus(path, &tokenizer)?;
         if sequences.ids.iter().all(Vec::is_empty) {
             return Err(CliError::Empty { path: path.to_owned() });
         }
@@ -193,7 +191,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let sequences = match (&args.input.ids, &args.input.corpus) {
         (Some(path), _) => one_sequence(path, &config)?,
         (None, Some(path)) => {
-            let sequences = corpus(path, &dir.required_tokenizer(&model)?, args.talk.quiet)?;
+            let sequences = corpus(path, &dir.required_tokenizer(&model)?)?;
             if sequences.ids.iter().all(|ids| ids.len() < 2) {
                 let tokens = sequences.ids.iter().map(Vec::len).sum();
                 return Err(CliError::TooShort { path: path.to_owned(), tokens });
@@ -265,7 +263,7 @@ fn one_sequence(path: &Path, config: &BackboneConfig) -> Result<Sequences, CliEr
 }
 
 /// Each file of a corpus as token ids.
-fn corpus(path: &Path, tokenizer: &Tokenizer, quiet: bool) -> Result<Sequences, CliError> {
+fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
     let (mut ids, mut bytes) = (Vec::new(), 0);
     each_document(path, |file, text| {
         let tokens = tokenizer.encode(text).map_err(|source| CliError::Encode { path: file.into(), source: source.into() })?;
@@ -276,9 +274,7 @@ fn corpus(path: &Path, tokenizer: &Tokenizer, quiet: bool) -> Result<Sequences, 
         Ok::<_, CliError>(())
     })?;
     let tokens = ids.iter().map(Vec::len).sum();
-    if !quiet {
-        output::say(&format!("{}: {} in {}", path.display(), many(tokens, "token"), many(ids.len(), "file")));
-    }
+    output::aside(&format!("{}: {} in {}", path.display(), many(tokens, "token"), many(ids.len(), "file")));
     Ok(Sequences { ids, bytes: Some(bytes) })
 }
 

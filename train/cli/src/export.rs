@@ -32,7 +32,7 @@ pub struct Args {
     /// Replace the release in --openai
     #[arg(long)]
     overwrite: bool,
-    /// Print only warnings
+    /// Print no notes, only warnings and errors beside the result
     #[arg(long)]
     quiet: bool,
     /// Print one JSON object: `out`, `parameters`, the sizes `vocab`, `context`, `width`, `layers`, `heads`, and the tokenizer's `mode`
@@ -41,6 +41,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
+    if args.quiet {
+        output::be_quiet();
+    }
     let names: Vec<String> = openai::file_names().collect();
     let more = ["tokenizer_config.json"].into_iter().chain(openai::VOCABULARY_FILES);
     replaceable(&args.openai, args.overwrite, &names.iter().map(String::as_str).chain(more).collect::<Vec<_>>())?;
@@ -56,8 +59,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
         Ok::<_, CliError>(tokenizer.save_release(fresh)?)
     })?;
-    if let Some(flags) = model.config().gpt().filter(|_| !args.quiet).map(openai::flags) {
-        output::say(&format!("train.py reads it with {flags}"));
+    if let Some(flags) = model.config().gpt().map(openai::flags) {
+        output::aside(&format!("train.py reads it with {flags}"));
     }
-    report(&args.openai, &model, &tokenizer, args.quiet, args.json)
+    report(&args.openai, &model, &tokenizer, args.json)
 }

@@ -51,16 +51,14 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     within("top", args.top, 1..=1_000_000, "")?;
     let dir = open_model(&args.model)?;
     let model = dir.read()?.to(&args.on.open()?)?;
     let tokenizer = dir.required_tokenizer(&model)?;
     let texts = texts(args)?;
     let mut said = BTreeSet::new();
-    if !args.talk.quiet {
-        say_if_headless(&model);
-    }
+    say_if_headless(&model);
     let mut records = Vec::new();
     for (number, Text { line, text }) in texts.iter().enumerate() {
         let job = Job::new("answering by Bayes", tokenizer.vocab_size() as u64, "tokens");
@@ -72,8 +70,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             None => error,
         })?;
         for (words, holds) in notes(&filled) {
-            if holds && !args.talk.quiet && said.insert(words) {
-                output::say(words);
+            if holds && said.insert(words) {
+                output::note(words);
             }
         }
         let mut gaps = Vec::new();
@@ -108,10 +106,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 fn notes(filled: &Filled) -> [(&'static str, bool); 2] {
     [
         (
-            "note: the model predicts the next token, so it answers by Bayes: from the probability of the whole text with each token in the gap",
+            "the model predicts the next token, so it answers by Bayes: from the probability of the whole text with each token in the gap",
             filled.by_bayes,
         ),
-        ("note: nothing stands before the gap, so all tokens are taken to be equally probable there", filled.is_first),
+        ("nothing stands before the gap, so all tokens are taken to be equally probable there", filled.is_first),
     ]
 }
 

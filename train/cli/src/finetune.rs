@@ -92,7 +92,7 @@ pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
 }
 
 fn finetune_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     signals::stop_on_ctrl_c();
     let resumed = args.resume.as_deref().or(args.out.as_deref().filter(|out| company.goes_on && FinetuneManifest::is_in(out)));
     let device = match resumed {

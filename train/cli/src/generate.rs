@@ -105,14 +105,14 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let first = if marks.is_some() { first_unseen } else { Slide::first };
     let slid = first(ids.len(), args.tokens, context).filter(|_| overflow == Overflow::Slide);
     if let Some(Slide { at, .. }) = slid.filter(|_| marks.is_some()) {
-        output::say(&format!(
-            "note: the model's context is {context} tokens, masks included, so from token {} on, prompt included, it no longer sees the \
+        output::note(&format!(
+            "the model's context is {context} tokens, masks included, so from token {} on, prompt included, it no longer sees the \
              beginning: half of the context has masks, and the last tokens of the text fill the rest",
             at + 1
         ));
     } else if let Some(Slide { at, unseen }) = slid {
-        output::say(&format!(
-            "note: the model's context is {context} tokens, so the window slides from token {} on, prompt included: the model \
+        output::note(&format!(
+            "the model's context is {context} tokens, so the window slides from token {} on, prompt included: the model \
              re-reads only the last {} tokens and no longer sees tokens 1 to {unseen}; this repeats each time the context is full",
             at + 1,
             at - unseen
@@ -148,8 +148,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 
 /// The special tokens of a model that fills masks; it is said what such a model does.
 fn marks_of(model: &Model<Tensor>, dir: &ModelDir) -> Result<Marks, CliError> {
-    output::say(
-        "note: this model fills masks and was not made to continue a text: each token is drawn at the first of as many masks as tokens are \
+    output::note(
+        "this model fills masks and was not made to continue a text: each token is drawn at the first of as many masks as tokens are \
          still to come, given the text before",
     );
     say_if_headless(model);

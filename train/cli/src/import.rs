@@ -47,7 +47,7 @@ pub struct Args {
     /// Replace the model in --out
     #[arg(long)]
     overwrite: bool,
-    /// Print only warnings
+    /// Print no notes, only warnings and errors beside the result
     #[arg(long)]
     quiet: bool,
     /// Print one JSON object: `out`, `parameters`, the sizes `vocab`, `context`, `width`, `layers`, `heads`, and the tokenizer's `mode`
@@ -60,6 +60,9 @@ const WRITTEN: [&str; 5] =
     [checkpoint::CONFIG_FILE, checkpoint::WEIGHTS_FILE, "vocab.json", "merges.txt", "tokenizer_config.json"];
 
 pub fn run(args: &Args) -> Result<(), CliError> {
+    if args.quiet {
+        output::be_quiet();
+    }
     replaceable(&args.out, args.overwrite, &[&WRITTEN[..], &["tokenizer.json", CHECKSUMS_FILE]].concat())?;
     if !args.openai.join(openai::SHAPES_FILE).exists() && args.openai.join(checkpoint::CONFIG_FILE).exists() {
         let dir = args.openai.display();
@@ -80,7 +83,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         checkpoint::save(fresh, &model).map_err(ModelDirError::from)?;
         Ok::<_, CliError>(tokenizer.save(fresh)?)
     })?;
-    report(&args.out, &model, &tokenizer, args.quiet, args.json)
+    report(&args.out, &model, &tokenizer, args.json)
 }
 
 /// The release's tokenizer. Where its files say nothing else, it reads text as OpenAI's code does.
@@ -121,16 +124,14 @@ pub fn replaceable(dir: &Path, overwrite: bool, written: &[&str]) -> Result<(), 
 }
 
 /// Says what was written where.
-pub fn report(out: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer, quiet: bool, as_json: bool) -> Result<(), CliError> {
+pub fn report(out: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer, as_json: bool) -> Result<(), CliError> {
     let config = model.config();
     let gpt = config.gpt().ok_or_else(|| CheckpointError::NotSayable { what: "an LSTM".into() }).map_err(ModelDirError::from)?;
     let (parameters, mode) = (config.parameters(), tokenizer.mode().map_or("none", Mode::name));
-    if !quiet {
-        let (blocks, heads) = (many(gpt.layers, "block"), many(gpt.heads, "head"));
-        let sizes = format!("{blocks} of width {} and {heads}, context {}", gpt.width, gpt.context);
-        let [parameters, vocab] = [parameters, gpt.vocab].map(|n| count(n as u64));
-        output::say(&format!("{parameters} parameters ({sizes}) and {vocab} tokens, mode {mode} → {}", out.display()));
-    }
+    let (blocks, heads) = (many(gpt.layers, "block"), many(gpt.heads, "head"));
+    let sizes = format!("{blocks} of width {} and {heads}, context {}", gpt.width, gpt.context);
+    let [shown, vocab] = [parameters, gpt.vocab].map(|n| count(n as u64));
+    output::aside(&format!("{shown} parameters ({sizes}) and {vocab} tokens, mode {mode} → {}", out.display()));
     if !as_json {
         return Ok(());
     }

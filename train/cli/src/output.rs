@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
@@ -39,9 +40,29 @@ fn is_obeyed(c: char) -> bool {
     c.is_control() && c != '\n'
 }
 
-/// What may be wrong, though the work goes on.
+/// Is `--quiet` given?
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From here on, only warnings, errors and results are shown.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// A line that `--quiet` leaves out.
+pub fn aside(words: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        say(words);
+    }
+}
+
+/// A note on the input or the result, which `--quiet` leaves out.
+pub fn note(note: &str) {
+    aside(&format!("note: {note}"));
+}
+
+/// Several of them.
 pub fn notes(notes: &[String]) {
-    notes.iter().for_each(|note| say(&format!("note: {note}")));
+    notes.iter().for_each(|words| note(words));
 }
 
 /// A part of the result, on stdout, flushed.

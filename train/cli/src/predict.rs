@@ -85,7 +85,7 @@ struct Predicted {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     let task = Task::named(&args.task).map_err(FinetuneError::from)?;
     if let Some(dir) = &args.glue {
         // Before the long work: is this a split of GLUE's, and the place of its submission free?
@@ -100,10 +100,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if let Some(dir) = &args.glue {
         let submission = submission(task, args.split, examples, answers);
         let path = submission.and_then(|file| file.write(dir)).map_err(FinetuneError::from)?;
-        if !args.talk.quiet {
-            let cut = cut.as_ref().map_or(String::new(), |cut| format!("; {cut}"));
-            output::say(&format!("{}: {}{cut}", path.display(), many(answers.len(), "answer")));
-        }
+        let cut = cut.as_ref().map_or(String::new(), |cut| format!("; {cut}"));
+        output::aside(&format!("{}: {}{cut}", path.display(), many(answers.len(), "answer")));
     }
     if args.talk.json {
         return output::json(&report(args, task, predicted));
@@ -114,11 +112,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             let numbers: String = numbers.iter().map(|p| format!("\t{p:.6}")).collect();
             output::line(&format!("{}\t{}{numbers}", example.id, word(task, answer)))?;
         }
-        cut.iter().for_each(|cut| output::say(cut));
-        predicted.dropped.iter().for_each(|(reason, rows)| output::say(&format!("{} left out: {reason}", many(*rows, "row"))));
+        cut.iter().for_each(|cut| output::aside(cut));
+        predicted.dropped.iter().for_each(|(reason, rows)| output::aside(&format!("{} left out: {reason}", many(*rows, "row"))));
         if predicted.file_rows > examples.len() {
             let (file, used) = (count(predicted.file_rows as u64), count(examples.len() as u64));
-            output::say(&format!("{used} of the {file} rows in the files make this split"));
+            output::aside(&format!("{used} of the {file} rows in the files make this split"));
         }
     }
     Ok(())

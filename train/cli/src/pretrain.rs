@@ -112,7 +112,7 @@ pub fn run(mut args: Args, given: &ArgMatches) -> Result<(), CliError> {
 }
 
 fn pretrain_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     let resumed = args.resume.as_deref().or(args.out.as_deref().filter(|out| company.goes_on && PretrainManifest::is_in(out)));
     let device = match resumed {
         Some(run) if !company.follows() => {

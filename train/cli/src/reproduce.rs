@@ -59,7 +59,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     signals::stop_on_ctrl_c();
     if let Some(path) = &args.page.markdown {
         page::free(path, args.page.overwrite)?;
@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     let made = made.inspect_err(|e| {
         if let (ReproduceError::Study(StudyError::Interrupted { .. }), Some(path)) = (e, &args.page.markdown) {
-            output::say(&format!("note: the page is written at the end: give --markdown {} again then", quoted(path)));
+            output::note(&format!("the page is written at the end: give --markdown {} again then", quoted(path)));
         }
     })?;
     if let Some(path) = &args.page.markdown {

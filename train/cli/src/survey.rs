@@ -67,7 +67,7 @@ fn surveyed() -> &'static str {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     signals::stop_on_ctrl_c();
     let pages = args.page.markdown.as_ref().map(|page| [page.clone(), page.with_extension("svg")]);
     if let Some([page, plane]) = &pages {
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     let made = made.inspect_err(|e| {
         if let (SurveyError::Study(StudyError::Interrupted { .. }), Some(path)) = (e, &args.page.markdown) {
-            output::say(&format!("note: the page is written at the end: give --markdown {} again then", quoted(path)));
+            output::note(&format!("the page is written at the end: give --markdown {} again then", quoted(path)));
         }
     })?;
     if let Some([page, plane]) = &pages {

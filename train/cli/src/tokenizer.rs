@@ -149,7 +149,7 @@ fn train(args: &Train) -> Result<(), CliError> {
     let too_long = words.too_long();
     if too_long > 0 {
         let (words, bound) = (many(too_long, "word"), count(LONGEST_WORD as u64));
-        output::say(&format!("note: {words} of more than {bound} characters give characters, but no merges"));
+        output::note(&format!("{words} of more than {bound} characters give characters, but no merges"));
     }
     let mut bar: Option<Box<dyn Progress>> = None;
     let tokenizer = trainer.train(&words, |done, total| {

@@ -48,7 +48,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     within("steps", args.steps, 1..=10_000, "")?;
     args.page.check()?;
     let mut workload = Workload::named(&args.workload).expect("clap knows the names").on(args.on.open_for_training()?);

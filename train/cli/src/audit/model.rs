@@ -53,7 +53,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     within("coordinates", args.coordinates, 0..=1000, "")?;
     args.page.check()?;
     let depth = Depth { coordinates: args.coordinates, seed: args.seed };

@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     within("draws", args.draws, 1..=100_000, "")?;
     args.pages.check()?;
     let total = gradus_autograd::ops::all::<f64>().len() as u64;

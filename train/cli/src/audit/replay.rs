@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     let Replay { mut trainer, batch, precision, error } = Trainer::replay(&args.dir)?;
     let device = args.on.open_for(None, &precision)?;
     trainer.place(&device)?;

@@ -87,7 +87,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     free(&args.html, args.overwrite)?;
     let device = match &args.run {
         Some(run) => args.on.open_for(None, &PretrainManifest::read(run).map_err(PretrainError::from)?.precision)?,

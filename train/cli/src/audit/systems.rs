@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     let named: Vec<&Card> = args.names.iter().map(|name| systems::named(name)).collect::<Result<_, _>>()?;
     let cards = if named.is_empty() { ALL.to_vec() } else { named };
     let job = Job::new("systems", cards.len() as u64, "systems");

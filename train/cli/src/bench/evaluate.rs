@@ -35,7 +35,7 @@ pub struct Evaluate {
 }
 
 pub fn run(args: &Evaluate) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     within("passes", args.passes, 1..=super::MOST_ROUNDS, "")?;
     let workload = Workload::named(&args.workload).expect("clap lets these names pass").on(args.on.open_for_training()?);
     let job = Job::new(workload.name, args.passes as u64 + 1, "passes");

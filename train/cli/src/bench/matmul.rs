@@ -39,7 +39,7 @@ pub struct Matmul {
 }
 
 pub fn run(args: &Matmul) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     let sizes = args.sizes.as_deref().unwrap_or_default();
     sizes.iter().try_for_each(|&size| within("sizes", size, 1..=1 << 15, ""))?;
     let device = args.on.open_for_training()?;

@@ -43,7 +43,7 @@ struct Report {
 }
 
 pub fn run(args: &Scaling) -> Result<(), CliError> {
-    args.talk.threads.start()?;
+    args.talk.start()?;
     within("repeats", args.repeats, 1..=super::MOST_ROUNDS, "")?;
     let chosen = |sweep: &Sweep| args.sweep.is_empty() || args.sweep.iter().any(|name| name == sweep.name);
     let mut sweeps = Vec::new();

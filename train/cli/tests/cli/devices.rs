@@ -216,7 +216,11 @@ mod on_a_gpu {
         assert_eq!(elsewhere["finished"], false);
         let on_cpu = desk.gradus("pretrain --resume elsewhere --device cpu --stop-at 4 --quiet --json");
         let note = "on cpu it goes on to other bits, and with products in f32 instead of f16";
-        assert!(on_cpu.stderr.contains("note: this run was begun on gpu:") && on_cpu.stderr.contains(note), "{}", on_cpu.stderr);
+        assert!(
+            on_cpu.stderr.contains("warning: this run was begun on gpu:") && on_cpu.stderr.contains(note),
+            "{}",
+            on_cpu.stderr
+        );
         desk.forget("elsewhere");
         let mut run = desk.json("elsewhere/run.json");
         run["device"] = "gpu:of another machine\u{1b}[31m".into();

@@ -140,6 +140,29 @@ fn bad_corpora() {
     evaluate("none").fails_with(&["none", "check the spelling of the path"]);
     fs::create_dir(desk.path("folder")).unwrap();
     evaluate("folder").fails_with(&["folder", "holds no files"]);
+    // The file of another command is no corpus.
+    let fill = desk.gradus("fill --model model --file binary");
+    fill.fails_with(&["binary: byte 2 is NUL", "iconv"]);
+    assert!(!fill.stderr.contains("corpus"), "{}", fill.stderr);
+}
+
+/// `--quiet` leaves out progress and notes.
+#[test]
+fn a_quiet_command_prints_its_result_alone() {
+    let desk = Desk::new();
+    desk.byte_model("run/best", |_| {});
+    desk.remove("run/best/checksums.json");
+    desk.write("corpus.txt", "ab".repeat(20));
+    desk.write("gaps.txt", "a[MASK]b");
+    let by_bayes = "note: the model predicts the next token";
+    for (line, words) in
+        [("evaluate --model run --corpus corpus.txt", "40 tokens"), ("fill --model run --file gaps.txt", by_bayes)]
+    {
+        let run = desk.gradus(line);
+        assert_holds(&run.stderr, &["model: run/best", "note: run/best has no checksums.json", words]);
+        let quiet = desk.gradus(&format!("{line} --quiet"));
+        assert_eq!((quiet.printed(), &*quiet.stderr), (run.printed(), ""));
+    }
 }
 
 #[test]
