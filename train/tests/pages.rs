@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use gradus_io::progress::{Job, Monitor, Progress};
+use gradus_io::progress::{Job, Monitor, Progress, Silent};
 use gradus_train::pretrain::{self, PretrainControl, PretrainOptions};
 use gradus_train::run::Control;
 
@@ -66,4 +66,25 @@ fn pages_are_rewritten_at_each_evaluation() {
     let page = fs::read_to_string(run.join("report.html")).unwrap();
     assert!(!page.contains(" of 20. ") && !page.contains("http-equiv=\"refresh\"") && page.contains("SHA-256"));
     assert!(!fs::read_to_string(run.join("loss.svg")).unwrap().contains("<script"));
+}
+
+/// The page of a run that is a stage of a study gives the command that continues the study.
+#[test]
+fn a_stopped_page_gives_the_command_that_continues() {
+    let dir = tempfile::tempdir().unwrap();
+    let (corpus, run) = (dir.path().join("corpus.txt"), dir.path().join("run"));
+    fs::write(&corpus, "the cat sat on the mat, and the dog sat on the cat. ".repeat(30)).unwrap();
+    let sizes = "tokenizer = 'char'\nlayers = 1\nwidth = 8\nheads = 2\ncontext = 8\nbatch = 4\nsteps = 4";
+    let settings = toml::from_str::<PretrainOptions>(sizes).unwrap().settle().unwrap();
+    let next = Some("gradus reproduce --resume mini".to_owned());
+    let control = PretrainControl {
+        run: Control { stop_at: Some(2), next, ..Control::new(&Silent) },
+        samples: false,
+        cache: dir.path().join("cache"),
+        probe: None,
+        recompute: None,
+    };
+    pretrain::begin(settings, Some(&corpus), &run, &control).unwrap();
+    let page = fs::read_to_string(run.join("report.html")).unwrap();
+    assert!(page.contains("Stopped at step 2 of 4; <code>gradus reproduce --resume mini</code> continues."), "{page}");
 }

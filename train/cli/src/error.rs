@@ -94,6 +94,11 @@ pub enum CliError {
     /// A run that another process leads was asked to stop.
     #[error("interrupted; process 0 has saved a checkpoint")]
     Stopped,
+    /// A run that a study began, which also measures what the run alone does not.
+    #[error(
+        "{run}: expected a run outside of a study, since a study also measures its models as they learn; continue it with `{next}`"
+    )]
+    OfStudy { run: PathBuf, next: String },
     /// Flags that contradict one another.
     #[error("{0}")]
     Usage(String),

@@ -101,7 +101,7 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
     })
 }
 
-/// Removes what a crash left unfinished in a seed's folders. A run of pre-training may be gone on with by itself: not while it is.
+/// Removes what a crash left unfinished in a seed's folders, unless another process works in one of its runs.
 fn clear(paths: &Paths, seed: u64) -> Result<(), FileError> {
     paths.folders(seed).iter().try_for_each(|folder| remove_unfinished(folder, None))?;
     paths.bodies(seed).try_for_each(|run| Lock::take(&run).and_then(|_alone| remove_unfinished(&run, None)))

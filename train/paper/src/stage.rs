@@ -187,7 +187,7 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
     let settings = settings(sizes, seed, body)?;
     let command = format!("gradus reproduce --resume {}", quoted(&paths.0));
     let control = PretrainControl {
-        run: Control { command, ..Control::new(watch.monitor) },
+        run: Control { next: Some(command.clone()), command, ..Control::new(watch.monitor) },
         samples: body == Body::Gpt && watch.samples,
         cache: dir.clone(),
         probe: Some(&*probe),

@@ -13,15 +13,16 @@ use crate::run::{METRICS_FILE, Manifest, RunError};
 /// The name of the report in a run's directory.
 pub(super) const PAGE: &str = "report.html";
 
-/// Writes `report.html` and the loss curve, `loss.svg`, of a run that is in progress (`lasts`) or has ended. `parameters_sha256` is
-/// empty if the parameters are unknown or not final.
-pub(super) fn write(run: &Stored, lasts: bool, parameters_sha256: &str) -> Result<(), PretrainError> {
+/// Writes `report.html` and the loss curve, `loss.svg`, of a run that is in progress (`lasts`) or has ended. `next` is the command
+/// that continues it; `None`: `gradus pretrain --resume`. `parameters_sha256` is empty if the parameters are unknown or not final.
+pub(super) fn write(run: &Stored, lasts: bool, next: Option<&str>, parameters_sha256: &str) -> Result<(), PretrainError> {
     let manifest = &run.manifest;
     let (step, of) = (run.trainer.done(), manifest.steps);
     let standing = match lasts {
+    let resume = || next.map_or_else(|| format!("gradus pretrain --resume {}", quoted(&run.dir)), str::to_owned);
         _ if step == of => Standing::Finished,
         true => Standing::Lasts { step, of },
-        false => Standing::Stopped { step, of, resume: format!("gradus pretrain --resume {}", quoted(&run.dir)) },
+        false => Standing::Stopped { step, of, resume: resume() },
     };
     let (parameters, masked) = (manifest.settings.model_config().parameters(), run.viewer.is_some());
     let name = manifest.settings.system().map_or("a language model", |card| card.title);

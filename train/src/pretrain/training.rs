@@ -97,7 +97,8 @@ impl<'c> Pretraining<'c> {
         let trained = self.train(&mut journal);
         let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);
         // The parameters of a lost device cannot be read.
-        let written = report::write(&self.run, false, parameters_sha256.as_deref().unwrap_or_default());
+        let written =
+            report::write(&self.run, false, self.control.run.next.as_deref(), parameters_sha256.as_deref().unwrap_or_default());
         trained?;
         written?;
         let parameters_sha256 = parameters_sha256?;
@@ -146,7 +147,7 @@ impl<'c> Pretraining<'c> {
         if self.page.is_some_and(|(last, took)| took > SLOW_PAGE && last.elapsed() < 50 * took) {
             return;
         }
-        if let Err(error) = report::write(&self.run, true, "") {
+        if let Err(error) = report::write(&self.run, true, None, "") {
             journal.progress.warn(&format!("warning: {error}"));
         }
         self.page = Some((Instant::now(), begin.elapsed()));

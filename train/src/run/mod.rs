@@ -42,6 +42,8 @@ pub struct Control<'m> {
     pub monitor: &'m dyn Monitor,
     /// The command line.
     pub command: String,
+    /// The command that continues the run; `None`: its own with `--resume`.
+    pub next: Option<String>,
     /// Where it computes. A run may be continued on another device, though not to the same bits.
     pub device: Device,
     /// Look at every op's value and every summand of a gradient, and stop at the first non-finite one.
@@ -58,7 +60,17 @@ impl<'m> Control<'m> {
     /// To the end, on the CPU, in this process alone.
     pub fn new(monitor: &'m dyn Monitor) -> Self {
         let (command, device, together) = (String::new(), Device::Cpu, Arc::new(Alone));
-        Control { stop_at: None, monitor, command, device, anomaly: false, together, shard_moments: false, tensorboard: None }
+        Control {
+            stop_at: None,
+            monitor,
+            command,
+            next: None,
+            device,
+            anomaly: false,
+            together,
+            shard_moments: false,
+            tensorboard: None,
+        }
     }
 
     /// The step that a run of so many ends after, this time.

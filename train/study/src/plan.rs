@@ -77,6 +77,16 @@ fn other_command<P: Plan>(bytes: &[u8]) -> Option<&'static str> {
     of.filter(|command| *command != P::COMMAND)
 }
 
+/// Returns the command that continues the study that the run in `dir` is a stage of; `None` for a run outside of a study. `begun`
+/// is the command that began the run.
+pub fn continuing(dir: &Path, begun: &str) -> Option<String> {
+    let (command, _) = KINDS.into_iter().find(|(command, _)| begun.starts_with(&format!("gradus {command} ")))?;
+    let whole = dir.canonicalize().unwrap_or_default();
+    let mut above = dir.ancestors().skip(1).chain(whole.ancestors().skip(1)).filter(|folder| *folder != Path::new(""));
+    let out = above.find(|folder| folder.join(PLAN).exists())?;
+    Some(format!("gradus {command} --resume {}", quoted(out)))
+}
+
 /// Returns a plan without the field that [`Kept`] adds.
 fn without_word(bytes: &[u8]) -> Vec<u8> {
     let plan = serde_json::from_slice::<serde_json::Map<String, Value>>(bytes);
@@ -94,4 +104,31 @@ fn read<P: Plan>(out: &Path) -> Result<P, StudyError> {
     let plan = P::parse(&without_word(&text)).map_err(told)?;
     checksums::check_listed(out, PLAN)?; // a plan must not change after training began
     Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_run_below_a_plan_is_continued_by_the_study_that_began_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let study = folder.path().join("mini");
+        let run = study.join("seed-1/gpt");
+        fs::create_dir_all(&run).unwrap();
+        let begun = "gradus reproduce --resume elsewhere";
+        assert_eq!(continuing(&run, begun), None, "no plan above");
+        fs::write(study.join(PLAN), "{}").unwrap();
+        assert_eq!(continuing(&run, begun), Some(format!("gradus reproduce --resume {}", quoted(&study))));
+        assert_eq!(continuing(&run, "gradus pretrain --out mini/seed-1/gpt"), None, "a run of the user's own");
+        #[cfg(unix)]
+        {
+            let link = folder.path().join("link");
+            std::os::unix::fs::symlink(&run, &link).unwrap();
+            let study = study.canonicalize().unwrap();
+            assert_eq!(continuing(&link, begun), Some(format!("gradus reproduce --resume {}", quoted(&study))));
+        }
+    }
 }

@@ -157,7 +157,7 @@ fn train(
     let another = || SurveyError::AnotherRun { run: run.to_owned(), stage: stage.to_string() };
     let command = format!("gradus survey --resume {}", quoted(&paths.0));
     let control = PretrainControl {
-        run: Control { command, ..Control::new(monitor) },
+        run: Control { next: Some(command.clone()), command, ..Control::new(monitor) },
         samples: false,
         cache: run.to_owned(),
         probe: None,

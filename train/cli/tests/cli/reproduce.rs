@@ -265,6 +265,18 @@ fn a_plan_of_another_world_or_ruler_is_refused() {
     refused(|plan| plan["layers"] = 5.into(), &["expected the sizes that the recipe has at scale 1"]);
 }
 
+/// Without the probes of the study, its figures would have gaps for ever.
+#[test]
+fn a_run_of_a_study_is_continued_by_the_study() {
+    let desk = Miniature::copy();
+    let before = desk.files("mini");
+    let refused = desk.gradus("pretrain --resume mini/seed-3/gpt --quiet");
+    refused.fails_with(&["mini/seed-3/gpt: expected a run outside of a study", "`gradus reproduce --resume mini`"]);
+    assert!(desk.files("mini") == before, "nothing was written");
+    fs::rename(desk.path("mini/seed-3/gpt"), desk.path("alone")).unwrap();
+    desk.gradus("pretrain --resume alone --quiet").printed();
+}
+
 #[test]
 fn a_lost_model_is_named_with_what_pre_trains_it_again() {
     let desk = Miniature::copy();

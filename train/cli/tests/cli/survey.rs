@@ -52,6 +52,15 @@ impl Made {
 }
 
 #[test]
+fn a_run_of_a_survey_is_continued_by_the_survey() {
+    let desk = Made::copy();
+    let run = fs::read_dir(desk.path("s/seed-201")).unwrap().map(|entry| entry.unwrap().path());
+    let run = run.filter(|path| path.join("run.json").exists()).min().expect("a run");
+    let run = run.strip_prefix(&desk.folder).unwrap().display().to_string();
+    desk.gradus(&format!("pretrain --resume {run} --quiet")).fails_with(&[&run, "`gradus survey --resume s`"]);
+}
+
+#[test]
 fn a_survey_places_each_system() {
     let Made { desk, told } = Made::get();
     let asked = items(&told["asked"]);
