@@ -34,19 +34,22 @@ pub struct Journal {
     pub loss: Option<f64>,
     /// Has a session before this one computed on a GPU?
     pub(super) was_on_gpu: bool,
+    /// Is the last saved state sound, so that it may replace the state before it?
+    is_state_sound: bool,
 }
 
 impl Journal {
     /// Opens the journal of the run in `dir`, resumed after `past`. Also returns the records that are kept.
     pub fn open(dir: &Path, job: Job, past: Past, monitor: &dyn Monitor) -> Result<(Self, Vec<Record>), RunError> {
-        let Past { seconds: before, log } = past;
+        let Past { seconds: before, log, is_state_sound } = past;
         let (log, records, lost) = MetricsLog::resume(dir, log)?;
         let (dir, mut progress, began) = (dir.to_owned(), monitor.begin(job), Instant::now());
         if lost > 0 {
             progress.warn(&format!("the last {lost} bytes of {METRICS_FILE} are lost: its curves have a gap"));
         }
         let was_on_gpu = records.iter().any(|record| matches!(record, Record::Device { .. }));
-        Ok((Journal { dir, log, events: None, progress, began, before, rates: Vec::new(), loss: None, was_on_gpu }, records))
+        let (events, rates, loss) = (None, Vec::new(), None);
+        Ok((Journal { dir, log, events, progress, began, before, rates, loss, was_on_gpu, is_state_sound }, records))
     }
 
     /// Seconds of training in all sessions.
@@ -86,9 +89,9 @@ impl Journal {
     }
 
     /// Saves the trainer's state, with the identity of its run and what else the run needs to continue, and `also` these files. The
-    /// state before it is kept under another name.
+    /// state before it is kept under another name, unless it is damaged.
     pub fn save(
-        &self,
+        &mut self,
         trainer: &Trainer,
         identity: String,
         progress: impl Serialize,
@@ -99,11 +102,15 @@ impl Journal {
         let meta = StateMeta { run: identity, progress, seconds: self.seconds(), log: Some(log.bytes) };
         let mut group = Group::of(&self.dir);
         group.log(log);
-        group.keep(TRAINER_FILE, PREVIOUS_FILE);
+        if self.is_state_sound {
+            group.keep(TRAINER_FILE, PREVIOUS_FILE);
+        }
         group.add_all(also)?;
         // The last: whoever finds it finds all that belongs to it.
         group.add(TRAINER_FILE, &trainer.state(&serde_json::to_string(&meta).expect("plain values"))?)?;
-        Ok(group.commit()?)
+        group.commit()?;
+        self.is_state_sound = true;
+        Ok(())
     }
 }
 
@@ -128,11 +135,13 @@ pub struct Past {
     pub seconds: f64,
     /// The part of its log to keep; `None`: nothing.
     pub log: Option<Kept>,
+    /// Is its last saved state sound? If not, the run continues from the state before.
+    pub is_state_sound: bool,
 }
 
 impl Past {
     /// The past of a run without a saved state.
-    pub const NONE: Past = Past { seconds: 0.0, log: None };
+    pub const NONE: Past = Past { seconds: 0.0, log: None, is_state_sound: true };
 }
 
 /// A run as its state has it: the trainer, what was kept with it, and how far it had come.
@@ -162,7 +171,7 @@ pub fn load_state<P: DeserializeOwned>(
             return Err(StateError::Another { path });
         }
         let log = Some(Kept { step: trainer.done(), bytes: meta.log });
-        Ok((trainer, meta.progress, Past { seconds: meta.seconds, log }))
+        Ok((trainer, meta.progress, Past { seconds: meta.seconds, log, is_state_sound: true }))
     };
     let has_previous = dir.join(PREVIOUS_FILE).exists();
     if !dir.join(TRAINER_FILE).exists() && !has_previous {
@@ -170,7 +179,8 @@ pub fn load_state<P: DeserializeOwned>(
     }
     match load(TRAINER_FILE) {
         Err(error) if has_previous && !matches!(error, StateError::Another { .. }) => {
-            let Ok(state) = load(PREVIOUS_FILE) else { return Err(error) };
+            let Ok(mut state) = load(PREVIOUS_FILE) else { return Err(error) };
+            state.2.is_state_sound = false;
             let cause = match &error {
                 StateError::File(error) => format!("{}: {}", error.path.display(), error.cause),
                 other => other.to_string(),

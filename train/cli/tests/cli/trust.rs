@@ -114,6 +114,15 @@ fn the_state_before_serves() {
         desk.gradus("verify run").printed();
         restore();
     }
+    // The first state that is saved then replaces the damaged one, not the sound one before it.
+    let sound = desk.read("run/trainer.previous.safetensors");
+    desk.flip("run/trainer.safetensors");
+    assert_eq!(desk.gradus("pretrain --resume run --stop-at 12 --json").json()["steps"], 12);
+    assert!(desk.read("run/trainer.previous.safetensors") == sound);
+    desk.gradus("verify run").printed();
+    assert_eq!(desk.gradus("pretrain --resume run --stop-at 13 --json").json()["steps"], 13);
+    assert!(desk.read("run/trainer.previous.safetensors") != sound, "a sound state is kept");
+    restore();
     desk.flip("run/trainer.safetensors");
     desk.flip("run/trainer.previous.safetensors");
     desk.gradus("pretrain --resume run --quiet").fails_with(&["run/trainer.safetensors", "damaged"]);
