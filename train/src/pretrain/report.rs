@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use gradus_io::checksums;
 use gradus_io::files::quoted;
 use gradus_io::numbers::count;
 use gradus_report::{Compared, PretrainReport, Standing, metrics};
@@ -77,7 +78,11 @@ pub(super) fn write(run: &Stored, lasts: bool, next: Option<&str>, parameters_sh
 /// # Errors
 /// Returns an error if the directory has no pre-training run, or a damaged one.
 pub fn compared(dir: &Path) -> Result<Compared, PretrainError> {
-    let manifest = PretrainManifest::read(dir)?;
+    let manifest = PretrainManifest::read(dir).map_err(|error| match error {
+        RunError::Resume { problem } => RunError::Compare { problem },
+        other => other,
+    })?;
+    checksums::check(dir, &[METRICS_FILE]).map_err(RunError::from)?;
     let mut settings = Vec::new();
     flatten("", &serde_json::to_value(&manifest.settings).expect("plain values"), &mut settings);
     let corpus = manifest.corpus.map_or(manifest.world, |path| Some(path.display().to_string()));

@@ -97,6 +97,8 @@ pub enum RunError {
     Taken { dir: PathBuf, found: PathBuf, hint: String },
     #[error("cannot resume: {problem}")]
     Resume { problem: String },
+    #[error("cannot compare: {problem}")]
+    Compare { problem: String },
     #[error(transparent)]
     Peer(#[from] PeerError),
     /// This process was started otherwise than process 0; another attempt would find the same.
