@@ -11,7 +11,9 @@ use crate::{output, page};
 
 /// Compare pre-training runs: losses, curves, and where their settings differ
 ///
-/// Runs in progress are compared up to their last record.
+/// Runs in progress are compared up to their last record. The held-out loss of a run is that of its `best/`. The last evaluation of a
+/// run reads all held-out text, those before it a sample: `over tokens` is the number of tokens read, and a note marks losses over
+/// different numbers of tokens.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -56,13 +58,13 @@ fn told(all: &Comparison) -> Value {
 
 fn show(all: &Comparison) -> Result<(), CliError> {
     let widest = all.0.iter().map(|run| run.name.chars().count()).max().unwrap_or(0).max(3);
-    output::line(&format!("{:<widest$}  held-out loss  at step  bits per byte  train loss  steps", "run"))?;
+    output::line(&format!("{:<widest$}  held-out loss  over tokens  at step  bits per byte  train loss  steps", "run"))?;
     let some = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.4}"));
     for run in all.numbers() {
-        let step = run.at_step.map_or("–".into(), |step| step.to_string());
+        let [over, step] = [run.held_out_tokens, run.at_step].map(|n| n.map_or("–".into(), |n| n.to_string()));
         let [loss, bits, train] = [run.held_out_loss, run.bits_per_byte, run.train_loss].map(some);
         let (name, steps, of) = (output::plain(&run.run).into_owned(), run.steps, run.total_steps);
-        output::line(&format!("{name:<widest$}  {loss:>13}  {step:>7}  {bits:>13}  {train:>10}  {steps} of {of}"))?;
+        output::line(&format!("{name:<widest$}  {loss:>13}  {over:>11}  {step:>7}  {bits:>13}  {train:>10}  {steps} of {of}"))?;
     }
     for (setting, values) in all.differing() {
         output::line(&output::plain(&format!("{setting}: {}", values.join(" | "))))?;

@@ -50,8 +50,10 @@ pub struct Numbers {
     pub tokens_per_second: Option<f64>,
     /// The mean of the last training losses, with dropout.
     pub train_loss: Option<f64>,
-    /// The lowest held-out loss.
+    /// The held-out loss at the step where it was lowest, all evaluations of the run compared over the same tokens.
     pub held_out_loss: Option<f64>,
+    /// The number of tokens that the held-out loss is the mean of.
+    pub held_out_tokens: Option<u64>,
     /// The step of the lowest held-out loss.
     pub at_step: Option<u64>,
     pub bits_per_byte: Option<f64>,
@@ -78,6 +80,7 @@ impl Compared {
             tokens_per_second,
             train_loss,
             held_out_loss: best.as_ref().map(|best| best.nll),
+            held_out_tokens: best.as_ref().and_then(|best| best.over),
             at_step: best.as_ref().map(|best| best.at.step),
             bits_per_byte: best.as_ref().and_then(|best| best.bits_per_byte),
             excess: best.as_ref().and_then(|best| best.excess),
@@ -112,9 +115,19 @@ impl Comparison {
             Some(
                 "They read different texts or tokens: losses per token are not of the same tokens; bits per byte are of the same unit.",
             )
+        } else if self.are_over_unlike_tokens() {
+            Some(
+                "Their held-out losses are means over different numbers of tokens: the last evaluation of a run reads all held-out text, \
+                 those before it a sample.",
+            )
         } else {
             None
         }
+    }
+
+    fn are_over_unlike_tokens(&self) -> bool {
+        let known: BTreeSet<u64> = self.numbers().iter().filter_map(|run| run.held_out_tokens).collect();
+        known.len() > 1
     }
 
     /// Plots of the held-out loss and of the smoothed training loss over tokens.
@@ -161,7 +174,10 @@ impl Comparison {
         let doubt = self.doubt().map(|words| Block::Text(words.into()));
         let caption = "The moving mean leaves out the noise of single batches. The vertical axes are logarithmic.";
         let plots: Vec<Block> = (self.plots().into_iter().filter(|plot| !plot.is_empty()))
-            .zip(["Each dot is an evaluation.", caption])
+            .zip([
+                "Each dot is an evaluation. The last of a finished run reads all held-out text, those before it a sample.",
+                caption,
+            ])
             .map(|(plot, caption)| Block::Plots(vec![plot], caption.into()))
             .collect();
         document.section("", doubt.into_iter().chain([self.table()]).chain(plots).collect());
@@ -178,6 +194,7 @@ impl Comparison {
         let heads = [
             "run",
             "held-out loss",
+            "over tokens",
             "at step",
             "bits per byte",
             "above the limit",
@@ -196,6 +213,7 @@ impl Comparison {
             };
             let cells = [
                 some(run.held_out_loss, |loss| format!("{loss:.4}")),
+                run.held_out_tokens.map_or("–".into(), count),
                 run.at_step.map_or("–".into(), count),
                 some(run.bits_per_byte, |bits| format!("{bits:.4}")),
                 some(run.excess, |excess| format!("{:.1} %", 100.0 * excess)),
@@ -258,6 +276,27 @@ mod tests {
         }
         assert!(html.contains("<tr class=\"own\"><th scope=\"row\">runs/&lt;fast&gt;</th>"), "the best stands out");
         assert!(!html.contains("different texts"));
+    }
+
+    #[test]
+    fn losses_over_unlike_tokens_are_marked() {
+        let mut two = two();
+        let over = |run: &mut Compared, tokens| {
+            for record in &mut run.records {
+                if let Record::Evaluation(found) = record {
+                    found.over = Some(tokens);
+                }
+            }
+        };
+        over(&mut two.0[0], 1000);
+        assert_eq!(two.doubt(), None, "of the other run it is unknown");
+        over(&mut two.0[1], 1000);
+        assert_eq!(two.doubt(), None);
+        over(&mut two.0[1], 64);
+        assert_eq!(two.numbers()[1].held_out_tokens, Some(64));
+        let html = two.document().render();
+        assert!(html.contains("means over different numbers of tokens") && !html.contains("class=\"own\""), "{html}");
+        assert!(html.contains("over tokens") && html.contains("<td class=\"number\">64</td>"), "{html}");
     }
 
     #[test]

@@ -141,6 +141,12 @@ pub struct EvaluationRecord {
     /// exp(nll).
     #[serde(with = "number")]
     pub perplexity: f64,
+    /// The number of predicted tokens that `nll` is the mean of; records of older versions lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<u64>,
+    /// The same over the tokens that the evaluations before it read, if it reads others itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled_nll: Option<f64>,
     /// nll · predicted tokens / (bytes of text · ln 2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits_per_byte: Option<f64>,
@@ -162,6 +168,11 @@ impl EvaluationRecord {
     /// Creates a measurement of `nll` nats per predicted token on `split`, at the point `at` of the run.
     pub fn new(at: Moment, split: &str, nll: f64) -> Self {
         Self { at, split: split.into(), nll, perplexity: nll.exp(), ..Self::default() }
+    }
+
+    /// The loss to compare with those of the run's other evaluations: it is over the same tokens.
+    pub fn compared(&self) -> f64 {
+        self.sampled_nll.unwrap_or(self.nll)
     }
 
     /// Adds bits per byte, from the number of `predicted` tokens and their `bytes` of text.
@@ -394,7 +405,7 @@ pub(crate) struct Summary {
     pub tokens_per_second: Option<f64>,
     /// The final train loss in nats per token: the mean of the last [`Summary::LAST`] records.
     pub train_loss: Option<f64>,
-    /// The evaluation on [`VALIDATION`] with the lowest nll.
+    /// The evaluation on [`VALIDATION`] with the lowest loss, all compared over the same tokens.
     pub best: Option<EvaluationRecord>,
 }
 
@@ -417,7 +428,7 @@ impl Summary {
             elapsed: last.map_or(0.0, |record| record.elapsed),
             tokens_per_second: rates.get(rates.len() / 2).copied(),
             train_loss: (!end.is_empty()).then_some(train_loss),
-            best: evaluations.min_by(|a, b| a.nll.total_cmp(&b.nll)).cloned(),
+            best: evaluations.min_by(|a, b| a.compared().total_cmp(&b.compared())).cloned(),
         }
     }
 }
@@ -614,6 +625,12 @@ mod tests {
         assert!((best.limit_bits_per_byte().unwrap() - 2.0 / (4.0 * 2f64.ln())).abs() < 1e-12);
         assert_eq!(first_within(&records, 0.10).unwrap().at.step, 20);
         assert_eq!(first_within(&records, 0.01), None);
+        // The last evaluation reads more tokens: its loss is higher, but lower over those of the evaluations before.
+        let last = |sampled| EvaluationRecord { sampled_nll: Some(sampled), ..evaluation(50, 2.4) };
+        for (sampled, best) in [(2.05, 50), (2.15, 20)] {
+            let all = [&records[..], &[Record::Evaluation(last(sampled))]].concat();
+            assert_eq!(Summary::of(&all).best.unwrap().at.step, best);
+        }
         assert_eq!(Summary::of(&[]), Summary::default());
     }
 }

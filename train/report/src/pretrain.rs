@@ -210,7 +210,8 @@ impl PretrainReport {
         let mut figures = Vec::new();
         let mut add = |name: &str, value: String, hint: String| figures.push(Figure { name: name.into(), value, hint });
         if let Some(best) = &summary.best {
-            let at = format!("{}, at step {}", self.unit(), count(best.at.step));
+            let over = best.over.map_or(String::new(), |over| format!(", over {} tokens", count(over)));
+            let at = format!("{}, at step {}{over}", self.unit(), count(best.at.step));
             add("Best held-out loss", format!("{:.3}", best.nll), at);
             let perplexity = if self.masked { "Masked perplexity" } else { "Perplexity" };
             add(perplexity, figure(best.perplexity), "on held-out text".into());
@@ -241,7 +242,8 @@ impl PretrainReport {
 
     fn curves(&self) -> Vec<Block> {
         let loss = "Each step's loss (faint), its moving mean, and the loss on held-out text (dots). The vertical axis is \
-                    logarithmic: equal heights are equal ratios.";
+                    logarithmic: equal heights are equal ratios. The last dot of a finished run is over all held-out text, those before it \
+                    over a sample, where that is smaller.";
         let time = "The same held-out text over the time of training.";
         let plots = [(self.loss_plot(), loss), (self.time_plot(), time)].into_iter().filter(|(plot, _)| !plot.is_empty());
         plots.map(|(plot, caption)| Block::Plots(vec![plot], caption.into())).collect()

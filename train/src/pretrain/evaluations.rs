@@ -25,12 +25,12 @@ impl PretrainSettings {
         }
         let left = budget.saturating_sub(last);
         let smallest = self.eval_tokens.map_or_else(|| read(1), read).max(1);
-        // Each evaluation also saves a checkpoint, so evaluations are made smaller before they are made fewer.
-        let fewest = steps.div_ceil(left / smallest + 1);
+        // Each evaluation also saves a checkpoint, so evaluations are made smaller before they are made fewer. The last one reads the
+        // tokens of those before it too, so that all losses are compared over the same.
+        let fewest = steps.div_ceil((left / smallest).max(1));
         let every = self.eval_every.unwrap_or((steps / EVALUATIONS).max(fewest).max(1));
-        let before = (steps.div_ceil(every) - 1).max(1);
         self.eval_every = Some(every);
-        self.eval_tokens = self.eval_tokens.or(Some(within(left / before, read).min(MOST)));
+        self.eval_tokens = self.eval_tokens.or(Some(within(left / steps.div_ceil(every), read).min(MOST)));
     }
 
     /// Copies the evaluation settings that are not given from the settled settings of another process.
@@ -72,8 +72,10 @@ mod tests {
         let read = |limit: usize| ((limit as u64).div_ceil(context).max(1).saturating_mul(context)).min(held_out);
         settings.settle_evaluations(steps, steps * batch * context, &read);
         let every = settings.evaluates_every(steps);
-        let all = (1..=steps).filter(|t| *t == steps || t % every == 0).map(|t| read(settings.evaluated_tokens(t == steps)));
-        (settings.clone(), all.sum())
+        let [last, sample] = [true, false].map(|is_last| read(settings.evaluated_tokens(is_last)));
+        let before = steps.div_ceil(every) - 1;
+        let again = if before > 0 && sample != last { sample } else { 0 };
+        (settings.clone(), before * sample + last + again)
     }
 
     #[test]
@@ -89,10 +91,11 @@ mod tests {
                 }
             }
         }
-        // Shakespeare's 1.5 million trained tokens: the last evaluation reads all that is held out, nineteen others a sixth of it.
+        // Shakespeare's 1.5 million trained tokens: the last evaluation reads all that is held out, nineteen others
+        // a sixth of it, which the last reads once more.
         let (settings, all) = settled("", [2000, 12, 64, 111_540]);
-        assert_eq!((settings.eval_every, settings.eval_tokens, settings.eval_last), (Some(100), Some(18_368), None));
-        assert_eq!(all, 19 * 18_368 + 111_540);
+        assert_eq!((settings.eval_every, settings.eval_tokens, settings.eval_last), (Some(100), Some(17_408), None));
+        assert_eq!(all, 20 * 17_408 + 111_540);
         // A long run has a twentieth of its steps between evaluations, and the largest ones.
         let (settings, _) = settled("", [30_000, 64, 512, 90_000_000]);
         assert_eq!((settings.eval_every, settings.eval_tokens, settings.eval_last), (Some(1500), Some(MOST), None));

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! OUT/  config.json, model.safetensors, tokenizer files     the model as it is now, in Hugging Face's format
-//!       best/                                               the same where the held-out loss was lowest
+//!       best/                                               the same where the held-out loss was lowest; all losses that are
+//!                                                           compared for it are over the same held-out tokens
 //!       trainer.safetensors, run.json                       what --resume reads: state, settings
 //!       metrics.jsonl, report.html, loss.svg                what was measured
 //! ```
@@ -170,10 +171,7 @@ pub fn begin(
     check_room(&control.run.device, 4 * settings.model_config().parameters() as u64).map_err(RunError::from)?;
     let steps = settings.steps(source.tokens(), source.tokens_per_step(settings.batch));
     let trained = (steps as f64 * source.tokens_per_step(settings.batch)) as u64;
-    settings.settle_evaluations(steps, trained, &|limit| match &viewer {
-        None => source.validated(limit),
-        Some(_) => Viewer::validated(&*source, limit),
-    });
+    settings.settle_evaluations(steps, trained, &|limit| stored::validated(&*source, viewer.as_ref(), limit));
     let params = Model::init(&settings.model_config(), settings.seed);
     let recipe = settings.recipe(steps);
     let (addition, trainer) = (recipe.addition, Trainer::new(recipe, params));

@@ -166,9 +166,10 @@ hyperparameters! {
             retold: Option<bool>,
             /// Steps between evaluations, each with a checkpoint [default: a twentieth of the run]
             eval_every: Option<u64>,
-            /// Most held-out tokens that an evaluation during training reads; the last evaluation reads all [default: at most
-            /// 100000; the evaluations of a run together read at most 30 % of its training tokens, the last one at most 15 %,
-            /// unless this flag and --eval-every are set]
+            /// Most held-out tokens that an evaluation during training reads; the last evaluation reads all, and these once more,
+            /// since the best model is that with the lowest loss over the same tokens [default: at most 100000; the evaluations of
+            /// a run together read at most 30 % of its training tokens, the last one at most 15 %, unless this flag and
+            /// --eval-every are set]
             eval_tokens: Option<usize>,
         }
     }

@@ -87,7 +87,7 @@ pub struct Stored {
     pub trainer: Trainer,
     /// How far it has come.
     pub past: Past,
-    /// The lowest held-out loss so far.
+    /// The lowest held-out loss so far, over the tokens that the evaluations before the last read.
     pub(super) best: f64,
 }
 
@@ -158,6 +158,11 @@ impl Stored {
             Some(viewer) => viewer.validate(source, model, limit),
         }
     }
+
+    /// The number of held-out tokens that [`Stored::validate`] reads with this limit.
+    pub(super) fn validated(&self, limit: usize) -> u64 {
+        validated(&*self.source, self.viewer.as_ref(), limit)
+    }
 }
 
 /// The first `rows` of the batch of step `t`.
@@ -165,5 +170,13 @@ pub(super) fn batch(source: &dyn TextSource, viewer: Option<&Viewer>, objective:
     match viewer {
         None => weighted(source.batch(t, rows), objective),
         Some(viewer) => viewer.batch(source, t, rows),
+    }
+}
+
+/// The number of held-out tokens that an evaluation with this limit reads.
+pub(super) fn validated(source: &dyn TextSource, viewer: Option<&Viewer>, limit: usize) -> u64 {
+    match viewer {
+        None => source.validated(limit),
+        Some(_) => Viewer::validated(source, limit),
     }
 }

@@ -71,7 +71,7 @@ impl<'c> Pretraining<'c> {
         }
         let mut evaluations = metrics::evaluations(&records, VALIDATION);
         // A state that does not say it has it in its log.
-        self.run.best = evaluations.clone().map(|e| e.nll).fold(self.run.best, f64::min);
+        self.run.best = evaluations.clone().map(EvaluationRecord::compared).fold(self.run.best, f64::min);
         self.last = evaluations.next_back().filter(|e| e.at.step == done).cloned();
         self.is_probed = records.iter().any(|record| matches!(record, Record::Probe { .. }));
         self.is_saved = records.iter().any(|record| matches!(record, Record::Checkpoint { step, .. } if *step == done));
@@ -250,11 +250,20 @@ impl Run for Pretraining<'_> {
 
     fn evaluate(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {
         let (at, run) = (self.moment(journal), &self.run);
-        let limit = run.manifest.settings.evaluated_tokens(at.step == run.manifest.steps);
-        let validation = run.validate(limit);
+        let limit = |is_last| run.manifest.settings.evaluated_tokens(is_last);
+        let (own, sample) = (limit(at.step == run.manifest.steps), limit(false));
+        let validation = run.validate(own);
         self.refuse_diverged(journal, validation.as_ref())?;
         if let Some(v) = validation {
-            let mut record = EvaluationRecord { follows: v.follows, ..EvaluationRecord::new(at, VALIDATION, v.nll) };
+            // The best model is that with the lowest loss over the same tokens.
+            let differs = run.best.is_finite() && run.validated(own) != run.validated(sample);
+            let sampled_nll = if differs { run.validate(sample).map(|sampled| sampled.nll) } else { None };
+            let mut record = EvaluationRecord {
+                follows: v.follows,
+                over: Some(v.tokens),
+                sampled_nll,
+                ..EvaluationRecord::new(at, VALIDATION, v.nll)
+            };
             if let Some(bytes) = v.bytes {
                 record = record.with_bytes(v.tokens, bytes);
             }
@@ -268,8 +277,8 @@ impl Run for Pretraining<'_> {
             let follows = record.follows.map_or(String::new(), |follows| format!("; {follows}"));
             journal.progress.say(&format!("step {}: {loss}{follows}", at.step));
             journal.write(&Record::Evaluation(record.clone()))?;
-            if record.nll < self.run.best {
-                self.run.best = record.nll;
+            if record.compared() < self.run.best {
+                self.run.best = record.compared();
                 let mut files = self.run.source.tokenizer().files();
                 files.extend(checkpoint::files(&self.run.trainer.params).map_err(RunError::from)?);
                 checksums::replace_within(&self.run.dir, BEST, &files).map_err(RunError::from)?;

@@ -31,7 +31,36 @@ fn runs_are_compared_in_a_table_as_a_page_and_as_json() {
     desk.gradus(&format!("{LINE} --tokenizer byte --out c --quiet").replace("--tokenizer char ", "")).printed();
     assert_holds(&desk.gradus("compare a c").stderr, &["note: They read different texts or tokens"]);
     desk.gradus("compare a corpus.txt")
-        .fails_with(&["corpus.txt/run.json", "expected the --out directory of a `gradus pretrain`"]);
+        .fails_with(&["cannot compare: corpus.txt/run.json", "expected the --out directory of a `gradus pretrain`"]);
+    // A log that was changed.
+    desk.write("b/metrics.jsonl", desk.text("b/metrics.jsonl").replacen("\"loss\":", "\"loss\":1", 1));
+    desk.gradus("compare a b").fails_with(&["b/metrics.jsonl", "it is damaged", "`gradus verify b --accept`"]);
+}
+
+/// The held-out text begins like the text to learn and ends in letters that are not in it. So its loss is higher than that of its
+/// beginning, which the evaluations before the last read.
+#[test]
+fn the_best_model_has_the_lowest_loss_over_the_same_tokens() {
+    let desk = Desk::new();
+    desk.write("corpus.txt", "the cat sat on the mat. ".repeat(45) + "the cat " + &"zqxjkvw".repeat(16));
+    let line = "pretrain --corpus corpus.txt --tokenizer char --layers 1 --width 8 --heads 2 --context 8 --batch 8 --dropout 0 --lr 0.01 \
+                --steps 40 --eval-every 10 --eval-tokens 8 --quiet";
+    desk.gradus(&format!("{line} --out run")).printed();
+    desk.gradus(&format!("{line} --out half --stop-at 20"));
+    let log = desk.text("run/metrics.jsonl");
+    let records = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let evaluations: Vec<Value> = records.filter(|record| record["record"] == "evaluation").collect();
+    let over: Vec<u64> = evaluations.iter().map(|record| record["over"].as_u64().unwrap()).collect();
+    assert_eq!(over, [8, 8, 8, 119], "the last reads all");
+    let (before, last) = (&evaluations[2], &evaluations[3]);
+    assert!(number(&last["nll"]) > number(&before["nll"]), "{last}");
+    assert!(number(&last["sampled_nll"]) < number(&before["nll"]) && before["sampled_nll"].is_null(), "{last}");
+    assert!(desk.read("run/best/model.safetensors") == desk.read("run/model.safetensors"), "the last model is the best");
+
+    let table = desk.gradus("compare run half");
+    assert_holds(table.printed(), &["over tokens", "         119       40 ", "           8       20 "]);
+    assert_holds(&table.stderr, &["note: Their held-out losses are means over different numbers of tokens"]);
+    assert_eq!(desk.gradus("compare run half --json").json()["runs"][1]["held_out_tokens"], 8);
 }
 
 /// The path of the page is printed when the run begins. The page of an ended run shows whether it is complete, and does not reload.
