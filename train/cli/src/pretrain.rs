@@ -55,7 +55,8 @@ pub struct Args {
     /// Check every op's value and every summand of a gradient, and stop at the first NaN or infinity
     #[arg(long)]
     anomaly: bool,
-    /// Also write losses, rates and scores to TensorBoard event files in this folder, one file per session
+    /// Also write losses, rates and scores to TensorBoard event files in this folder, one file per session; it may be one in --out, as
+    /// runs/a/tensorboard, but not in its best/ or anomaly/, nor in the corpus
     #[arg(long, value_name = "DIR")]
     tensorboard: Option<PathBuf>,
     /// Print texts that the model writes as it learns

@@ -38,9 +38,10 @@ use serde::Serialize;
 
 use crate::generate::GenerateError;
 use crate::hyperparameters::{RangeError, in_range, in_unicode};
+use crate::model_dir::BEST;
 use crate::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, Past, RunError};
-use crate::trainer::{self, Trainer, check_room};
+use crate::trainer::{self, ANOMALY, Trainer, check_room};
 
 pub use flops::flops_per_step;
 pub use report::compared;
@@ -146,6 +147,8 @@ pub fn begin(
     in_range("mode", mode, corpus.is_some() || mode.is_empty(), "a --corpus with it: the micro-world has words of its own")
         .map_err(SettingsError::from)?;
     check_paths(&settings, corpus, out).map_err(SettingsError::from)?;
+    let texts = [corpus, settings.held_out_corpus.as_deref()];
+    check_events(control.run.tensorboard.as_deref(), out, texts).map_err(SettingsError::from)?;
     let (shards, processes) = (settings.accumulate * settings.shards, control.run.together.processes());
     in_range(
         "shards",
@@ -205,17 +208,40 @@ fn check_paths(settings: &PretrainSettings, corpus: Option<&Path>, out: &Path) -
     Ok(())
 }
 
+/// The folder of TensorBoard's event files: neither a file, nor within what the run replaces, nor within its texts.
+fn check_events(folder: Option<&Path>, out: &Path, texts: [Option<&Path>; 2]) -> Result<(), RangeError> {
+    let Some(folder) = folder else { return Ok(()) };
+    let place = whole(folder);
+    let fits = |fits: bool, expected: String| in_range("tensorboard", folder.display(), fits, expected);
+    let there = place.ancestors().find(|above| above.symlink_metadata().is_ok());
+    if let Some(there) = there.filter(|there| !there.is_dir()) {
+        fits(false, format!("a directory, found a file, {}", there.display()))?;
+    }
+    for own in [BEST, ANOMALY] {
+        let is_apart = !place.starts_with(whole(out).join(own));
+        fits(is_apart, format!("a directory outside of {}, which the run replaces", out.join(own).display()))?;
+    }
+    for text in texts.into_iter().flatten() {
+        let is_apart = !(text.is_dir() && place.starts_with(whole(text)));
+        fits(is_apart, format!("a directory outside of {}, or the run would read its own files", text.display()))?;
+    }
+    Ok(())
+}
+
 /// A path from the root, without links, as far as it is there.
 fn whole(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut there = path.ancestors();
     let known = there.find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
-    known.map_or_else(|| path.clone(), |(above, rest)| above.join(rest))
+    // By components, since a join with nothing ends with a slash.
+    known.map_or_else(|| path.clone(), |(above, rest)| above.components().chain(rest.components()).collect())
 }
 
 /// Continues the pre-training in a directory from its last checkpoint.
 pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutcome, PretrainError> {
-    let (_lock, _) = PretrainManifest::reclaim(dir)?;
+    let (_lock, begun) = PretrainManifest::reclaim(dir)?;
+    let texts = [begun.corpus.as_deref(), begun.settings.held_out_corpus.as_deref()];
+    check_events(control.run.tensorboard.as_deref(), dir, texts).map_err(SettingsError::from)?;
     let mut stored = Stored::read(dir, &control.cache, control.run.monitor)?;
     if let Some(recompute) = control.recompute {
         let fits = matches!(stored.manifest.settings.model, BackboneConfig::Gpt(_));

@@ -89,6 +89,28 @@ fn tensorboard_has_a_file_of_each_session() {
         files.iter().map(|file| file.windows(words.len()).filter(|part| *part == words.as_bytes()).count()).collect::<Vec<_>>()
     };
     assert_eq!((count("loss/train"), count("loss/held-out"), count("brain.Event:2")), (vec![4, 2], vec![2, 1], vec![1, 1]));
+}
+
+/// A folder for events that cannot be one, or that the run would remove or read, is refused before anything is written.
+#[test]
+fn tensorboard_has_a_folder_of_its_own() {
+    let desk = desk();
+    desk.write("texts/corpus.txt", desk.text("corpus.txt"));
     desk.write("taken", "");
-    desk.gradus(&format!("{LINE} --out other --tensorboard taken --quiet")).fails_with(&["taken"]);
+    for folder in ["taken", "taken/events", "run/best", "run/best/events", "run/anomaly", "texts", "texts/events"] {
+        let line = LINE.replace("corpus.txt", "texts");
+        let refused = desk.gradus(&format!("{line} --out run --tensorboard {folder} --quiet"));
+        refused.misused(&[&format!("--tensorboard {folder}: expected a directory")]);
+        assert!(!desk.exists("run/run.json") && !desk.exists("texts/events"), "{folder}");
+    }
+    desk.gradus(&format!("{LINE} --out run --stop-at 2 --quiet").replace("corpus.txt", "texts"));
+    let before = desk.files("run");
+    for folder in ["taken", "run/best", "texts/events"] {
+        let resume = format!("pretrain --resume run --tensorboard {folder} --quiet");
+        desk.gradus(&resume).misused(&[&format!("--tensorboard {folder}: expected a directory")]);
+    }
+    assert!(desk.files("run") == before, "nothing was written");
+    desk.gradus("pretrain --resume run --tensorboard run/tensorboard --quiet").printed();
+    assert_eq!(desk.files("run/tensorboard").len(), 1);
+    desk.gradus("verify run").printed();
 }
