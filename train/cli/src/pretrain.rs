@@ -183,6 +183,7 @@ fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<Pretrain
         (None, Some(_)) => Ok(PretrainOptions::default()),
     };
     let mut options = over(file.map_err(PretrainError::from)?, &args.options, given);
+    options.check_source(args.corpus.is_some()).map_err(PretrainError::from)?;
     if args.corpus.is_none() {
         let context = PretrainOptions::world_context(options.retold.unwrap_or(false));
         options.context = options.context.or(Some(context));

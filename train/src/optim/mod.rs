@@ -12,7 +12,7 @@ pub use schedule::{Schedule, ScheduleKind, Warmup};
 
 /// An invalid hyperparameter.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{field}: expected {expected}, found {found}. {remedy}")]
+#[error("--{} {found}: expected {expected}. {remedy}", field.replace('_', "-"))]
 pub struct OptimError {
     field: &'static str,
     expected: &'static str,

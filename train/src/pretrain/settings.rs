@@ -375,11 +375,30 @@ impl PretrainOptions {
         };
         let is_lstm = matches!(settings.model, BackboneConfig::Lstm(_));
         unused(is_lstm, &of_transformers, "with an LSTM, which has no such part", "--backbone transformer")?;
-        unused(!is_lstm, &[("units", self.units.is_some())], "with a Transformer, which has none", "--backbone lstm")?;
+        unused(!is_lstm, &[("units", self.units.is_some())], "with a Transformer, which has none", "--system lstm")?;
         let (optimizer, schedule) = (settings.optimizer.name, settings.schedule.kind);
         unused(!optimizer.has_moments(), &of_moments, "with sgd, which has no moments", "another --optimizer")?;
         let warmup = [("warmup", self.warmup.is_some())];
-        unused(schedule == ScheduleKind::Constant, &warmup, "with a constant rate", "another --schedule")
+        unused(schedule == ScheduleKind::Constant, &warmup, "with a constant rate", "another --schedule")?;
+        let (vocab, tokenizer) = ([("vocab", self.vocab.is_some())], settings.tokenizer.as_deref().unwrap_or_default());
+        let with = format!("with --tokenizer {tokenizer}, which has a vocabulary of its own");
+        unused(settings.tokenizer.is_some(), &vocab, &with, "a BPE that is trained here")
+    }
+
+    /// Returns an error if an option was given that has no effect in the micro-world, which a run without a corpus reads.
+    ///
+    /// # Errors
+    /// [`SettingsError::Range`].
+    pub fn check_source(&self, has_corpus: bool) -> Result<(), SettingsError> {
+        let of_corpora = [
+            ("held-out", self.held_out.is_some()),
+            ("held-out-corpus", self.held_out_corpus.is_some()),
+            ("tokenizer", self.tokenizer.is_some()),
+            ("vocab", self.vocab.is_some()),
+        ];
+        let unused = of_corpora.into_iter().find(|(_, is_said)| *is_said && !has_corpus);
+        let with = "in the micro-world, which has a tokenizer and held-out stories of its own";
+        unused.map_or(Ok(()), |(flag, _)| Err(RangeError::new(flag, with, format!("a --corpus with it, or no --{flag}")).into()))
     }
 
     /// The axes of the system, but for those that are said.
@@ -399,8 +418,9 @@ impl PretrainOptions {
             scaled_init: self.scaled_init.unwrap_or(parts.scaled_init),
             ..parts
         };
-        let expected = "transformer, in a system with further parts or a masked view";
-        in_range("backbone", "lstm", backbone == BackboneKind::Transformer || parts == Parts::NONE, expected)?;
+        let expected = "a Transformer, in a system with further parts or a masked view";
+        let flag = if self.backbone.is_some() { "backbone" } else { "system" };
+        in_range(flag, "lstm", backbone == BackboneKind::Transformer || parts == Parts::NONE, expected)?;
         let (activation, epsilon) = (self.activation.unwrap_or(activation), self.epsilon.unwrap_or(epsilon));
         Ok(Axes { backbone, activation, epsilon, parts, view })
     }
@@ -624,7 +644,8 @@ mod tests {
             ("batch = 0", "--batch 0: expected a number of sequences from 1 to 1048576"),
             ("heads = 3", "width = 128: expected a multiple of the 3 heads"),
             ("dropout = 1.0", "embd_dropout = 1: expected a probability from 0 to below 1"),
-            ("lr = nan", "lr: expected a learning rate above 0, found NaN"),
+            ("lr = nan", "--lr NaN: expected a learning rate above 0. "),
+            ("adam_eps = 0.0", "--adam-eps 0: expected a number above 0. "),
             ("preset = 'huge'", "--preset huge: expected tiny, small or gpt1"),
             ("steps = 0", "--steps 0: expected a number of steps from 1"),
             ("layers = 1000000", "layers = 1000000: expected a number from 1 to 1024"),
@@ -635,10 +656,15 @@ mod tests {
             ("view = 'masked'\nmask_rate = 0.0", "--mask-rate 0: expected a share of the tokens"),
             ("view = 'masked'\nobjective = 'sequence_mean'", "--objective sequence_mean: expected token_mean"),
             ("view = 'masked'\npairs = true", "--segments 0: expected at least 2"),
-            ("system = 'bert'\nbackbone = 'lstm'", "--backbone lstm: expected transformer"),
+            ("system = 'bert'\nbackbone = 'lstm'", "--backbone lstm: expected a Transformer"),
+            ("system = 'lstm'\nview = 'masked'", "--system lstm: expected a Transformer"),
+            (
+                "tokenizer = 'byte'\nvocab = 99",
+                "--vocab with --tokenizer byte, which has a vocabulary of its own: expected a BPE",
+            ),
             ("system = 'bert'\ncontext = 2", "--context 2: expected more than 2"),
             ("system = 'bert'\ncontext = 4", "--context 4: expected more than 4 with --pairs"),
-            ("units = 64", "--units with a Transformer, which has none: expected --backbone lstm with it, or no --units"),
+            ("units = 64", "--units with a Transformer, which has none: expected --system lstm with it, or no --units"),
             (
                 "system = 'lstm'\ninner = 64",
                 "--inner with an LSTM, which has no such part: expected --backbone transformer with it, or no --inner",
@@ -714,7 +740,7 @@ mod tests {
                         Err(told) => {
                             let flag = format!("--{}", name.replace('_', "-"));
                             let is_named =
-                                told.contains(&flag) || told.contains("--backbone lstm") || told.contains("--segments ");
+                                [&*flag, "--backbone lstm", "--system lstm", "--segments "].iter().any(|f| told.contains(f));
                             assert!(is_named, "{}: {name}: {told}", card.name);
                             (changes, refused) = (true, refused + 1);
                         }
@@ -724,6 +750,27 @@ mod tests {
             }
         }
         assert!(refused > 40, "{refused}");
+    }
+
+    /// A run without a corpus reads the micro-world.
+    #[test]
+    fn no_flag_of_corpora_is_taken_in_silence() {
+        let mut refused = 0;
+        for said in
+            ["held_out = 0.2", "held_out_corpus = 'b.txt'", "tokenizer = 'char'", "vocab = 99", "steps = 9", "retold = true"]
+        {
+            let options = toml::from_str::<PretrainOptions>(said).unwrap();
+            options.check_source(true).unwrap();
+            if let Err(error) = options.check_source(false) {
+                let (name, _) = said.split_once(" = ").unwrap();
+                let flag = name.replace('_', "-");
+                let told = error.to_string();
+                assert!(told.starts_with(&format!("--{flag} in the micro-world")), "{told}");
+                assert!(told.ends_with(&format!("expected a --corpus with it, or no --{flag}")), "{told}");
+                refused += 1;
+            }
+        }
+        assert_eq!(refused, 4);
     }
 
     #[test]

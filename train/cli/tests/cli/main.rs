@@ -361,6 +361,9 @@ fn wrong_usage_ends_with_2_and_names_the_flag() {
         ("bench train --workload huge", &["'huge'", "'--workload <WORKLOAD>'", "values: tiny, small, gpt1]"]),
         ("compare a", &["2 values required", "'<DIR> <DIR>...'"]),
         ("compare a b --overwrite", &[missing, "\n  --html <FILE>\n"]),
+        ("pretrain --out none --vocab 99", &["--vocab in the micro-world", "expected a --corpus with it, or no --vocab"]),
+        ("pretrain --out none --held-out 0.2", &["--held-out in the micro-world", "expected a --corpus with it"]),
+        ("pretrain --corpus c --out none --tokenizer byte --vocab 99", &["--vocab with --tokenizer byte", "or no --vocab"]),
         ("reproduce --resume mini --seeds 2", &["'--resume <DIR>'", unlike, "'--seeds <N>'"]),
     ] {
         gradus(line).misused(words);
