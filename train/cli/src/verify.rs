@@ -1,23 +1,32 @@
 //! `gradus verify`.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use gradus_io::checksums::{self, CHECKSUMS_FILE, Verdict};
+use gradus_io::checksums::{self, CHECKSUMS_FILE, Checksums, LOG_FILE, Verdict};
 use gradus_io::disk;
 use gradus_io::files::{FileError, Lock, quoted};
 use gradus_io::numbers::many;
+use gradus_model::checkpoint::WEIGHTS_FILE;
+use gradus_train::model_dir::BEST;
+use gradus_train::trainer::TRAINER_FILE;
 use serde_json::json;
 
 use crate::error::CliError;
 use crate::output;
 
+/// The settings of a run, which state that it has sums.
+const SETTINGS: &str = "run.json";
+/// Files of a run.
+const OF_RUNS: [&str; 3] = [LOG_FILE, TRAINER_FILE, WEIGHTS_FILE];
+
 /// Compare a directory's files with the checksums kept when they were written
 ///
 /// The files that Gradus writes and reads again have their SHA-256 in a `checksums.json` beside them: states, weights, tokenizers,
 /// settings, logs, results. Each file or directory that is damaged, missing, or replaced by a link is named. The exit code is 1 if
-/// there is one, or if no file has a checksum. Files without a checksum, such as pages, are counted. Bytes that metrics.jsonl
-/// gained after its checksum was computed are not compared.
+/// there is one, if no file has a checksum, or if a run has lost both its settings and its checksums. Files without a checksum, such
+/// as pages, are counted. Bytes that metrics.jsonl gained after its checksum was computed are not compared.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -44,11 +53,16 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         accept(&args.dir)?;
         checksums::accept_above(&args.dir)?;
         for Verdict { path, .. } in before.iter().filter(|verdict| verdict.found.is_err()) {
-            let now = if path.exists() { "taken as it is" } else { "missing, and no longer expected" };
+            let now = match path.exists() {
+                true if path.ends_with(CHECKSUMS_FILE) => "written anew",
+                true => "taken as it is",
+                false => "missing, and no longer expected",
+            };
             output::say(&format!("{}: {now}", path.display()));
         }
     }
-    let verdicts = checksums::verify(&args.dir)?;
+    let mut verdicts = checksums::verify(&args.dir)?;
+    verdicts.extend(lost_runs(&verdicts));
     let sound = verdicts.iter().filter(|verdict| matches!(verdict.found, Ok(true))).count();
     let unlisted: Vec<String> =
         verdicts.iter().filter(|v| matches!(v.found, Ok(false))).map(|v| v.path.display().to_string()).collect();
@@ -70,6 +84,29 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if faults.is_empty() { Ok(()) } else { Err(CliError::Refused { faults }) }
 }
 
+/// The runs that have lost their settings and their sums: without both, they look like directories of another program.
+fn lost_runs(verdicts: &[Verdict]) -> Vec<Verdict> {
+    let unlisted = verdicts.iter().filter(|verdict| matches!(verdict.found, Ok(false)));
+    let mut left: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
+    for path in unlisted.map(|verdict| &verdict.path) {
+        if let (Some(folder), Some(name)) = (path.parent(), OF_RUNS.into_iter().find(|name| path.ends_with(name))) {
+            left.entry(folder).or_default().push(name);
+        }
+    }
+    let is_run = |folder: &Path, names: &[&str]| names != [WEIGHTS_FILE] || folder.join(BEST).is_dir();
+    // A seed of a fine-tuning is in the directory of its run.
+    let is_lost = |folder: &Path| [Some(folder), folder.parent()].into_iter().flatten().all(|f| !f.join(SETTINGS).exists());
+    let has_sums = |folder: &Path| folder.join(CHECKSUMS_FILE).exists();
+    left.retain(|folder, names| is_run(folder, names) && is_lost(folder) && !has_sums(folder));
+    let fault = |(folder, names): (&Path, Vec<&str>)| {
+        let there = names.join(", ");
+        let problem = format!("it is missing, and so is {CHECKSUMS_FILE}, though files of a run are there: {there}");
+        let path = folder.join(SETTINGS);
+        Verdict { found: Err(FileError::damaged(&path, problem)), path }
+    };
+    left.into_iter().map(fault).collect()
+}
+
 fn print(Verdict { path, found }: &Verdict) -> Result<(), CliError> {
     let word = match found {
         Ok(true) => "as written",
@@ -84,8 +121,20 @@ fn print(Verdict { path, found }: &Verdict) -> Result<(), CliError> {
 /// Writes the sums of this directory, and of those below that have any, anew.
 fn accept(dir: &Path) -> Result<(), CliError> {
     let _lock = Lock::take(dir)?;
+    refuse_unlisted_link(dir)?;
     accept_below(dir)?;
     Ok(checksums::accept(dir)?)
+}
+
+/// Refuses a link in place of a run's best model where the sums are lost: new ones would not list it, so its target could change
+/// unnoticed.
+fn refuse_unlisted_link(dir: &Path) -> Result<(), CliError> {
+    let best = dir.join(BEST);
+    if !best.is_symlink() || matches!(Checksums::of(dir), Ok(Some(_))) {
+        return Ok(());
+    }
+    let what = format!("{}: expected a directory, found a link, which no {CHECKSUMS_FILE} lists", best.display());
+    Err(CliError::Refused { faults: vec![format!("{what}; put the directory in its place")] })
 }
 
 /// The same for those below a directory.

@@ -171,7 +171,9 @@ fn lost_sums_are_missed() {
     desk.finds("run", &["run/checksums.json: it is missing"]);
     desk.flip("run/trainer.safetensors");
     desk.remove("run/best/checksums.json");
-    desk.gradus("verify run --accept").printed();
+    let accepted = desk.gradus("verify run --accept");
+    accepted.printed();
+    assert_holds(&accepted.stderr, &["run/checksums.json: written anew"]);
     desk.gradus("verify run").printed();
     assert!(!desk.exists("run/best/checksums.json"), "nothing listed it any more: its files are the run's");
     desk.gradus("pretrain --resume run --quiet").printed();
@@ -182,6 +184,28 @@ fn lost_sums_are_missed() {
     desk.gradus("verify run/best --accept").printed();
     desk.gradus(best).printed();
     desk.gradus("verify run").printed();
+}
+
+/// A run without its settings and its sums does not pass for a directory of another program.
+#[test]
+fn a_run_without_settings_and_sums_is_missed() {
+    let desk = desk_with_run("");
+    for name in ["run.json", "checksums.json"] {
+        desk.remove(&format!("run/{name}"));
+    }
+    let words = ["run/run.json: it is missing, and so is checksums.json", "`gradus verify run --accept`"];
+    desk.finds("run", &words);
+    for name in ["metrics.jsonl", "trainer.safetensors"] {
+        desk.remove(&format!("run/{name}"));
+        desk.finds("run", &words);
+    }
+    desk.gradus("verify run --accept").printed();
+    desk.gradus("verify run").printed();
+    // A model of another program, beside directories with sums, is none.
+    let desk = desk_with_run("");
+    desk.write("models/other/model.safetensors", "x");
+    fs::rename(desk.path("run"), desk.path("models/run")).unwrap();
+    desk.gradus("verify models").printed();
 }
 
 /// A run continues without its best model, with a warning that it is lost.
@@ -202,6 +226,13 @@ fn a_lost_best_model_is_missed() {
         std::os::unix::fs::symlink(desk.path("best"), desk.path("run/best")).unwrap();
         desk.finds("run", &["run/best: expected what was written there, found a link"]);
         desk.gradus("pretrain --resume run --quiet").fails_with(&["run/best", "found a link"]);
+        // Without the sums that list it, it is not accepted.
+        let sums = desk.read("run/checksums.json");
+        desk.remove("run/checksums.json");
+        desk.gradus("verify run --accept").fails_with(&["run/best: expected a directory, found a link", "put the directory"]);
+        assert!(!desk.exists("run/checksums.json"));
+        desk.write("run/checksums.json", sums);
+        desk.gradus("verify run --accept").printed();
     }
 }
 
