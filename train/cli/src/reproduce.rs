@@ -6,7 +6,7 @@ use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
 use gradus_paper::{ReproduceError, Reproduction, Sizes, Watch};
 use gradus_study::StudyError;
-use gradus_study::ruler::{self, LEAST_SEEDS};
+use gradus_study::ruler;
 
 use crate::common::Talk;
 use crate::error::CliError;
@@ -96,7 +96,7 @@ pub fn miniature() -> Result<(), CliError> {
 }
 
 fn show(made: &Reproduction) -> Result<(), CliError> {
-    let are_judged = made.seeds >= LEAST_SEEDS as u64;
+    let are_judged = made.claims.iter().all(|claim| made.seeds >= claim.judgement.least_seeds as u64);
     for claim in made.claims.iter().filter(|_| are_judged) {
         let verdict = claim.judgement.words();
         let mark = if claim.judgement.primary { '*' } else { ' ' };

@@ -6,7 +6,7 @@ use gradus_io::numbers::{count, duration, many};
 use gradus_report::svg::{Curve, HALF, Ink, Level, Plot, WIDE};
 use gradus_report::{Axis, Block, Document, Figure, Row, Scale};
 use gradus_study::plan::Plan;
-use gradus_study::ruler::{self, LEAST_SEEDS, Ruler};
+use gradus_study::ruler::{self, Ruler};
 use gradus_study::{Claim, Mean, pointing};
 
 use crate::claims;
@@ -109,9 +109,13 @@ pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Ope
     let average = |variant| told(&results.each(|seed| results.average(seed, &claims::TABLE_5, variant)));
     let [full, none, lstm] = [Variant::Full, Variant::NoPretraining, Variant::Lstm].map(average);
     lines.push(format!("table 5's average: {full} pre-trained, {none} without pre-training, {lstm} by the LSTM"));
-    if sizes.seeds < LEAST_SEEDS as u64 {
+    let least = sizes.ruler.least_seeds;
+    if sizes.seeds < least as u64 {
         let seeds = many(sizes.seeds as usize, "seed");
-        lines.push(format!("what we measured {} claims; {seeds} cannot decide them, eight can: --seeds 8", pointing(claims)));
+        lines.push(format!(
+            "what we measured {} claims; {seeds} cannot decide them, {least} or more can: --seeds {least}",
+            pointing(claims)
+        ));
     }
     lines.extend(opening.page().map(|page| format!("the Transformer's own page, with what it wrote: {}", page.display())));
     lines
@@ -213,7 +217,7 @@ fn title(column: &str) -> String {
 
 /// The claims with their verdicts, or, with too few seeds for verdicts, with the signs of their differences.
 fn judged(claims: &[Claim], sizes: &Sizes) -> Vec<Block> {
-    match claims::too_few(sizes.seeds) {
+    match claims::too_few(sizes.seeds, sizes.ruler.least_seeds) {
         None => vec![Block::Text(ruler::RULE.into()), claims_table(claims, &sizes.ruler)],
         Some(few) => {
             let points = Block::Text(format!("What we measured {} claims.", pointing(claims)));

@@ -4,8 +4,8 @@ use gradus_io::numbers::{count, duration, many};
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{self as page, Axis, Block, Document, Row, Scale};
 use gradus_study::plan::Plan;
+use gradus_study::ruler;
 use gradus_study::ruler::statistics::half_width;
-use gradus_study::ruler::{self, LEAST_SEEDS};
 use gradus_study::{Claim, Mean};
 use gradus_train::pretrain::{OPENED_ANYWHERE, PretrainOptions};
 use gradus_train::systems::{Card, Figure};
@@ -331,10 +331,11 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
         let cells = [sentence, c.section.into(), c.ours.clone(), c.interval(&survey.ruler), c.agreeing(), c.judgement.words()];
         Row { own: c.judgement.primary, ..Row::new(&c.statement, cells) }
     };
-    let few = (survey.seeds < LEAST_SEEDS as u64).then(|| {
+    let least = survey.ruler.least_seeds;
+    let few = (survey.seeds < least as u64).then(|| {
         let (seeds, verb) = (many(survey.seeds as usize, "seed"), if survey.seeds == 1 { "places" } else { "place" });
         Block::Text(format!(
-            "{seeds} {verb} the systems; no claim is decided by fewer than {LEAST_SEEDS}: begin another survey with `--seeds 8`."
+            "{seeds} {verb} the systems; no claim is decided by fewer than {least}: begin another survey with `--seeds {least}`."
         ))
     });
     let fewer = claims.iter().any(|c| c.differences.len() < survey.seeds as usize).then(|| {

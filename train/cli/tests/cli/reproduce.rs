@@ -149,7 +149,7 @@ fn the_terminal_ends_with_what_came_out() {
         "loss above the exact limit, %: Transformer ",
         "zero-shot, % of the way",
         "table 5's average: ",
-        " cannot decide them, eight can",
+        "1 seed cannot decide them, 6 or more can: --seeds 6",
     ];
     assert_holds(told.printed(), &words);
     assert_holds(told.printed(), &["points the paper's way: ", "seed-3/gpt/report.html", "the report: mini/report.html"]);

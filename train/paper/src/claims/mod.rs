@@ -6,7 +6,7 @@ mod zero_shot;
 use gradus_data::sets::Task;
 use gradus_data::sets::scores::Metric;
 use gradus_io::numbers::many;
-use gradus_study::ruler::{LEAST_SEEDS, Unit};
+use gradus_study::ruler::Unit;
 use gradus_study::{Claim, Measured, Quote};
 
 use crate::paper;
@@ -17,9 +17,9 @@ use crate::tasks::entropy;
 pub use learnt::learnt;
 pub use zero_shot::{IN_NATS, normalised};
 
-/// What so few seeds can show; `None` where there are enough.
-pub fn too_few(seeds: u64) -> Option<String> {
-    let (seeds, least) = (seeds as usize, LEAST_SEEDS);
+/// What so few seeds can show; `None` where there are enough for the ruler, which decides with `least` or more.
+pub fn too_few(seeds: u64, least: usize) -> Option<String> {
+    let seeds = seeds as usize;
     let verb = if seeds == 1 { "shows" } else { "show" };
     (seeds < least).then(|| {
         format!(

@@ -120,6 +120,9 @@ pub struct Judgement {
     pub confidence: f64,
     /// The number of seeds measured.
     pub seeds: usize,
+    /// The number of seeds below which its ruler decides nothing.
+    #[serde(skip)]
+    pub least_seeds: usize,
     /// Whether it is one of the primary claims.
     pub primary: bool,
     /// If undecided: the number of seeds that would decide the claim at the same mean and deviation, so that as many new seeds
@@ -185,8 +188,9 @@ impl Ruler {
         let (mean, deviation) = mean_and_deviation(differences);
         let delta = self.delta[&unit];
         let seeds = differences.len();
+        let (verdict, least_seeds) = (Verdict::Open, self.least_seeds);
         let nothing =
-            Judgement { verdict: Verdict::Open, mean: None, interval: None, confidence, seeds, primary, seeds_needed: None };
+            Judgement { verdict, mean: None, interval: None, confidence, seeds, least_seeds, primary, seeds_needed: None };
         if differences.is_empty() || !mean.is_finite() {
             return nothing;
         }
@@ -245,7 +249,9 @@ impl Judgement {
     /// Returns the verdict in words, with the number of seeds that would decide.
     pub fn words(&self) -> String {
         match (self.verdict, self.seeds_needed) {
-            (Verdict::Undecided, _) if self.seeds < LEAST_SEEDS => format!("undecided: fewer than {LEAST_SEEDS} seeds"),
+            (Verdict::Undecided, _) if self.seeds < self.least_seeds => {
+                format!("undecided: fewer than {} seeds", self.least_seeds)
+            }
             (Verdict::Undecided, Some(n)) => format!("undecided; {n} fresh seeds would decide half the time"),
             (Verdict::Undecided, None) => format!("undecided; {MOST_SEEDS} fresh seeds would not"),
             (verdict, ..) => verdict.words().into(),
@@ -310,6 +316,11 @@ mod tests {
             [alone(&[0.1, 0.1]), alone(&[0.5])].map(|j| (j.words(), j.seeds_needed)),
             [("undecided: fewer than 6 seeds".into(), None), ("undecided: fewer than 6 seeds".into(), None)]
         );
+        // Another ruler decides with fewer, or needs more.
+        let of =
+            |least_seeds| Ruler { least_seeds, ..ruler() }.judge(&[("other", Unit::Score, &[0.0, 0.1, 0.1, 0.0, 0.1])]).remove(0);
+        assert_eq!(of(9).words(), "undecided: fewer than 9 seeds");
+        assert!(of(4).words().ends_with(" fresh seeds would decide half the time"), "{}", of(4).words());
     }
 
     /// A family of five claims. The p-values are 0.0028 (rejected at 0.05/5) and 0.0144 (not rejected at 0.05/4), so the third,
