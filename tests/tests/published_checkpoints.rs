@@ -8,7 +8,7 @@ use std::path::Path;
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::checkpoint::{self, Bytes, CheckpointError, StoredTensor};
 use gradus_model::config::Names;
-use gradus_model::{Batch, Form, Head, Model, Side, Tree};
+use gradus_model::{Asks, Batch, Form, Head, Model, Side, Tree};
 use gradus_tests::{Arrays, golden, worst};
 use serde_json::{Value, json};
 
@@ -104,9 +104,17 @@ fn expected(fixture: &str) -> (usize, Vec<u32>, Tensor<f64>) {
     (ids.len(), ids.concat(), Tensor::new([n], logits))
 }
 
+/// What a model reads: each token those before it, or all.
+fn side(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32]) -> Side {
+    match model.backbone.config().parts().asks {
+        Asks::Next => Side::causal(sequences, ids),
+        Asks::Masked => Side::full(sequences, ids),
+    }
+}
+
 fn logits(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32]) -> Tensor<f64> {
     let tape = Tape::off();
-    let logits = model.clone().cast::<_, f64>().constants(&tape).logits(&Side::full(sequences, ids)).into_value();
+    let logits = model.clone().cast::<_, f64>().constants(&tape).logits(&side(model, sequences, ids)).into_value();
     let n = logits.len();
     logits.reshape([n])
 }
@@ -162,7 +170,7 @@ fn padding_that_is_no_token_is_refused() {
         assert!(error.contains(told), "{error}");
     }
     let far = files.set("pad_token_id", json!(24)).set("max_position_embeddings", json!(40)).refused();
-    assert!(far.contains("padding = 24: expected a token of the 24"), "{far}");
+    assert!(far.contains("pad_token_id: expected a token of the 24, found 24"), "{far}");
 }
 
 /// `safetensors.torch.save_model` keeps one of the two names of a tied tensor, not always the embedding's.
@@ -283,6 +291,10 @@ fn the_tensors_tell_which_heads_there_are() {
     assert!(!body.set("architectures", json!(["RobertaModel"])).read().unwrap().gpt().unwrap().config().parts.transform);
 }
 
+fn files_of_names(names: Value) -> Files {
+    Files::of("tuned-bert").set("id2label", names)
+}
+
 #[test]
 fn the_number_of_classes_is_told_or_seen() {
     let files = Files::of("tuned-bert");
@@ -293,6 +305,26 @@ fn the_number_of_classes_is_told_or_seen() {
     assert_eq!(of(silent.clone().set("num_labels", json!(classes))), [classes]);
     let wrong = silent.set("num_labels", json!(classes + 1)).refused();
     assert!(wrong.contains("classifier.weight: config.json expects shape"), "{wrong}");
+    // As in `transformers`, `num_labels` prevails, and names for another number of classes are none.
+    let both = files_of_names(json!({"0": "a", "1": "b", "2": "c", "3": "d", "4": "e"})).set("num_labels", json!(classes));
+    assert_eq!(of(both.clone()), [classes]);
+    assert_eq!(both.read().unwrap().heads.0[0].config().labels, [""; 0]);
+}
+
+/// The logits of a model's head, which reads the slot `at` of each sequence.
+fn class_logits(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32], at: usize) -> Tensor<f64> {
+    let labels = gradus_model::Labels {
+        head: 0,
+        per_example: 1,
+        extract: vec![at as u32; sequences].into(),
+        targets: vec![0.0; sequences * model.heads.0[0].config().classes].into(),
+        weights: vec![0.5; sequences].into(),
+    };
+    let side = side(model, sequences, ids);
+    let batch = Batch { side, asked: Some([].into()), targets: [].into(), weights: [].into(), labels: vec![labels] };
+    let found = model.clone().cast::<_, f64>().class_logits(&batch);
+    let n = found.len();
+    found.reshape([n])
 }
 
 #[test]
@@ -302,17 +334,147 @@ fn one_output_is_a_number() {
         let model = files.read().unwrap();
         let head = model.heads.0[0].config();
         assert_eq!((head.form, head.classes), (Form::Classify, 1));
-        let labels = gradus_model::Labels {
-            head: 0,
-            per_example: 1,
-            extract: vec![0; sequences].into(),
-            targets: vec![0.0; sequences].into(),
-            weights: vec![0.5; sequences].into(),
-        };
-        let side = Side::full(sequences, ids.clone());
-        let batch = Batch { side, asked: Some([].into()), targets: [].into(), weights: [].into(), labels: vec![labels] };
-        let found = model.cast::<_, f64>().class_logits(&batch);
-        assert!(worst(&found.reshape([sequences]), &theirs) <= 1e-10);
+        assert!(worst(&class_logits(&model, sequences, &ids, 0), &theirs) <= 1e-10);
+    }
+}
+
+/// A classifier and a body have no output matrix that could be untied.
+#[test]
+fn a_gpt_without_an_output_is_read_untied() {
+    let (sequences, ids, theirs) = expected("published-gpt2-classes");
+    let silent = Files::of("published-gpt2-classes");
+    let tied = || silent.clone().set("tie_word_embeddings", json!(true));
+    let class = json!(["GPT2ForSequenceClassification"]);
+    for files in [silent.clone(), tied(), silent.clone().set("architectures", class.clone()), tied().set("architectures", class)]
+    {
+        let model = files.read().unwrap();
+        assert!(worst(&class_logits(&model, sequences, &ids, ids.len() / sequences - 1), &theirs) <= 1e-10);
+    }
+    assert!(silent.notes()[0].ends_with("no output matrix, so the embedding is used where tokens are predicted"));
+
+    for (fixture, body) in [("relative-gpt2", "GPT2Model"), ("l2-d12-h3", "OpenAIGPTModel")] {
+        let files = Files::of(fixture);
+        let model = files.read().unwrap();
+        let untied = files.set("tie_word_embeddings", json!(false));
+        assert!(untied.refused().contains("lm_head.weight is missing, though config.json says tie_word_embeddings: false"));
+        for silent in [untied.clone().without("architectures"), untied.clone().set("architectures", json!([body]))] {
+            assert_eq!(silent.read().unwrap(), model);
+        }
+    }
+}
+
+#[test]
+fn a_class_that_contradicts_the_tensors_is_named() {
+    let classifier = Files::of("published-gpt2-classes");
+    let of = |files: &Files, class: &str| files.clone().set("architectures", json!([class])).refused();
+    let set = "set architectures to [\"GPT2ForSequenceClassification\"]";
+    let error = of(&classifier, "GPT2LMHeadModel");
+    assert!(
+        error.contains("architectures: GPT2LMHeadModel has no score.weight, which is among the weights") && error.contains(set)
+    );
+    let error = of(&classifier, "MyClassifier");
+    assert!(error.contains("architectures: MyClassifier is not a class that Gradus reads") && error.contains(set), "{error}");
+    let error = of(&Files::of("relative-gpt2"), "GPT2ForSequenceClassification");
+    assert!(error.contains("needs score.weight, which is not among the weights: they are those of GPT2LMHeadModel"), "{error}");
+    for (fixture, class) in [
+        ("relative-bert", "BertForPreTraining"),
+        ("relative-roberta", "RobertaForMaskedLM"),
+        ("tuned-bert", "BertForSequenceClassification"),
+        ("tuned-roberta-choice", "RobertaForMultipleChoice"),
+    ] {
+        let error = of(&Files::of(fixture), "MyModel");
+        assert!(
+            error.contains("config.json: architectures: MyModel is not a class that Gradus reads, and the weights"),
+            "{error}"
+        );
+        assert!(error.contains(&format!("set architectures to [\"{class}\"]")), "{error}");
+    }
+    // Tensors of a head that no class here has.
+    let body = Files::of("published-score").renamed(|name| Some(name.replace("classifier.", "qa_outputs.")));
+    let error = of(&body, "BertForQuestionAnswering");
+    assert!(
+        error.contains("qa_outputs.bias is not a parameter of this model") && error.contains("architectures: BertForQuestionA")
+    );
+}
+
+/// `transformers` adds the bias of the output's layer, not the other.
+#[test]
+fn an_untied_bias_is_that_of_the_output() {
+    let (sequences, ids, theirs) = expected("published-untied");
+    let files = Files::of("published-untied");
+    for files in [files.clone(), files.clone().set("tie_word_embeddings", json!(true)), files.clone().without("architectures")] {
+        assert!(worst(&logits(&files.read().unwrap(), sequences, &ids), &theirs) <= 1e-10);
+    }
+    let other = files.renamed(|name| (name != "lm_head.decoder.bias").then(|| name.to_owned()));
+    assert!(worst(&logits(&other.read().unwrap(), sequences, &ids), &theirs) > 1e-3);
+}
+
+#[test]
+fn a_tied_output_that_differs_is_refused() {
+    let mut files = Files::of("relative-gpt2").copied("transformer.wte.weight", "lm_head.weight");
+    let twice = files.tensors["lm_head.weight"].map(|x| 2.0 * x);
+    files.tensors.insert("lm_head.weight".into(), twice);
+    assert!(files.refused().contains("to which config.json ties it (tie_word_embeddings): the output has a matrix of its own"));
+}
+
+#[test]
+fn gpt2_s_sizes_have_aliases() {
+    let (sequences, ids, theirs) = expected("published-gpt2");
+    let files = Files::of("published-gpt2"); // with n_ctx 5, which nothing reads
+    let both = files.clone().set("n_head", json!(4)).set("n_positions", json!(7)); // the alias prevails
+    for files in [&files, &both] {
+        let model = files.read().unwrap();
+        assert_eq!(model.gpt().unwrap().config().context, 10);
+        assert!(worst(&logits(&model, sequences, &ids), &theirs) <= 1e-10);
+    }
+    let error = files.without("max_position_embeddings").refused();
+    assert!(error.contains("wpe.weight: config.json expects shape [1024, 8], found [10, 8]"), "{error}");
+    let gpt1 = Files::of("l2-d12-h3");
+    let renamed = [("n_embd", "hidden_size"), ("n_layer", "num_hidden_layers"), ("n_head", "num_attention_heads")];
+    let alias = renamed.iter().fold(gpt1.clone(), |files, (own, alias)| {
+        let value = files.config[*own].clone();
+        files.without(own).set(alias, value)
+    });
+    assert_eq!(alias.read().unwrap(), gpt1.read().unwrap());
+}
+
+#[test]
+fn activations_of_other_names() {
+    for (fixture, field) in [("relative-gpt2", "activation_function"), ("relative-bert", "hidden_act")] {
+        let of = |name: &str| Files::of(fixture).set(field, json!(name));
+        let [erf, tanh] = ["gelu", "gelu_new"].map(|name| of(name).read().unwrap());
+        assert_ne!(erf, tanh);
+        assert_eq!(of("gelu_python").read().unwrap(), erf);
+        for name in ["gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate"] {
+            assert_eq!(of(name).read().unwrap(), tanh);
+        }
+        for name in ["gelu_10", "quick_gelu", "silu", "swish", "relu6", "GELU"] {
+            let error = of(name).refused();
+            assert!(error.contains(&format!("{field}: expected gelu, gelu_new or relu, found {name:?}")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_size_has_its_name_in_the_file() {
+    for (fixture, field, value, expected) in [
+        ("relative-bert", "hidden_size", json!(0), "config.json: hidden_size: expected a number from 1 to 65536, found 0"),
+        ("relative-bert", "num_attention_heads", json!(5), "hidden_size: expected a multiple of the 5 heads, found 12"),
+        (
+            "relative-roberta",
+            "max_position_embeddings",
+            json!(1 << 30),
+            "max_position_embeddings: expected a number from 1 to 1048576, found 1073741824",
+        ),
+        ("relative-bert", "layer_norm_eps", json!(-1.0), "layer_norm_eps: expected a number above 0, at most 1, found -1.0"),
+        ("relative-gpt2", "n_layer", json!(0), "n_layer: expected a number from 1 to 1024, found 0"),
+        ("relative-gpt2", "num_hidden_layers", json!(0), "num_hidden_layers: expected a number from 1 to 1024, found 0"),
+        ("l2-d12-h3", "attn_pdrop", json!(1), "attn_pdrop: expected a probability from 0 to below 1, found 1"),
+        ("tuned-bert", "num_labels", json!(0), "num_labels: expected a number from 2 to 65536, found 0"),
+        ("relative-gpt2", "model_type", json!(5), "model_type: expected gpt2, bert, "),
+    ] {
+        let error = Files::of(fixture).set(field, value).refused();
+        assert!(error.contains(expected) && !error.contains("--"), "{error}");
     }
 }
 

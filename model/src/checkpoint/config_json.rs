@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::CheckpointError;
 use super::dialect::{self, Dialect, Fields, Held};
 use crate::batch::one_or_more;
+use crate::config::ConfigError;
 use crate::head::HeadConfig;
 use crate::model::ModelConfig;
 
@@ -79,7 +80,15 @@ pub(super) fn model(
     held: &Held,
 ) -> Result<ModelConfig, CheckpointError> {
     let config = dialect.model(fields, held).map_err(|e| problem(path, e))?;
-    config.check().map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
+    config.check().map_err(|ConfigError { field, found, expected, .. }| {
+        let name = match field {
+            "classes" => "num_labels",
+            "classifier dropout" => "classifier_dropout",
+            _ => dialect.name(fields, field),
+        };
+        let found = given(fields, name).map_or(found, Value::to_string);
+        problem(path, format!("{name}: expected {expected}, found {found}"))
+    })?;
     Ok(config)
 }
 
@@ -118,11 +127,28 @@ pub(super) fn heads_from_json(
     }
     let names = fields.get("id2label").and_then(Value::as_object);
     let number: Option<usize> = field(fields, "num_labels", None)?;
-    let classes = names.map(Map::len).or(number).or(rows).unwrap_or(2); // the default of `transformers`
+    let classes = number.or(names.map(Map::len)).or(rows).unwrap_or(2); // the default of `transformers`
     let name = |i: usize| names?.get(&i.to_string())?.as_str().map(str::to_owned);
     let labels: Vec<String> = (0..classes).map_while(name).collect();
-    let named = labels.len() == classes && labels.iter().enumerate().any(|(i, label)| *label != unnamed(i));
+    let all = labels.len() == classes && names.is_none_or(|names| names.len() == classes);
+    let named = all && labels.iter().enumerate().any(|(i, label)| *label != unnamed(i));
     Ok(is_theirs.then(|| HeadConfig { labels: if named { labels } else { Vec::new() }, ..theirs(classes) }).into_iter().collect())
+}
+
+/// The error of a class in `architectures` that is not read, above weights with the names of another class.
+pub(super) fn unread(class: &str, found: &str) -> String {
+    format!(
+        "architectures: {class} is not a class that Gradus reads, and the weights have the names of {found}; if the model computes what \
+         {found} does, set architectures to [\"{found}\"]"
+    )
+}
+
+/// The error of a class in `architectures` with a tensor that the file does not have, above the weights of another class.
+pub(super) fn contradicted(class: &str, missing: &str, found: &str) -> String {
+    format!(
+        "architectures: {class} needs {missing}, which is not among the weights: they are those of {found}; set architectures to \
+         [\"{found}\"], or save the model with its head"
+    )
 }
 
 /// A field that is present; null counts as absent.

@@ -119,11 +119,11 @@ pub fn read(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Resu
     let source = Source { place, open };
     let path = source.path(CONFIG_FILE);
     let (fields, dialect) = config_json::fields(&path, &source.read(CONFIG_FILE)?)?;
-    let untied = !config_json::is_tied(&path, &fields)?;
+    config_json::is_tied(&path, &fields)?;
     config_json::model(&path, &fields, dialect, &Held::default())?; // what is wrong with it is said before the weights are opened
     let files = Files::open(source)?;
     let config = config_json::model(&path, &fields, dialect, &files.held(source, dialect)?)?;
-    stored::read(source, &config, dialect, &files, untied)
+    stored::read(source, &config, (&fields, dialect), &files)
 }
 
 /// Notes on a checkpoint that deviates from what `transformers` saves, one sentence each. The weights are not read.
@@ -134,16 +134,20 @@ pub fn notes(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Res
     let source = Source { place, open };
     let path = source.path(CONFIG_FILE);
     let (fields, dialect) = config_json::fields(&path, &source.read(CONFIG_FILE)?)?;
-    let wrapping = Files::open(source)?.wrapping(source, dialect)?;
+    let files = Files::open(source)?;
+    let wrapping = files.wrapping(source, dialect)?;
     let mut notes = Vec::new();
     if !wrapping.is_empty() {
         notes.push(format!("every tensor's name begins with {wrapping}, which is left out: training code has wrapped the model"));
     }
     if !config_json::is_tied(&path, &fields)? {
-        notes.push(
-            "config.json says tie_word_embeddings: false; an output's matrix that equals the embedding is read as tied to it"
-                .into(),
-        );
+        let has_output = dialect.copies().first().and_then(|(copy, _)| files.held(source, dialect).ok()?.has(copy)) == Some(true);
+        let note = if has_output {
+            "an output's matrix that equals the embedding is read as tied to it"
+        } else {
+            "the file has no output matrix, so the embedding is used where tokens are predicted"
+        };
+        notes.push(format!("config.json has tie_word_embeddings: false; {note}"));
     }
     Ok(notes)
 }

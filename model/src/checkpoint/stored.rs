@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use gradus_tensor::Tensor;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
 
-use super::dialect::{Dialect, Held, Theirs};
+use super::config_json::class;
+use super::dialect::{Dialect, Fields, Held, Theirs};
 use super::source::{Bytes, Source};
 use super::values::{Number, convert, tensor};
 use super::weights::{POSITIONS, fixed_positions};
 use super::{CheckpointError, HEAD, HEAD_FILE, INDEX_FILE, WEIGHTS_FILE, foreign, index};
-use crate::config::Asks;
 use crate::model::{Model, ModelConfig};
 use crate::param::Param;
 use crate::tree::Tree;
@@ -103,19 +104,21 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Removes copies of tied tensors, which must equal their originals. A copy without an original becomes the original. `untied`:
-    /// the configuration has `tie_word_embeddings: false`.
-    fn take_copies(&mut self, untied: bool) {
+    /// Removes copies of tied tensors. The output's matrix must equal the embedding; a bias takes the place of its original, since
+    /// `transformers` adds the copy. A copy without an original becomes the original. `untied`: the configuration has
+    /// `tie_word_embeddings: false`. `has_output`: the class has an output matrix.
+    fn take_copies(&mut self, untied: bool, has_output: bool) {
         let output = self.dialect.copies().first().map(|(copy, _)| *copy);
         for (copy, original) in self.dialect.copies() {
-            let is_untied = untied && output == Some(*copy);
+            let is_output = output == Some(*copy);
+            let is_untied = untied && is_output;
             let Some((bytes, view)) = self.views.remove(*copy) else {
-                if is_untied {
+                if is_untied && has_output {
                     self.problems.push(format!("{copy} is missing, though config.json says tie_word_embeddings: false"));
                 }
                 continue;
             };
-            if !self.views.contains_key(*original) && !is_untied {
+            if !is_output || !self.views.contains_key(*original) && !is_untied {
                 self.views.insert((*original).into(), (bytes, view));
                 continue;
             }
@@ -126,14 +129,18 @@ impl<'a> Stored<'a> {
                         "{copy} differs from {original}, and config.json says tie_word_embeddings: false: the output has a matrix of its \
                          own, which Gradus does not read"
                     ),
-                    false => format!("{copy} differs from {original}, to which it is tied"),
+                    false => format!(
+                        "{copy} differs from {original}, to which config.json ties it (tie_word_embeddings): the output has a matrix of \
+                         its own, which Gradus does not read"
+                    ),
                 });
             }
         }
     }
 
-    /// Returns an error if a problem was found or a tensor is left over.
-    fn finish(mut self) -> Result<(), CheckpointError> {
+    /// Returns an error if a problem was found or a tensor is left over. `unread`: the class in `architectures`, if it is not one that
+    /// is read.
+    fn finish(mut self, unread: Option<&str>) -> Result<(), CheckpointError> {
         self.views.retain(|name, _| !self.dialect.ignores(name));
         let others: Vec<String> = self.views.into_keys().collect();
         if !self.lacks {
@@ -146,7 +153,8 @@ impl<'a> Stored<'a> {
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 format!("; the file has instead {}{more}", [&[first.as_str()], &some[..]].concat().join(", "))
             }
-            _ => String::new(),
+            [_, ..] => unread.map_or(String::new(), |class| format!("; architectures: {class} is not a class that Gradus reads")),
+            [] => String::new(),
         };
         disagree(self.path, &self.problems, &instead)
     }
@@ -163,6 +171,10 @@ pub(super) fn disagree(path: PathBuf, problems: &[String], more_to_say: &str) ->
 }
 
 fn tensors(path: PathBuf, bytes: &Bytes) -> Result<Vec<(String, TensorView<'_>)>, CheckpointError> {
+    if bytes.starts_with(b"version https://git-lfs") {
+        let problem = "expected weights, found a pointer of Git LFS, in whose place `git lfs pull` puts the weights".into();
+        return Err(CheckpointError::Damaged { path, problem });
+    }
     match SafeTensors::deserialize(bytes) {
         Ok(file) => Ok(file.tensors()),
         Err(e) => Err(CheckpointError::Damaged { path, problem: e.to_string() }),
@@ -219,7 +231,10 @@ impl Files {
         for (shard, bytes) in shards {
             for (name, view) in tensors(source.path(shard), bytes)? {
                 match weight_map.get(&name) {
-                    None => stored.problems.push(format!("{name} is in {shard}, but not in the index")),
+                    None => {
+                        stored.problems.push(format!("{name} is in {shard}, but not in the index"));
+                        stored.insert(&name, bytes, view); // so that it is not missing, too
+                    }
                     Some(other) if other != shard => {
                         stored.problems.push(format!("{name} is in {shard}; the index has it in {other}"));
                     }
@@ -259,20 +274,20 @@ impl Files {
     }
 }
 
-/// Reads the parameters of a model that is written in a dialect. `untied`: its configuration has `tie_word_embeddings: false`.
+/// Reads the parameters of a model that is written in a dialect, given the fields of its `config.json`.
 pub(super) fn read(
     source: Source<'_>,
     config: &ModelConfig,
-    dialect: &'static dyn Dialect,
+    (fields, dialect): (&Fields, &'static dyn Dialect),
     files: &Files,
-    untied: bool,
 ) -> Result<Model<Tensor<f32>>, CheckpointError> {
     let beside = !config.heads.is_empty() && !dialect.has_head(config);
     let head_bytes = beside.then(|| source.read(HEAD_FILE)).transpose()?;
     let mut file = files.stored(source, dialect)?;
     let mut head_file = head_bytes.as_ref().map(|bytes| Stored::of(source.path(HEAD_FILE), dialect, bytes)).transpose()?;
 
-    file.take_copies(untied && has_output(config));
+    let untied = fields.get("tie_word_embeddings") == Some(&Value::Bool(false));
+    file.take_copies(untied, dialect.has_output(fields, config));
     let model = Model::declare(config).map(|path, p| {
         let of_head = path.starts_with(HEAD);
         let from = head_file.as_mut().filter(|_| of_head).unwrap_or(&mut file);
@@ -281,15 +296,9 @@ pub(super) fn read(
     if fixed_positions(config) {
         file.views.remove(POSITIONS);
     }
-    file.finish()?;
-    head_file.map_or(Ok(()), Stored::finish)?;
+    file.finish(class(fields).filter(|class| !dialect.classes().contains(class)))?;
+    head_file.map_or(Ok(()), |file| file.finish(None))?;
     Ok(model)
-}
-
-/// Whether a model has an output matrix; a masked body without the transform has none.
-fn has_output(config: &ModelConfig) -> bool {
-    let parts = config.backbone.parts();
-    parts.asks == Asks::Next || parts.transform
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ fn shards_that_do_not_fit_their_index_are_refused() {
         files
     };
     let gone = change(&|map| drop(map.as_object_mut().unwrap().remove("transformer.h.0.ln_2.bias")));
-    refused(&gone, &["transformer.h.0.ln_2.bias is in model-0000", "but not in the index"]);
+    refused(&gone, &["transformer.h.0.ln_2.bias is in model-0000", "but not in the index; config.json and this file"]);
     for path in ["../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", "..\\x.safetensors", "C:x.safetensors", ".."] {
         let elsewhere = change(&|map| map["transformer.h.0.ln_2.bias"] = path.into());
         let mut asked = elsewhere.clone();
@@ -209,6 +209,13 @@ fn sinusoidal_positions_are_in_the_file() {
     let expected = crate::gpt::sinusoids(&Tensor::scalar(0.0), 0..config.context, config.width);
     assert_eq!((positions.shape(), positions.data()), (&[5, 4][..], &*weights::little_endian(&expected)));
     assert_eq!(read_files(&files).unwrap(), model);
+}
+
+#[test]
+fn a_pointer_of_git_lfs_is_named() {
+    let mut files = files_of(&tiny());
+    files.insert(WEIGHTS_FILE.into(), b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n".into());
+    refused(&files, &["m/model.safetensors: expected weights, found a pointer of Git LFS", "`git lfs pull`"]);
 }
 
 #[test]

@@ -14,8 +14,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::super::config_json::{class, field, given, heads_from_json, required};
-use super::{Dialect, Fields, Held, Theirs};
+use super::super::config_json::{class, contradicted, field, given, heads_from_json, required, unread};
+use super::{Dialect, Fields, Held, Theirs, activation};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Asks, Embedding, GptConfig, Names, NormPlace, Parts, Positions};
 use crate::head::{Form, HeadConfig};
@@ -149,7 +149,7 @@ impl Encoder {
     }
 
     /// The class of a checkpoint: the one in `architectures`, or, if that is absent or the body's, the one whose heads the file
-    /// has.
+    /// has. Any other class is an error above weights with heads.
     fn class<'f>(&self, fields: &'f Fields, held: &Held) -> Result<&'f str, String> {
         let [pretraining, masked, body, classifier, choice] = self.classes;
         let [dense, _, _, pooler, output] = self.heads.map(|module| format!("{module}.weight"));
@@ -167,26 +167,25 @@ impl Encoder {
             () if has(&output) && has(&pooler) => classifier,
             () => body,
         };
-        let Some(told) = class(fields).filter(|told| *told != body) else { return Ok(found) };
-        let needed = match told {
-            told if told == pretraining && self.segments => vec![&*dense, &*follows],
-            told if told == pretraining || told == masked => vec![&*dense],
-            told if told == classifier => vec![&*output],
-            told if told == choice => vec![chooser],
+        let Some(own) = class(fields).filter(|own| *own != body) else { return Ok(found) };
+        if fields.contains_key("gradus_head") {
+            return Ok(own);
+        }
+        let needed = match own {
+            own if own == pretraining && self.segments => vec![&*dense, &*follows],
+            own if own == pretraining || own == masked => vec![&*dense],
+            own if own == classifier => vec![&*output],
+            own if own == choice => vec![chooser],
+            _ if found != body => return Err(unread(own, found)),
             _ => Vec::new(),
         };
-        match needed.into_iter().find(|name| held.has(name) == Some(false)) {
-            Some(missing) if !fields.contains_key("gradus_head") => Err(format!(
-                "architectures: {told} needs {missing}, which is not among the weights: they are those of {found}; set architectures to \
-                 [\"{found}\"], or save the model with its head"
-            )),
-            _ => Ok(told),
-        }
+        let missing = needed.into_iter().find(|name| held.has(name) == Some(false));
+        missing.map_or(Ok(own), |missing| Err(contradicted(own, missing, found)))
     }
 
     fn parts(&self, fields: &Fields, class: &str) -> Result<Parts, String> {
         let [pretraining, masked, ..] = self.classes;
-        let segments = field(fields, "type_vocab_size", if self.segments { 2 } else { 1 })?;
+        let segments = field(fields, "type_vocab_size", 2)?;
         let transform = field(fields, "gradus_transform", class == pretraining || class == masked)?;
         let counts = field(fields, COUNTS_PADDING, false)?;
         let padding = match fields.get("pad_token_id") {
@@ -229,16 +228,6 @@ impl Encoder {
     }
 }
 
-/// The activation of a `hidden_act`.
-fn to_activation(name: &str) -> Result<Activation, String> {
-    match name {
-        "gelu" => Ok(Activation::GeluErf),
-        "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => Ok(Activation::Gelu),
-        "relu" => Ok(Activation::Relu),
-        _ => Err(format!("hidden_act: expected gelu, gelu_new or relu, found {name:?}")),
-    }
-}
-
 fn of_activation(activation: Activation) -> &'static str {
     match activation {
         Activation::GeluErf => "gelu",
@@ -275,7 +264,7 @@ impl Dialect for Encoder {
             layers: required(fields, "num_hidden_layers")?,
             heads: required(fields, "num_attention_heads")?,
             inner: None,
-            activation: to_activation(&field(fields, "hidden_act", "gelu".to_owned())?)?,
+            activation: activation(fields, "hidden_act", "gelu")?,
             positions: Positions::Learned,
             embedding: Embedding::Separate,
             embd_dropout: dropout,
@@ -377,6 +366,31 @@ impl Dialect for Encoder {
 
     fn copies(&self) -> &'static [(&'static str, &'static str)] {
         self.copies
+    }
+
+    fn classes(&self) -> &[&'static str] {
+        &self.classes
+    }
+
+    fn has_output(&self, _: &Fields, config: &ModelConfig) -> bool {
+        config.backbone.parts().transform
+    }
+
+    fn name(&self, _: &Fields, ours: &'static str) -> &'static str {
+        match ours {
+            "vocab" => "vocab_size",
+            "context" => "max_position_embeddings",
+            "width" => "hidden_size",
+            "layers" => "num_hidden_layers",
+            "heads" => "num_attention_heads",
+            "inner" => "intermediate_size",
+            "embd_dropout" | "resid_dropout" => "hidden_dropout_prob",
+            "attn_dropout" => "attention_probs_dropout_prob",
+            "layer_norm_epsilon" => "layer_norm_eps",
+            "segments" => "type_vocab_size",
+            "padding" => "pad_token_id",
+            other => other,
+        }
     }
 
     /// A body alone has a pooler, which only heads read; one that fills masks may have been published with the head for pairs.

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::super::HEAD;
-use super::super::config_json::{field, given, heads_from_json, is_class, required};
-use super::openai_gpt::{WEIGHT, is_theirs};
-use super::{Dialect, Fields, Held, Theirs};
+use super::super::config_json::{field, given, heads_from_json, required};
+use super::openai_gpt::{WEIGHT, classifies, gpts_name, has_output, is_theirs, size_name};
+use super::{Dialect, Fields, Held, Theirs, activation};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Asks, Embedding, GptConfig, NormPlace, Parts, Positions};
 use crate::head::{Form, HeadConfig};
@@ -24,7 +24,8 @@ const PARTS: Parts = Parts {
     ..Parts::NONE
 };
 const PREFIX: &str = "transformer.";
-const CLASSIFIER: &str = "GPT2ForSequenceClassification";
+/// The classes in `transformers`: of the body, the language model and the classifier.
+const CLASSES: [&str; 3] = ["GPT2Model", "GPT2LMHeadModel", "GPT2ForSequenceClassification"];
 
 impl Dialect for Gpt2 {
     fn model_types(&self) -> &'static [&'static str] {
@@ -32,7 +33,8 @@ impl Dialect for Gpt2 {
     }
 
     fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String> {
-        let width: usize = required(fields, "n_embd")?;
+        let size = |name| size_name(fields, name);
+        let width: usize = required(fields, size("n_embd"))?;
         let expects = |name: &str, expected: Value| match given(fields, name) {
             Some(found) if *found != expected => Err(format!("{name}: expected {expected}, found {found}")),
             _ => Ok(()),
@@ -40,20 +42,14 @@ impl Dialect for Gpt2 {
         expects("scale_attn_weights", json!(true))?;
         expects("scale_attn_by_inverse_layer_idx", json!(false))?;
         expects("add_cross_attention", json!(false))?;
-        let contexts = if given(fields, "n_positions").is_some() { "n_positions" } else { "n_ctx" };
         let body = GptConfig {
             vocab: required(fields, "vocab_size")?,
-            context: field(fields, contexts, 1024)?,
+            context: field(fields, size("n_positions"), 1024)?,
             width,
-            layers: required(fields, "n_layer")?,
-            heads: required(fields, "n_head")?,
+            layers: required(fields, size("n_layer"))?,
+            heads: required(fields, size("n_head"))?,
             inner: None,
-            activation: match &*field(fields, "activation_function", "gelu_new".to_owned())? {
-                "gelu_new" | "gelu_pytorch_tanh" => Activation::Gelu,
-                "gelu" => Activation::GeluErf,
-                "relu" => Activation::Relu,
-                other => return Err(format!("activation_function: expected gelu_new, gelu or relu, found {other:?}")),
-            },
+            activation: activation(fields, "activation_function", "gelu_new")?,
             positions: Positions::Learned,
             embedding: Embedding::Separate,
             embd_dropout: field(fields, "embd_pdrop", 0.1)?,
@@ -67,7 +63,7 @@ impl Dialect for Gpt2 {
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
         Ok(ModelConfig {
             backbone: body.into(),
-            heads: heads_from_json(fields, is_class(fields, CLASSIFIER), held.rows(WEIGHT), theirs)?,
+            heads: heads_from_json(fields, classifies(fields, held, CLASSES)?, held.rows(WEIGHT), theirs)?,
         })
     }
 
@@ -109,7 +105,7 @@ impl Dialect for Gpt2 {
     }
 
     fn classifier(&self, config: &ModelConfig) -> Option<&'static str> {
-        self.has_head(config).then_some(CLASSIFIER)
+        self.has_head(config).then_some(CLASSES[2])
     }
 
     fn has_head(&self, config: &ModelConfig) -> bool {
@@ -131,6 +127,18 @@ impl Dialect for Gpt2 {
 
     fn copies(&self) -> &'static [(&'static str, &'static str)] {
         &[("lm_head.weight", "wte.weight")]
+    }
+
+    fn classes(&self) -> &[&'static str] {
+        &CLASSES
+    }
+
+    fn has_output(&self, fields: &Fields, _: &ModelConfig) -> bool {
+        has_output(fields, CLASSES)
+    }
+
+    fn name(&self, fields: &Fields, ours: &'static str) -> &'static str {
+        if ours == "inner" { "n_inner" } else { gpts_name(fields, ours) }
     }
 
     /// The causal mask was a buffer once.

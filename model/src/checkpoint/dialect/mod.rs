@@ -21,6 +21,8 @@ pub use bert::NEXT;
 use gradus_tensor::{Real, Tensor};
 use serde_json::{Map, Value};
 
+use super::config_json;
+use crate::config::Activation;
 use crate::model::{Model, ModelConfig};
 use crate::tree::Tree;
 
@@ -113,6 +115,12 @@ pub(super) trait Dialect: Sync {
     /// Pairs of tied tensors (copy, original), named without the prefix. A file has one of the two or both. The first pair is that
     /// of the output matrix.
     fn copies(&self) -> &'static [(&'static str, &'static str)];
+    /// The classes of `transformers` that it reads.
+    fn classes(&self) -> &[&'static str];
+    /// Returns whether the model's class in `transformers` has an output matrix, tied or not.
+    fn has_output(&self, fields: &Fields, config: &ModelConfig) -> bool;
+    /// The field of `config.json` from which one of ours is read.
+    fn name(&self, fields: &Fields, ours: &'static str) -> &'static str;
     /// Returns whether a tensor, named without the prefix, is ignored: a buffer, or a part that only an absent head reads.
     fn ignores(&self, name: &str) -> bool;
 }
@@ -133,6 +141,16 @@ pub(super) fn named(model_type: &str) -> &'static dyn Dialect {
 /// All model types that are read.
 pub(super) fn model_types() -> impl Iterator<Item = &'static str> {
     ALL.into_iter().flat_map(Dialect::model_types).copied()
+}
+
+/// The activation of a name in `transformers` (`ACT2FN`). `gelu_fast` has √(2/π) to ten digits.
+fn activation(fields: &Fields, field: &str, default: &str) -> Result<Activation, String> {
+    match &*config_json::field(fields, field, default.to_owned())? {
+        "gelu" | "gelu_python" => Ok(Activation::GeluErf),
+        "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" | "gelu_python_tanh" | "gelu_accurate" => Ok(Activation::Gelu),
+        "relu" => Ok(Activation::Relu),
+        other => Err(format!("{field}: expected gelu, gelu_new or relu, found {other:?}")),
+    }
 }
 
 /// The tensors of a model as `transformers` names and shapes them: of parameters, or of gradients.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::super::HEAD;
-use super::super::config_json::{field, given, heads_from_json, is_class, required};
+use super::super::config_json::{class, contradicted, field, given, heads_from_json, is_class, required, unread};
 use super::{Dialect, Fields, Held, Theirs, model_types};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
@@ -17,8 +17,8 @@ const HUGGING_FACE: &str = "openai-gpt";
 const OURS: &str = "gradus-gpt";
 const LSTM: &str = "gradus-lstm";
 const PREFIX: &str = "transformer.";
-/// The architecture of `transformers` that has a head of our first form.
-const CLASSIFIER: &str = "OpenAIGPTForSequenceClassification";
+/// The classes in `transformers`: of the body, the language model and the classifier.
+const CLASSES: [&str; 3] = ["OpenAIGPTModel", "OpenAIGPTLMHeadModel", "OpenAIGPTForSequenceClassification"];
 /// The weight of the classifier.
 pub(super) const WEIGHT: &str = "score.weight";
 /// Fields of an LSTM's file that its configuration does not have.
@@ -28,6 +28,56 @@ const NOT_SIZES: [&str; 6] = ["model_type", "architectures", "gradus_head", "id2
 /// and has no bias.
 pub(super) fn is_theirs(head: &HeadConfig) -> bool {
     head.form == Form::Classify && !head.bias && !head.pooler
+}
+
+/// The name under which `config.json` has a size: its alias in `transformers` (`attribute_map`), which prevails, or its own.
+pub(super) fn size_name(fields: &Fields, name: &'static str) -> &'static str {
+    let alias = match name {
+        "n_embd" => "hidden_size",
+        "n_positions" => "max_position_embeddings",
+        "n_head" => "num_attention_heads",
+        "n_layer" => "num_hidden_layers",
+        _ => return name,
+    };
+    if given(fields, alias).is_some() { alias } else { name }
+}
+
+/// The name in a GPT's `config.json` of one of our fields.
+pub(super) fn gpts_name(fields: &Fields, ours: &'static str) -> &'static str {
+    match ours {
+        "vocab" => "vocab_size",
+        "context" => size_name(fields, "n_positions"),
+        "width" => size_name(fields, "n_embd"),
+        "layers" => size_name(fields, "n_layer"),
+        "heads" => size_name(fields, "n_head"),
+        "inner" => "gradus_inner",
+        "positions" => "gradus_positions",
+        "embedding" => "gradus_embedding",
+        "embd_dropout" => "embd_pdrop",
+        "attn_dropout" => "attn_pdrop",
+        "resid_dropout" => "resid_pdrop",
+        other => other,
+    }
+}
+
+/// Returns whether a checkpoint is a classifier: as `architectures` has it, or, if that is absent or the body's, as the tensors have.
+pub(super) fn classifies(fields: &Fields, held: &Held, [body, lm, classifier]: [&str; 3]) -> Result<bool, String> {
+    let is_given = is_class(fields, classifier);
+    match (held.has(WEIGHT), class(fields).filter(|class| *class != body)) {
+        _ if fields.contains_key("gradus_head") => Ok(is_given),
+        (Some(false), _) if is_given => Err(contradicted(classifier, WEIGHT, lm)),
+        (Some(true), Some(other)) if !is_given && other == lm => Err(format!(
+            "architectures: {lm} has no {WEIGHT}, which is among the weights: they are those of {classifier}; set architectures to \
+             [\"{classifier}\"]"
+        )),
+        (Some(true), Some(other)) if !is_given => Err(unread(other, classifier)),
+        (has, _) => Ok(is_given || has == Some(true)),
+    }
+}
+
+/// Returns whether the class in `architectures` has an output matrix.
+pub(super) fn has_output(fields: &Fields, [body, _, classifier]: [&str; 3]) -> bool {
+    class(fields).is_some_and(|class| class != body && class != classifier)
 }
 
 impl Dialect for OpenAiGpt {
@@ -45,7 +95,10 @@ impl Dialect for OpenAiGpt {
             _ => gpt_from_json(fields)?.into(),
         };
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
-        Ok(ModelConfig { backbone, heads: heads_from_json(fields, is_class(fields, CLASSIFIER), held.rows(WEIGHT), theirs)? })
+        Ok(ModelConfig {
+            backbone,
+            heads: heads_from_json(fields, classifies(fields, held, CLASSES)?, held.rows(WEIGHT), theirs)?,
+        })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
@@ -62,7 +115,7 @@ impl Dialect for OpenAiGpt {
 
     fn classifier(&self, config: &ModelConfig) -> Option<&'static str> {
         let theirs = self.has_head(config) && config.gpt().is_some_and(|c| !is_ours(c));
-        theirs.then_some(CLASSIFIER)
+        theirs.then_some(CLASSES[2])
     }
 
     fn has_head(&self, config: &ModelConfig) -> bool {
@@ -79,6 +132,19 @@ impl Dialect for OpenAiGpt {
 
     fn copies(&self) -> &'static [(&'static str, &'static str)] {
         &[("lm_head.weight", "tokens_embed.weight")]
+    }
+
+    fn classes(&self) -> &[&'static str] {
+        &CLASSES
+    }
+
+    fn has_output(&self, fields: &Fields, _: &ModelConfig) -> bool {
+        has_output(fields, CLASSES)
+    }
+
+    fn name(&self, fields: &Fields, ours: &'static str) -> &'static str {
+        let is_lstm = fields.get("model_type").and_then(Value::as_str) == Some(LSTM);
+        if is_lstm { ours } else { gpts_name(fields, ours) }
     }
 
     /// Buffers of the causal mask and of positions, as older versions saved them.
@@ -132,19 +198,19 @@ fn gpt_to_json(c: &GptConfig) -> Value {
 }
 
 fn gpt_from_json(fields: &Fields) -> Result<GptConfig, String> {
-    match fields.get("model_type").and_then(Value::as_str) {
-        Some(HUGGING_FACE | OURS) => {}
-        Some(other) => return Err(format!("model_type: expected {}, found {other:?}", known())),
+    match given(fields, "model_type") {
+        Some(Value::String(name)) if name == HUGGING_FACE || name == OURS => {}
+        Some(other) => return Err(format!("model_type: expected {}, found {other}", known())),
         None => return Err(format!("model_type is missing: expected {}", known())),
     }
     let default = GptConfig::default();
-    let contexts = if given(fields, "n_positions").is_some() { "n_positions" } else { "n_ctx" };
+    let size = |name| size_name(fields, name);
     Ok(GptConfig {
         vocab: field(fields, "vocab_size", default.vocab)?,
-        context: field(fields, contexts, default.context)?,
-        width: required(fields, "n_embd")?,
-        layers: required(fields, "n_layer")?,
-        heads: required(fields, "n_head")?,
+        context: field(fields, size("n_positions"), default.context)?,
+        width: required(fields, size("n_embd"))?,
+        layers: required(fields, size("n_layer"))?,
+        heads: required(fields, size("n_head"))?,
         inner: field(fields, "gradus_inner", None)?,
         activation: field(fields, "afn", default.activation)?,
         positions: field(fields, "gradus_positions", default.positions)?,
