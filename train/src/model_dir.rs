@@ -133,7 +133,7 @@ impl ModelDir {
     pub fn tokenizer<V>(&self, model: &Model<V>) -> Result<Option<Tokenizer>, ModelDirError> {
         let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| tokenizer_file(dir).is_some()) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;
-        Ok(Some(tokenizer.with_rows(Some(model.backbone.config().vocab()))))
+        Ok(Some(tokenizer.with_rows(model.backbone.config().vocab())))
     }
 
     /// The same, for work that needs a tokenizer.

@@ -416,9 +416,27 @@ mod tests {
         let mut tokenizer = Tokenizer::load(dir.path()).unwrap();
         let rows = tokenizer.vocab_size();
         tokenizer.add_special("<x>").unwrap();
-        let found = TaskModel::prepare(model, tokenizer.with_rows(Some(rows)), 1).unwrap();
+        let found = TaskModel::prepare(model, tokenizer.with_rows(rows), 1).unwrap();
         assert_eq!(found.model.backbone.config().vocab(), rows);
         assert!(found.tokenizer.encode("a").is_ok() && found.tokenizer.encode("a<x>").is_err());
+    }
+
+    /// A GPT grows for its special tokens. A text with an id that had no row before is refused before and after saving.
+    #[test]
+    fn ids_that_had_no_row_stay_refused() {
+        let mut tokenizer = Tokenizer::bytes();
+        tokenizer.add_special("<x>").unwrap();
+        let config = GptConfig { vocab: 256, ..GptConfig::preset("tiny").unwrap() };
+        let found = TaskModel::prepare(Model::init(&config.into(), 1), tokenizer.with_rows(256), 1).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        gradus_model::checkpoint::save(dir.path(), &found.model).unwrap();
+        found.tokenizer.save(dir.path()).unwrap();
+        let dir = ModelDir::open(dir.path()).unwrap();
+        let saved = dir.required_tokenizer(&dir.read().unwrap()).unwrap();
+        for tokenizer in [found.tokenizer, saved] {
+            assert!(tokenizer.encode("a").is_ok() && tokenizer.encode("a<x>").is_err());
+            assert_eq!(Specials::of(&tokenizer), Some(Specials { start: 257, delimiter: 258, extract: 259 }));
+        }
     }
 
     fn head_of(classes: usize, labels: &[&str]) -> HeadConfig {

@@ -51,8 +51,8 @@ pub enum TextError {
     UnknownId { id: u32, position: usize, vocab_size: usize },
     /// A token of the tokenizer has no row in the model's embedding.
     #[error(
-        "token {token:?} has id {id}, but the model has {rows} rows: its embedding was not resized when the token was added, or the \
-         tokenizer is another model's. Take the token out of the text, or copy the model's own tokenizer there"
+        "token {token:?} has id {id}, but the model was trained with {rows} rows: its embedding was not resized when the token was \
+         added, or the tokenizer is another model's. Take the token out of the text, or copy the model's own tokenizer there"
     )]
     NoRow { token: String, id: u32, rows: usize },
     /// The vocabulary asked for cannot even hold the characters.

@@ -45,6 +45,8 @@ use crate::wordpiece::Pieces;
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
 const GRADUS: &str = "gradus_tokenizer.json";
+/// The field of the ids without a row in the model's embedding: `{"start": …, "end": …}`.
+const ROWLESS: &str = "gradus_rowless";
 /// The class that reads such tokenizers.
 const CLASS: &str = "OpenAIGPTTokenizer";
 /// Vocabulary and merges as a pair of files: Hugging Face's names, those of GPT-1's release and of GPT-2's.
@@ -72,12 +74,12 @@ impl Tokenizer {
 
     /// Its files by name; the main one is the last.
     pub fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
-        let two = |roles: Value, main| vec![(CONFIG, json_text(&roles)), (TOKENIZER, main)];
+        let two = |roles, main| vec![self.config(roles), (TOKENIZER, main)];
         let bpe = match &self.vocabulary {
             Vocabulary::Byte | Vocabulary::Char(_) => return vec![(GRADUS, json_text(&Gradus::of(self)))],
             Vocabulary::WordPiece(pieces) if pieces.pieces() == Pieces::Characters => {
                 let (roles, lines) = word_piece::lines(self, pieces);
-                return vec![(CONFIG, json_text(&roles)), (LINES, lines.into_bytes())];
+                return vec![self.config(roles), (LINES, lines.into_bytes())];
             }
             Vocabulary::WordPiece(pieces) => {
                 return two(word_piece::roles(self, pieces), json_text(&word_piece::saved(self, pieces)));
@@ -97,6 +99,14 @@ impl Tokenizer {
         let added = self.added.as_slice().iter().map(|token| (token.id.to_string(), json!(SavedToken::of(token))));
         let added: Value = added.collect();
         let roles = json!({ "tokenizer_class": CLASS, "unk_token": bpe.tokens()[bpe.unknown() as usize], "added_tokens_decoder": added, (MODE): bpe.mode().name() });
+        self.config(roles)
+    }
+
+    /// `tokenizer_config.json` with these fields and the ids without a row.
+    fn config(&self, mut roles: Value) -> (&'static str, Vec<u8>) {
+        if !self.rowless.is_empty() {
+            roles[ROWLESS] = json!(self.rowless);
+        }
         (CONFIG, json_text(&roles))
     }
 

@@ -1,5 +1,7 @@
 //! Text to ids and back.
 
+use std::ops::Range;
+
 use gradus_io::hex;
 use sha2::{Digest, Sha256};
 
@@ -21,8 +23,8 @@ pub struct Tokenizer {
     pub(crate) vocabulary: Vocabulary,
     pub(crate) added: AddedTokens,
     pub(crate) roles: Roles,
-    /// Number of rows of the model's embedding, if it is less than the number of ids.
-    pub(crate) rows: Option<usize>,
+    /// The ids without a row in the model's embedding.
+    pub(crate) rowless: Range<usize>,
 }
 
 impl Tokenizer {
@@ -59,27 +61,37 @@ impl Tokenizer {
 
     /// A tokenizer without added tokens.
     pub(crate) fn of(vocabulary: Vocabulary) -> Self {
-        Tokenizer { vocabulary, added: AddedTokens::default(), roles: Roles::default(), rows: None }
+        Tokenizer { vocabulary, added: AddedTokens::default(), roles: Roles::default(), rowless: 0..0 }
     }
 
     /// Sets the number of rows of the model's embedding. The tokenizer may have more ids, but encoding a text with such an id is an
-    /// error. `None`: a row for each id.
+    /// error, also after the embedding has grown for tokens that are added later: its files keep these ids.
     #[must_use]
-    pub fn with_rows(self, rows: Option<usize>) -> Self {
-        let rows = rows.filter(|&rows| rows < self.vocab_size());
-        Tokenizer { rows, ..self }
+    pub fn with_rows(self, rows: usize) -> Self {
+        let ids = rows..self.vocab_size();
+        self.without_rows(ids)
+    }
+
+    /// Adds to the ids without a row. The ids between two ranges have none either.
+    pub(crate) fn without_rows(self, ids: Range<usize>) -> Self {
+        let rowless = match (ids.is_empty(), self.rowless.is_empty()) {
+            (true, _) => self.rowless,
+            (false, true) => ids,
+            (false, false) => self.rowless.start.min(ids.start)..self.rowless.end.max(ids.end),
+        };
+        Tokenizer { rowless, ..self }
     }
 
     /// Returns whether the model's embedding has a row for this id.
     pub fn has_row(&self, id: u32) -> bool {
-        self.rows.is_none_or(|rows| (id as usize) < rows)
+        !self.rowless.contains(&(id as usize))
     }
 
     /// Returns the ids, or an error if one of them has no row.
     fn within_rows(&self, ids: Vec<u32>) -> Result<Vec<u32>, TextError> {
-        match (self.rows, ids.iter().find(|&&id| !self.has_row(id))) {
-            (Some(rows), Some(&id)) => Err(TextError::NoRow { token: self.token(id).unwrap_or_default(), id, rows }),
-            _ => Ok(ids),
+        match ids.iter().find(|&&id| !self.has_row(id)) {
+            Some(&id) => Err(TextError::NoRow { token: self.token(id).unwrap_or_default(), id, rows: self.rowless.start }),
+            None => Ok(ids),
         }
     }
 

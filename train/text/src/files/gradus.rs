@@ -1,5 +1,7 @@
 //! `gradus_tokenizer.json`: bytes and characters.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::settings::insert;
@@ -21,6 +23,9 @@ pub(super) struct Gradus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     characters: Option<Vec<char>>,
     added_tokens: Vec<SavedToken>,
+    /// The ids without a row in the model's embedding.
+    #[serde(default, skip_serializing_if = "Range::is_empty")]
+    rowless: Range<usize>,
 }
 
 impl Gradus {
@@ -36,6 +41,7 @@ impl Gradus {
             kind: tokenizer.kind().into(),
             characters,
             added_tokens: tokenizer.added.as_slice().iter().map(SavedToken::of).collect(),
+            rowless: tokenizer.rowless.clone(),
         }
     }
 }
@@ -66,5 +72,5 @@ pub(super) fn load(source: Source<'_>) -> Result<Tokenizer, TextError> {
     };
     let mut tokenizer = Tokenizer::of(vocabulary);
     insert(path, &mut tokenizer, saved.added_tokens)?;
-    Ok(tokenizer)
+    Ok(tokenizer.without_rows(saved.rowless))
 }

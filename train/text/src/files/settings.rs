@@ -11,12 +11,14 @@
 //!
 //! A token that is already added keeps its options. A token without an id has its id in the vocabulary, or else the next free one.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::class::{self, Class};
-use super::{CONFIG, DAMAGED, SavedToken, Source, format_error, short};
+use super::{CONFIG, DAMAGED, ROWLESS, SavedToken, Source, format_error, short};
 use crate::added::{AddedToken, Edges};
 use crate::error::TextError;
 use crate::roles::{Pairs, Roles};
@@ -159,7 +161,9 @@ impl<'a> Settings<'a> {
             }
         }
         self.insert_specials(&mut tokenizer, class)?;
-        Ok(tokenizer)
+        let Some(value) = self.option(ROWLESS) else { return Ok(tokenizer) };
+        let ids = Range::deserialize(value).map_err(|_| self.bad(ROWLESS, "the start and the end of a range of ids", value))?;
+        Ok(tokenizer.without_rows(ids))
     }
 
     /// The tokens of `added_tokens_decoder`.

@@ -241,6 +241,32 @@ fn the_mode_is_kept() {
     }
 }
 
+/// An id without a row is refused again by the saved tokenizer, also if the embedding has grown for tokens that were added later.
+#[test]
+fn ids_without_a_row_are_kept() {
+    let of = |folder: &str| Tokenizer::load(&Path::new("tests/data").join(folder)).unwrap();
+    let basic = Tokenizer::load(&data()).unwrap();
+    let Vocabulary::Bpe(bpe) = basic.vocabulary().clone() else { panic!("a BPE") };
+    let spacy = Tokenizer::bpe(bpe.with_mode(Mode::Spacy));
+    let [bytes, characters] = [Tokenizer::bytes(), Tokenizer::characters(["abc"])];
+    for mut tokenizer in [basic, spacy, bytes, characters, of("wordpiece"), of("byte_level/gpt2")] {
+        let rows = tokenizer.vocab_size();
+        tokenizer.add_special("<x>").unwrap();
+        let mut tokenizer = tokenizer.with_rows(rows);
+        tokenizer.add_special("<y>").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        tokenizer.save(folder.path()).unwrap();
+        let loaded = Tokenizer::load(folder.path()).unwrap();
+        for tokenizer in [&tokenizer, &loaded, &loaded.clone().with_rows(rows + 2)] {
+            let error = tokenizer.encode("a<x>").unwrap_err().to_string();
+            let expected = format!("token \"<x>\" has id {rows}, but the model was trained with {rows} rows");
+            assert!(error.starts_with(&expected), "{}: {error}", tokenizer.kind());
+            assert!(tokenizer.encode("a<y>").unwrap().ends_with(&[rows as u32 + 1]), "{}", tokenizer.kind());
+        }
+        assert!(loaded.with_rows(rows + 1).encode("a<y>").is_err());
+    }
+}
+
 /// The second panicked.
 #[test]
 fn a_damaged_configuration_is_named() {
@@ -251,6 +277,7 @@ fn a_damaged_configuration_is_named() {
         (r#"{"mode": "words"}"#, "/mode: expected basic or spacy, found \"words\""),
         (r#"{"added_tokens_decoder": {"90": 5}}"#, "/added_tokens_decoder/90: expected an id with {content, …}, found 5"),
         (r#"{"added_tokens_decoder": {"x": {"content": "a"}}}"#, "/added_tokens_decoder/x: expected an id"),
+        (r#"{"gradus_rowless": 5}"#, "/gradus_rowless: expected the start and the end of a range of ids, found 5"),
     ] {
         fs::write(folder.path().join(CONFIG), config).unwrap();
         let error = Tokenizer::load(folder.path()).unwrap_err().to_string();
