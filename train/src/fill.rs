@@ -46,9 +46,10 @@ pub enum FillError {
     )]
     NoTokenizer,
     #[error(
-        "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, since the model fills masks; found none of them"
+        "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, since the model fills masks; found {found}: \
+         copy the model's own tokenizer there"
     )]
-    NoMarks,
+    NoMarks { found: String },
     #[error(
         "expected a model that was pre-trained, found one that was fine-tuned for a task, which leaves its answers about tokens behind: ask \
          the model that it was fine-tuned from"
@@ -66,14 +67,23 @@ pub enum FillError {
 pub struct Gap {
     /// Its place among the text's tokens, gaps included.
     pub at: usize,
-    /// By token.
+    /// By id. It is 0 for an id without a token or without a row in the model, which is no answer.
     pub probabilities: Vec<f64>,
+    /// The ids that may be answers, in increasing order.
+    tokens: Vec<u32>,
 }
 
 impl Gap {
+    /// A gap with the probabilities of these ids.
+    fn new(at: usize, tokens: &[u32], found: &[f64]) -> Self {
+        let mut probabilities = vec![0.0; tokens.last().map_or(0, |&last| last as usize + 1)];
+        tokens.iter().zip(found).for_each(|(&id, &p)| probabilities[id as usize] = p);
+        Gap { at, probabilities, tokens: tokens.to_vec() }
+    }
+
     /// The most probable tokens, with their probabilities; ties go to the lower id.
     pub fn top(&self, k: usize) -> Vec<(u32, f64)> {
-        let mut all: Vec<(u32, f64)> = (0..).zip(self.probabilities.iter().copied()).collect();
+        let mut all: Vec<(u32, f64)> = self.tokens.iter().map(|&id| (id, self.probabilities[id as usize])).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1));
         all.truncate(k);
         all
@@ -106,7 +116,10 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     if gaps == 0 {
         return Err(FillError::NoGap);
     }
-    let vocab = tokenizer.vocab_size().min(model.backbone.config().vocab());
+    // A vocabulary may have unused ids, and the model's table further rows.
+    let vocab = tokenizer.vocab_size().min(model.backbone.config().vocab()) as u32;
+    let known: Vec<u32> =
+        (0..vocab).filter(|&id| tokenizer.has_row(id) && tokenizer.token(id).is_some_and(|token| !token.is_empty())).collect();
     if fills_masks(model) {
         let marks = marks(model, tokenizer)?;
         if let Some(own) = tokenizer.token(marks.mask).filter(|own| own != GAP && text.contains(own.as_str())) {
@@ -122,7 +135,8 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
         let side = Side::full(1, tokens);
         let logits = views::logits(model, &side, &slots);
         finite(logits.iter().flatten())?;
-        let gaps = slots.iter().zip(logits).map(|(slot, z)| Gap { at: slot - 1, probabilities: probabilities(&z[..vocab]) });
+        let of_known = |z: Vec<f64>| probabilities(&known.iter().map(|&id| z[id as usize]).collect::<Vec<_>>());
+        let gaps = slots.iter().zip(logits).map(|(slot, z)| Gap::new(slot - 1, &known, &of_known(z)));
         return Ok(Filled { gaps: gaps.collect(), by_bayes: false, is_first: false });
     }
     if gaps > 1 {
@@ -136,9 +150,10 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     if found > context {
         return Err(FillError::TooLong { found, context });
     }
-    let probabilities = by_bayes(model, &opened, &(0..vocab as u32).collect::<Vec<_>>(), after, reach);
+    let probabilities = by_bayes(model, &opened, &known, after, reach);
+    reach(tokenizer.vocab_size()); // ids that are no tokens count as tried
     finite(&probabilities)?;
-    Ok(Filled { gaps: vec![Gap { at: before.len(), probabilities }], by_bayes: true, is_first: opened.is_empty() })
+    Ok(Filled { gaps: vec![Gap::new(before.len(), &known, &probabilities)], by_bayes: true, is_first: opened.is_empty() })
 }
 
 /// Has the model answered?
@@ -154,7 +169,7 @@ pub fn marks(model: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<Marks, Fill
     if task_head(model).is_some() {
         return Err(FillError::FineTuned);
     }
-    Marks::of(tokenizer).ok_or(FillError::NoMarks)
+    Marks::of(tokenizer).ok_or_else(|| FillError::NoMarks { found: Marks::found(tokenizer) })
 }
 
 /// P(w | the rest) of each of these tokens between two texts, over them alone: from the probability of the whole with each. What comes before
@@ -281,6 +296,31 @@ mod tests {
         assert_eq!(gaps.iter().map(|gap| gap.at).collect::<Vec<_>>(), [2, 6]);
     }
 
+    /// Ids without a token, as a vocabulary with unused ids has them, and ids without a row are no answers.
+    #[test]
+    fn only_tokens_are_answers() {
+        let dir = tempfile::tempdir().unwrap();
+        let vocabulary = r#"{"<unk>": 0, "a</w>": 1, "b</w>": 4, "<story>": 5, "[CLS]": 6, "[SEP]": 7, "[MASK]": 8}"#;
+        std::fs::write(dir.path().join("vocab.json"), vocabulary).unwrap();
+        std::fs::write(dir.path().join("merges.txt"), "#version: 0.2\n").unwrap();
+        let decoder =
+            r#"{"5": {"content": "<story>"}, "6": {"content": "[CLS]"}, "7": {"content": "[SEP]"}, "8": {"content": "[MASK]"}}"#;
+        std::fs::write(dir.path().join("tokenizer_config.json"), format!(r#"{{"added_tokens_decoder": {decoder}}}"#)).unwrap();
+        let mut tokenizer = Tokenizer::load(dir.path()).unwrap();
+        tokenizer.add_special("<x>").unwrap();
+        let tokenizer = tokenizer.with_rows(9);
+        let configs: [ModelConfig; 2] =
+            [GptConfig { vocab: 12, ..bert() }.into(), GptConfig { vocab: 12, context: 9, ..tiny_gpt() }.into()];
+        for config in configs {
+            let filled = fill(&Model::init(&config, 3), &tokenizer, "a [MASK] b", &mut |_| {}).unwrap();
+            let mut ids: Vec<u32> = filled.gaps[0].top(100).into_iter().map(|(id, _)| id).collect();
+            ids.sort_unstable();
+            assert_eq!(ids, [0, 1, 4, 5, 6, 7, 8]);
+            assert!((filled.gaps[0].probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            assert_eq!(filled.gaps[0].probabilities[2..4], [0.0; 2]);
+        }
+    }
+
     #[test]
     fn what_cannot_be_filled_is_refused() {
         let told = |config: GptConfig, text: &str| filled(config, text).err().unwrap().to_string();
@@ -298,5 +338,10 @@ mod tests {
         let model = Model::init(&bert().into(), 1);
         let error = fill(&model, &bare, "a[MASK]", &mut |_| {}).err().unwrap();
         assert!(error.to_string().starts_with("expected a tokenizer with [CLS]"));
+        assert!(error.to_string().contains("found none of them: copy"), "{error}");
+        let mut some = bare;
+        ["[CLS]", "[SEP]", "[MASK]"].into_iter().for_each(|mark| _ = some.add_special(mark).unwrap());
+        let error = fill(&model, &some.with_rows(6), "a[MASK]", &mut |_| {}).err().unwrap().to_string();
+        assert!(error.contains("found only [CLS], [SEP], [MASK] (without a row in the model): copy"), "{error}");
     }
 }

@@ -174,7 +174,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     if fills_masks(&model) {
         let (tokenizer, path) = masked_input(args, &dir, &model)?;
-        let marks = Marks::of(&tokenizer).ok_or_else(|| CliError::of_model(&args.model, FillError::NoMarks))?;
+        let no_marks = || CliError::of_model(&args.model, FillError::NoMarks { found: Marks::found(&tokenizer) });
+        let marks = Marks::of(&tokenizer).ok_or_else(no_marks)?;
         let context = args.context.unwrap_or(config.context());
         within("context", context, MaskPlan::MARKS + 1..=config.context(), ", the model's context")?;
         let sequences = corpus(path, &tokenizer)?;

@@ -38,6 +38,7 @@ use crate::optim::OptimError;
 use crate::run::RunError;
 use crate::tasks::{self, Encoded, Encoder, Frame, Marked, Specials, TaskError};
 use crate::trainer::{StateError, non_finite};
+use crate::views::Marks;
 
 pub use begin::{FinetuneManifest, FinetuneOutcome, Own, begin, follow, resume};
 pub use score::{Scored, answers, labels, logits, metrics, score};
@@ -134,6 +135,11 @@ fn in_the_tasks_order(mut model: Model<Tensor>, wanted: &HeadConfig) -> Model<Te
     model
 }
 
+/// The error of a tokenizer without the special tokens of a model that fills masks.
+fn no_marks(tokenizer: &Tokenizer) -> TaskError {
+    TaskError::NoMarks { found: Marks::found(tokenizer) }
+}
+
 /// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.
 #[derive(Clone, Debug)]
 pub struct TaskModel {
@@ -158,7 +164,7 @@ impl TaskModel {
         let before = tokenizer.vocab_size();
         let frame = match config.parts().asks {
             Asks::Next => Specials::append(&mut tokenizer)?.into(),
-            Asks::Masked => Marked::of(&tokenizer, &config.parts()).ok_or(TaskError::NoMarks)?.into(),
+            Asks::Masked => Marked::of(&tokenizer, &config.parts()).ok_or_else(|| no_marks(&tokenizer))?.into(),
         };
         model.heads.0.retain(|head| head.config().pooler);
         let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
@@ -235,7 +241,7 @@ impl TaskModel {
                     Specials::NAMES.join(", ")
                 ))
             })?,
-            Asks::Masked => Marked::of(&tokenizer, &parts).ok_or_else(|| error(TaskError::NoMarks.to_string()))?.into(),
+            Asks::Masked => Marked::of(&tokenizer, &parts).ok_or_else(|| error(no_marks(&tokenizer).to_string()))?.into(),
         };
         Ok(TaskModel { fresh: 0..0, model, tokenizer, frame })
     }

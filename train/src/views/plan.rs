@@ -90,6 +90,16 @@ impl Marks {
         Some(Marks { open, close, mask, words })
     }
 
+    /// Lists those of the names of marks that a tokenizer has, for messages.
+    pub fn found(tokenizer: &Tokenizer) -> String {
+        let named = |name: &&str| match tokenizer.has_row(tokenizer.token_id(name)?) {
+            true => Some((*name).to_owned()),
+            false => Some(format!("{name} (without a row in the model)")),
+        };
+        let found: Vec<String> = Self::BERT.iter().chain(&Self::ROBERTA).filter_map(named).collect();
+        if found.is_empty() { "none of them".into() } else { format!("only {}", found.join(", ")) }
+    }
+
     /// A text between its marks: its token `at` is in slot 1 + at.
     pub fn around(&self, text: &[u32]) -> Vec<u32> {
         [&[self.open], text, &[self.close]].concat()
