@@ -52,11 +52,14 @@ pub(super) fn fields(path: &Path, bytes: &[u8]) -> Result<(Fields, &'static dyn 
     Ok((fields, dialect))
 }
 
+/// Numbers that Python writes and JSON lacks.
+const NOT_FINITE: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+
 /// Replaces Python's `NaN`, `Infinity` and `-Infinity`, which JSON lacks, by strings, so that a field that reads one reports it.
 fn plain(bytes: &[u8]) -> Vec<u8> {
     let (mut plain, mut rest, mut quoted) = (Vec::with_capacity(bytes.len()), bytes, false);
     while let [first, more @ ..] = rest {
-        let number = [&b"-Infinity"[..], b"Infinity", b"NaN"].into_iter().find(|number| !quoted && rest.starts_with(number));
+        let number = NOT_FINITE.map(str::as_bytes).into_iter().find(|number| !quoted && rest.starts_with(number));
         if let Some(number) = number {
             plain.extend([b"\"", number, b"\""].concat());
             rest = &rest[number.len()..];
@@ -157,12 +160,18 @@ pub(super) fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a Value> {
 }
 
 pub(super) fn field<T: DeserializeOwned>(fields: &Fields, name: &str, default: T) -> Result<T, String> {
-    given(fields, name).map_or(Ok(default), |value| T::deserialize(value).map_err(|e| format!("{name}: {e}")))
+    given(fields, name).map_or(Ok(default), |value| value_of(name, value))
 }
 
 pub(super) fn required<T: DeserializeOwned>(fields: &Fields, name: &str) -> Result<T, String> {
-    let missing = || format!("{name} is missing");
-    T::deserialize(given(fields, name).ok_or_else(missing)?).map_err(|e| format!("{name}: {e}"))
+    value_of(name, given(fields, name).ok_or_else(|| format!("{name} is missing"))?)
+}
+
+fn value_of<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T, String> {
+    T::deserialize(value).map_err(|e| match value.as_str() {
+        Some(number) if NOT_FINITE.contains(&number) => format!("{name}: expected a finite number, found {number}"),
+        _ => format!("{name}: {e}"),
+    })
 }
 
 #[cfg(test)]

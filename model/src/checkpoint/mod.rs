@@ -119,7 +119,6 @@ pub fn read(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Resu
     let source = Source { place, open };
     let path = source.path(CONFIG_FILE);
     let (fields, dialect) = config_json::fields(&path, &source.read(CONFIG_FILE)?)?;
-    config_json::is_tied(&path, &fields)?;
     config_json::model(&path, &fields, dialect, &Held::default())?; // what is wrong with it is said before the weights are opened
     let files = Files::open(source)?;
     let config = config_json::model(&path, &fields, dialect, &files.held(source, dialect)?)?;

@@ -6,14 +6,12 @@ use std::path::PathBuf;
 use gradus_tensor::Tensor;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
-use serde_json::Value;
 
-use super::config_json::class;
 use super::dialect::{Dialect, Fields, Held, Theirs};
 use super::source::{Bytes, Source};
 use super::values::{Number, convert, tensor};
 use super::weights::{POSITIONS, fixed_positions};
-use super::{CheckpointError, HEAD, HEAD_FILE, INDEX_FILE, WEIGHTS_FILE, foreign, index};
+use super::{CONFIG_FILE, CheckpointError, HEAD, HEAD_FILE, INDEX_FILE, WEIGHTS_FILE, config_json, foreign, index};
 use crate::model::{Model, ModelConfig};
 use crate::param::Param;
 use crate::tree::Tree;
@@ -286,8 +284,8 @@ pub(super) fn read(
     let mut file = files.stored(source, dialect)?;
     let mut head_file = head_bytes.as_ref().map(|bytes| Stored::of(source.path(HEAD_FILE), dialect, bytes)).transpose()?;
 
-    let untied = fields.get("tie_word_embeddings") == Some(&Value::Bool(false));
-    file.take_copies(untied, dialect.has_output(fields, config));
+    let tied = config_json::is_tied(&source.path(CONFIG_FILE), fields)?;
+    file.take_copies(!tied, dialect.has_output(fields, config));
     let model = Model::declare(config).map(|path, p| {
         let of_head = path.starts_with(HEAD);
         let from = head_file.as_mut().filter(|_| of_head).unwrap_or(&mut file);
@@ -296,7 +294,7 @@ pub(super) fn read(
     if fixed_positions(config) {
         file.views.remove(POSITIONS);
     }
-    file.finish(class(fields).filter(|class| !dialect.classes().contains(class)))?;
+    file.finish(config_json::class(fields).filter(|class| !dialect.classes().contains(class)))?;
     head_file.map_or(Ok(()), |file| file.finish(None))?;
     Ok(model)
 }

@@ -227,8 +227,8 @@ fn bad_models() {
         ("\"n_embd\": 12", "\"n_embd\": 24", ["do not belong together", "shape"]),
         ("\"n_layer\": 2", "\"n_layer\": 3", ["do not belong together", "h.2."]),
         ("\"n_layer\": 2", "\"n_layer\": 1", ["do not belong together", "is not a parameter"]),
-        ("\"n_head\": 3", "\"n_head\": 5", ["width = 12", "multiple of the 5 heads"]),
-        ("\"n_layer\": 2", "\"n_layer\": 0", ["layers = 0", "--layers"]),
+        ("\"n_head\": 3", "\"n_head\": 5", ["n_embd: expected a multiple of the 5 heads", "found 12"]),
+        ("\"n_layer\": 2", "\"n_layer\": 0", ["n_layer: expected a number from 1", "found 0"]),
         ("{", "", ["config.json", "not JSON"]),
     ] {
         assert!(json.contains(from), "{from} in {json}");
