@@ -107,13 +107,13 @@ pub fn run(mut args: Args, given: &ArgMatches) -> Result<(), CliError> {
         ];
         resumes_with::<Args>(&[&allowed[..], &Together::FLAGS].concat(), given)?;
     }
-    let out = args.resume.as_deref().or(args.out.as_deref());
     if let Some(dir) = &args.resume
         && let Ok(begun) = PretrainManifest::read(dir)
         && let Some(next) = gradus_study::plan::continuing(dir, &begun.command)
     {
         return Err(CliError::OfStudy { run: dir.clone(), next });
     }
+    let out = args.resume.as_deref().or(args.out.as_deref());
     let what = Work { command: "pretrain", out, quiet: args.talk.quiet };
     args.together.run(what, |company| pretrain_in(&args, given, company))
 }

@@ -19,8 +19,8 @@ pub(super) const PAGE: &str = "report.html";
 pub(super) fn write(run: &Stored, lasts: bool, next: Option<&str>, parameters_sha256: &str) -> Result<(), PretrainError> {
     let manifest = &run.manifest;
     let (step, of) = (run.trainer.done(), manifest.steps);
-    let standing = match lasts {
     let resume = || next.map_or_else(|| format!("gradus pretrain --resume {}", quoted(&run.dir)), str::to_owned);
+    let standing = match lasts {
         _ if step == of => Standing::Finished,
         true => Standing::Lasts { step, of },
         false => Standing::Stopped { step, of, resume: resume() },
