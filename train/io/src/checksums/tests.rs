@@ -472,6 +472,19 @@ fn a_lost_folder_stays_listed() {
 }
 
 #[test]
+fn a_folder_with_neither_of_two_listed_digests_stays_damaged() {
+    let folder = folder();
+    let at = folder.path();
+    write(at, &[("a", b"one".to_vec())]).unwrap();
+    replace(at, b"1");
+    let mut sums = sums(at);
+    sums.listed.folders.insert("best".into(), ["1", "2"].map(|digest| Some(digest.to_owned())).into());
+    sums.store().unwrap();
+    write(at, &[("b", vec![])]).unwrap(); // settles it
+    assert!(faults(at)[0].contains("it is of another directory"), "{:?}", faults(at));
+}
+
+#[test]
 fn lost_sums_are_missed_where_something_says_that_they_are_kept() {
     let folder = folder();
     let at = folder.path();
