@@ -90,6 +90,16 @@ mod tests {
     }
 
     #[test]
+    fn each_seed_draws_other_chunks() {
+        let draws = |seed| {
+            let chunks = Chunks::new(count(100), 20..61, 8, seed).unwrap();
+            (0..40).map(|row| chunks.drawn(1, row)).collect::<Vec<_>>()
+        };
+        let all: std::collections::BTreeSet<_> = (0..8).map(draws).collect();
+        assert_eq!(all.len(), 8);
+    }
+
+    #[test]
     fn nothing_is_no_chunk() {
         let error = |range, length| Chunks::new(count(9), range, length, 1).err().unwrap();
         assert!(matches!(error(3..3, 4), DataError::TooShort { tokens: 0, needed: 1, .. }));
