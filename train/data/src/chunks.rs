@@ -100,6 +100,16 @@ mod tests {
     }
 
     #[test]
+    fn each_row_has_a_block_of_its_own() {
+        let chunks = Chunks::new(count(1000), 0..1000, 1, 7).unwrap();
+        let mut rng = Philox::with_stream(7 ^ DOMAIN, 3);
+        for row in 0..5 {
+            let draws: Vec<u64> = (0..2).map(|_| rng.below(1000)).collect();
+            assert_eq!(chunks.drawn(3, row) as u64, draws[0], "row {row}");
+        }
+    }
+
+    #[test]
     fn nothing_is_no_chunk() {
         let error = |range, length| Chunks::new(count(9), range, length, 1).err().unwrap();
         assert!(matches!(error(3..3, 4), DataError::TooShort { tokens: 0, needed: 1, .. }));

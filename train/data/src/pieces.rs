@@ -84,7 +84,7 @@ pub fn pieces(mut text: &str, cut: Cut) -> Vec<&str> {
 }
 
 fn piece_end(bytes: &[u8], cut: Cut) -> usize {
-    let first = |rule: Cut, from: usize, to: usize| (from + 1..=to.min(bytes.len())).find(|&at| rule.allows(bytes, at));
+    let first = |rule: Cut, from: usize, to: usize| (from..=to.min(bytes.len())).find(|&at| rule.allows(bytes, at));
     let end = match cut {
         Cut::Words => first(Cut::Lines, PIECE, LONGEST_LINE).or_else(|| first(Cut::Words, LONGEST_LINE, usize::MAX)),
         Cut::Lines | Cut::Blanks | Cut::BlanksBut(_) => first(cut, PIECE, usize::MAX),
