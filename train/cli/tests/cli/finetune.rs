@@ -651,7 +651,7 @@ fn bad_pre_trained_models_are_refused_and_nothing_is_written() {
     desk.forget("model");
     begin(&["no tokenizer beside the model"]);
     desk.byte_model("model", |c| c.vocab = 100);
-    begin(&["the model has 100 rows", "another model's"]);
+    begin(&["trained with 100 rows", "another model's"]);
     desk.write("model/model.safetensors", "torn");
     begin(&["model.safetensors"]);
     fs::remove_dir_all(desk.path("model")).unwrap();
