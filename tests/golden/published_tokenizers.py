@@ -4,19 +4,25 @@
 
 A case is a directory of files and a text. AutoTokenizer reads the directory, and the case with its ids is written to
 `train/text/tests/data/published/cases.json`. `"@name"` stands for a file that several cases share.
+
+The model types of each tokenizer class are written to `train/text/src/files/models.txt`.
 """
 
 import json
 import os
 import pathlib
 import tempfile
+from collections import defaultdict
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
+from transformers.models.auto.tokenization_auto import MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS, TOKENIZER_MAPPING_NAMES
 
-OUT = pathlib.Path(__file__).parents[2] / "train/text/tests/data/published/cases.json"
+ROOT = pathlib.Path(__file__).parents[2]
+OUT = ROOT / "train/text/tests/data/published/cases.json"
+MODELS = ROOT / "train/text/src/files/models.txt"
 
 ITSELF = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 SHIFTED = [b for b in range(256) if b not in ITSELF]
@@ -248,19 +254,130 @@ holes = {token: i if i < 250 else i + 5 for token, i in bytes_vocab([END]).items
 case("holes", TEXT, {**gpt2, "vocab.json": holes}, **GPT2)
 
 
+# The class of config.json, and of its model type.
+for model in ["bert", "ernie", "distilbert", "", "of our own"]:
+    case(f"a cased file of a model {model!r}", BERT_TEXT, {**pieces(cased), "config.json": {"model_type": model}})
+    case(f"vocab.txt of a model {model!r}", BERT_TEXT, {"vocab.txt": "@words", "config.json": {"model_type": model}}, **BERT)
+roberta_model = {"config.json": {"model_type": "roberta"}}
+for model in ["roberta", "bart", "gpt2"]:
+    case(f"a pair of a model {model!r}", ROBERTA_TEXT, {**roberta, "config.json": {"model_type": model}})
+case("bytes of a model", ROBERTA_TEXT, {**byte_level(ROBERTAS, prefix=True), **roberta_model})
+case("bytes of a model by PreTrainedTokenizerFast", ROBERTA_TEXT, {**byte_level(ROBERTAS, prefix=True), **roberta_model}, **fast)
+case("another class than the model's", BERT_TEXT, {**pieces(cased), **roberta_model}, **BERT)
+case("a model without a class of its own", BERT_TEXT, {**pieces(cased), "config.json": {"model_type": "modernbert"}}, **BERT)
+of_config = {"model_type": "bert", "tokenizer_class": "BertJapaneseTokenizer"}
+options = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "character"}
+case("the class of config.json", JAPANESE_TEXT, {**japanese, "config.json": of_config}, **options)
+of_config = {"model_type": "bert", "tokenizer_class": "GPT2Tokenizer"}
+case("the class before the class of config.json", BERT_TEXT, {"vocab.txt": "@words", "config.json": of_config}, **BERT)
+case("numbers as Python writes them", BERT_TEXT, {**pieces(cased), "config.json": '{"model_type": "bert", "max": Infinity}'})
+case("bytes by LlamaTokenizer", TEXT, byte_level([END], added=listed), tokenizer_class="LlamaTokenizerFast")
+
+# The order of roles, and null.
+case("roles in the file's order", TEXT, gpt2, z_token="<|pad|>", a_token="<x>", **GPT2)
+case("roles in the other order", TEXT, gpt2, a_token="<x>", z_token="<|pad|>", **GPT2)
+case("extra roles in the file's order", TEXT, gpt2, extra_special_tokens={"z_token": "<|pad|>", "a_token": "<x>"}, **GPT2)
+case("a role without an ending", TEXT, gpt2, extra_special_tokens={"image": "<|pad|>"}, **GPT2)
+case("roles before extra ones", TEXT, gpt2, extra_special_tokens=["<|pad|>"], a_token="<x>", **GPT2)
+case("roles that transformers writes", TEXT, gpt2, model_specific_special_tokens={"z_token": "<|pad|>", "a_token": "<x>"}, **GPT2)
+case("mask_token null", BERT_TEXT, {"vocab.txt": "@words"}, mask_token=None, **BERT)
+none = dict(bos_token=None, eos_token=None, unk_token=None)
+case("no special token", TEXT, gpt2, **none, **GPT2)
+null_of_map = {**gpt2, "special_tokens_map.json": {"pad_token": None, "bos_token": None}}
+case("null in the map", TEXT, null_of_map, pad_token="<x>", **GPT2)
+case("a role in both files", TEXT, {**gpt2, "special_tokens_map.json": {"pad_token": "<x>"}}, pad_token="<|pad|>", **GPT2)
+case("a role of its own in the map", TEXT, {**gpt2, "special_tokens_map.json": {"image_token": "<x>"}}, **GPT2)
+with_flags = {"image_token": flagged("<x>", lstrip=True)}
+case("a role of its own with flags in the map", TEXT, {**gpt2, "special_tokens_map.json": with_flags}, **GPT2)
+case("a role of its own without a type", TEXT, gpt2, **with_flags, **GPT2)
+typed = {"image_token": {"__type": "AddedToken", **with_flags["image_token"]}, "a_token": "<|pad|>"}
+case("a role of its own with a type", TEXT, gpt2, **typed, **GPT2)
+
+usual = {"sep_token": "<x>", "eos_token": "<|pad|>", "i_token": "<mask>"}
+case("usual roles in an object", TEXT, gpt2, extra_special_tokens=usual, **GPT2)
+case("usual roles beside others in an object", TEXT, gpt2, additional_special_tokens=usual, a_token="y", **GPT2)
+control = {**gpt, "vocab.json": numbered([*GPT, "<s>", "[CLS]"])}
+case("OpenAIGPTTokenizer with control tokens", GPT_TEXT, control, tokenizer_class="OpenAIGPTTokenizer")
+
+# Which of the lists counts.
+of_list = {"special_tokens_map.json": {"additional_special_tokens": ["<x>"]}}
+for name, value in [("extra", ["<|pad|>"]), ("extra", []), ("extra", {}), ("extra", {"i_token": "<|pad|>"}), ("additional", ["<|pad|>"])]:
+    case(f"{name} {value} before the map's", TEXT, {**gpt2, **of_list}, **{f"{name}_special_tokens": value}, **GPT2)
+of_list = {"special_tokens_map.json": {"extra_special_tokens": ["<x>", "<|pad|>"]}}
+case("extra of both files", TEXT, {**gpt2, **of_list}, extra_special_tokens=["<|pad|>"], **GPT2)
+case("additional and the map's extra", TEXT, {**gpt2, **of_list}, additional_special_tokens=["<|pad|>"], **GPT2)
+by_role = {"special_tokens_map.json": {"extra_special_tokens": {"i_token": "<x>"}}}
+case("an object in the map", TEXT, {**gpt2, **by_role}, extra_special_tokens=["<|pad|>"], **GPT2)
+case("an empty extra and additional", TEXT, gpt2, extra_special_tokens={}, additional_special_tokens=["<x>"], **GPT2)
+
+# Tokens that are added again, with other options.
+again = {**flagged("<x>", lstrip=True, rstrip=True), "special": True}
+for name in ["PreTrainedTokenizerFast", "GPT2Tokenizer"]:
+    files = byte_level([END], added=[special(END), special("<x>")])
+    case(f"other options by {name}", TEXT, files, tokenizer_class=name, added_tokens_decoder={"265": again})
+case("a token that is not special any more", FLAGS, pieces(added=[special("<x>")]), added_tokens_decoder={"34": {"content": "<x>", "normalized": True}}, **fast)
+case("an older file beside tokenizer.json", TEXT, {**byte_level([END], added=listed), "added_tokens.json": {"<x>": 265}}, **fast)
+case("special by the map", TEXT, {**gpt2, "added_tokens.json": {"<X>": 265}, "special_tokens_map.json": {"pad_token": "<X>"}}, **GPT2)
+split = [special("<x>"), AddedToken("<|pad|>", special=False), special("<x> y")]
+case("split_special_tokens", TEXT, gpt2, split_special_tokens=True, **GPT2)
+case("split_special_tokens beside tokenizer.json", TEXT, byte_level([END], added=split), split_special_tokens=True, **fast)
+
+# Ids in vocabularies with unused ones.
+case("the next id with holes", TEXT, {**gpt2, "vocab.json": holes}, extra_special_tokens=["<x>", "<|pad|>"], **GPT2)
+case("the next id with tokens twice", BERT_TEXT, {"vocab.txt": lines([*WORDS, "king", "the"])}, extra_special_tokens=["<x>"], **BERT)
+blank = lines([*WORDS[:7], "", *WORDS[7:], "", ""])
+case("the next id with blank lines", BERT_TEXT, {"vocab.txt": blank}, extra_special_tokens=["<x>"], **BERT)
+case("the next id with a blank line", BERT_TEXT, {"vocab.txt": lines([*WORDS[:7], "", *WORDS[7:]])}, extra_special_tokens=["<x>"], **BERT)
+
+# White space of two tokens.
+case("white space of two tokens", "a<x>    b  c", byte_level(added=[special("<x>", rstrip=True), special("  ")]))
+
+# BertJapaneseTokenizer.
+def of_japan(name, text, words=JAPANESE, **options):
+    for kind in ["wordpiece", "character"]:
+        files = {"vocab.txt": words if isinstance(words, str) else lines(words)}
+        options = {"tokenizer_class": "BertJapaneseTokenizer", "subword_tokenizer_type": kind, **options}
+        case(f"{name}, {kind}", text, files, **options)
+
+
+of_japan("a carriage return ends a line", JAPANESE_TEXT, lines(JAPANESE).replace("\n", "\r"))
+of_japan("white space behind a token", JAPANESE_TEXT, lines(["語 " if word == "語" else word for word in JAPANESE]))
+of_japan("the end of a word", "ΑΣ Σ ΣΑΣ αΣ.", [*JAPANESE, "α", "σ", "ς", "##σ", "##ς", "ας", "σα", "##α"], do_lower_case=True)
+decoder = {str(len(JAPANESE)): {"content": "<X>", "special": False}}
+of_japan("raw text", "日<X>本 <x> <X>語[MASK] ABC", do_lower_case=True, added_tokens_decoder=decoder)
+of_japan("any id", "日<X>本 <x>語", added_tokens_decoder={"40": decoder[str(len(JAPANESE))]}, extra_special_tokens=["<x>"])
+of_japan("extra", "日<X>本 <x>語", [*JAPANESE, "語"], extra_special_tokens=["<x>", "<X>"])
+
+
 def ids(files, text):
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             content = SHARED[content[1:]] if isinstance(content, str) and content.startswith("@") else content
             content = content if isinstance(content, str) else json.dumps(content)
-            pathlib.Path(folder, name).write_text(content, encoding="utf-8")
+            pathlib.Path(folder, name).write_text(content, encoding="utf-8", newline="")
         return AutoTokenizer.from_pretrained(folder)(text, add_special_tokens=False)["input_ids"]
 
 
+def model_types():
+    """Returns the model types of each tokenizer class, a line per class. `!`: no other class counts."""
+    types = defaultdict(list)
+    for name, tokenizer in TOKENIZER_MAPPING_NAMES.items():
+        tokenizer = (tokenizer or "SentencePieceBackend").removesuffix("Fast")
+        is_alone = name in MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS and tokenizer != "TokenizersBackend"
+        types[tokenizer].append(name + "!" * is_alone)
+    return "".join(f"{tokenizer}: {' '.join(sorted(names))}\n" for tokenizer, names in sorted(types.items()))
+
+
 def main():
+    MODELS.write_text(model_types())
     OUT.parent.mkdir(parents=True, exist_ok=True)
     for case in CASES.values():
         case["ids"] = ids(**case)
+        # The order of a configuration's fields counts, so it is kept as text where it is not the alphabet's.
+        for name, content in case["files"].items():
+            is_config = name in ["tokenizer_config.json", "special_tokens_map.json"]
+            if is_config and json.dumps(content) != json.dumps(content, sort_keys=True):
+                case["files"] = {**case["files"], name: json.dumps(content)}
     entries = lambda of: ",\n".join(f"{json.dumps(name)}: {json.dumps(value, separators=(',', ':'))}" for name, value in of.items())
     OUT.write_text(f'{{"shared": {{\n{entries(SHARED)}\n}},\n"cases": {{\n{entries(CASES)}\n}}}}\n')
 

@@ -7,15 +7,17 @@
 //! `vocab.txt`.
 //!
 //! Files are read as in `transformers` 5, with the same ids. The class in `tokenizer_config.json` determines the pipeline
-//! (`class.rs`). The other configuration files add tokens (`settings.rs`).
+//! (`class.rs`). The other configuration files add tokens (`settings.rs`, `specials.rs`).
 
 mod byte_bpe;
 mod class;
 mod document;
 mod gpt;
 mod gradus;
+mod ordered;
 mod pairs;
 mod settings;
+mod specials;
 mod word_piece;
 
 use std::fs;
@@ -40,7 +42,6 @@ use crate::error::TextError;
 use crate::mode::Mode;
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
-use crate::wordpiece::Pieces;
 
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
@@ -77,7 +78,7 @@ impl Tokenizer {
         let two = |roles, main| vec![self.config(roles), (TOKENIZER, main)];
         let bpe = match &self.vocabulary {
             Vocabulary::Byte | Vocabulary::Char(_) => return vec![(GRADUS, json_text(&Gradus::of(self)))],
-            Vocabulary::WordPiece(pieces) if pieces.pieces() == Pieces::Characters => {
+            Vocabulary::WordPiece(pieces) if pieces.normalizer().is_japanese().is_some() => {
                 let (roles, lines) = word_piece::lines(self, pieces);
                 return vec![self.config(roles), (LINES, lines.into_bytes())];
             }
@@ -91,7 +92,7 @@ impl Tokenizer {
             return two(gpt::roles(self, bpe), json_text(&gpt::saved(self, bpe)));
         }
         let [vocabulary, merges] = [PAIRS[0].0, PAIRS[0].1];
-        vec![self.config_of_pair(bpe), (merges, merges_text(bpe)), (vocabulary, json_text(&ById(bpe.tokens())))]
+        vec![self.config_of_pair(bpe), (merges, merges_text(bpe)), (vocabulary, json_text(&ById::of(self, bpe.tokens())))]
     }
 
     /// `tokenizer_config.json` beside a vocabulary and merges, as in `transformers` 4: the added tokens, and our mode.
@@ -102,10 +103,13 @@ impl Tokenizer {
         self.config(roles)
     }
 
-    /// `tokenizer_config.json` with these fields and the ids without a row.
+    /// `tokenizer_config.json` with these fields, the ids without a row, and whether special tokens stay text.
     fn config(&self, mut roles: Value) -> (&'static str, Vec<u8>) {
         if !self.rowless.is_empty() {
             roles[ROWLESS] = json!(self.rowless);
+        }
+        if self.added.split {
+            roles["split_special_tokens"] = true.into();
         }
         (CONFIG, json_text(&roles))
     }
@@ -125,8 +129,12 @@ impl Tokenizer {
             let path = folder.join(name);
             // A file with a checksum must exist.
             checksums::check(disk::parent(&path), &[name])?;
-            if !path.is_file() {
+            if !is_there(&path) {
                 return Ok(None);
+            }
+            if !path.exists() {
+                let found = "it is a link to a file that does not exist";
+                return Err(TextError::missing(&path, found, "Put a copy of the file there, or remove the link"));
             }
             Ok(Some(disk::read(&path).map_err(|e| FileError::new("read", &path, e))?))
         };
@@ -135,7 +143,7 @@ impl Tokenizer {
             Some(name) => source.tokenizer(&name),
             None => {
                 checksums::check(folder, &[TOKENIZER, GRADUS, CONFIG, PAIRS[0].0, PAIRS[0].1, LINES])?;
-                source.tokenizer(main_file(folder, &|name| folder.join(name).is_file())?)
+                source.tokenizer(main_file(folder, &|name| is_there(&folder.join(name)))?)
             }
         }
     }
@@ -155,6 +163,11 @@ impl Tokenizer {
     }
 }
 
+/// Returns whether a path exists, as a file or anything else.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
 type Open<'a> = dyn Fn(&str) -> Result<Option<Vec<u8>>, TextError> + 'a;
 
 /// Where a tokenizer's files come from.
@@ -171,7 +184,7 @@ impl Source<'_> {
         match PAIRS.iter().find(|(vocabulary, merges)| name == *vocabulary || name == *merges) {
             Some((vocabulary, merges)) => pairs::load(self, vocabulary, merges),
             None if name == GRADUS => gradus::load(self),
-            None if name.ends_with(".txt") => word_piece::load_lines(self, name),
+            None if name.ends_with(".txt") => word_piece::load_lines(self, name, Vec::new()),
             None => document::load(self, name),
         }
     }
@@ -235,9 +248,9 @@ fn main_file(folder: &Path, has: &dyn Fn(&str) -> bool) -> Result<&'static str, 
     }
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct SavedToken {
-    id: u32,
+    id: Option<u32>,
     content: String,
     #[serde(default)]
     single_word: bool,
@@ -255,13 +268,24 @@ struct SavedToken {
 impl SavedToken {
     fn of(token: &AddedToken) -> Self {
         SavedToken {
-            id: token.id,
+            id: Some(token.id),
             content: token.content.clone(),
             normalized: Some(token.normalized),
             special: token.special,
             lstrip: token.edges.left,
             rstrip: token.edges.right,
             single_word: token.edges.word,
+        }
+    }
+}
+
+/// Adds the special tokens by role to the contents of `tokenizer_config.json`. `transformers` reads a role with another ending as an
+/// extra one.
+fn set_roles<'a>(config: &mut Value, names: impl IntoIterator<Item = (&'a str, &'a str)>) {
+    for (role, name) in names {
+        match role.ends_with("_token") {
+            true => config[role] = name.into(),
+            false => config["extra_special_tokens"][role] = name.into(),
         }
     }
 }
@@ -320,13 +344,23 @@ fn of_files([path, of_merges]: [&Path; 2], error: TextError) -> TextError {
     }
 }
 
+/// Returns whether a token needs no merge: `<mask>`, `[SEP]`, or one with which fairseq padded RoBERTa's vocabulary to a multiple
+/// of 8.
+fn is_control(token: &str) -> bool {
+    let within = |open: char, close: char| token.starts_with(open) && token.ends_with(close);
+    within('<', '>') || within('[', ']') || token.starts_with("madeupword")
+}
+
+/// The place of an error about all merges.
+const MERGES: &str = "the merges";
+
 /// Returns an error if tokens are `lost`: no merge makes them.
 fn complete<'a>(of_merges: &Path, merges: usize, lost: impl Iterator<Item = &'a str>) -> Result<(), TextError> {
-    let lost: Vec<&str> = lost.collect();
+    let lost: Vec<&str> = lost.filter(|token| !is_control(token)).collect();
     let [first, ..] = lost[..] else { return Ok(()) };
     let (merges, tokens) = (many(merges, "merge"), many(lost.len(), "token"));
     let found = format!("{merges}, and none for {tokens}, of which {first:?} is the first");
-    Err(format_error(of_merges, "the merges", "one for every token of more than a symbol", found, DAMAGED))
+    Err(format_error(of_merges, MERGES, "one for every token of more than a symbol", found, DAMAGED))
 }
 
 fn format_error(path: &Path, place: &str, expected: &str, found: String, remedy: &str) -> TextError {
@@ -346,7 +380,8 @@ fn short(value: &Value) -> String {
 fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, TextError> {
     serde_json::from_str(text).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
-        format_error(path, &place, "JSON of a tokenizer", error.to_string(), DAMAGED)
+        let found = if error.is_data() { error.to_string() } else { format!("not JSON: {error}") };
+        format_error(path, &place, "JSON of a tokenizer", found, DAMAGED)
     })
 }
 

@@ -26,8 +26,9 @@
 //!
 //! [`Tokenizer::load`] reads all these, and the files of published models: `encoder_bpe_40000.json` + `vocab_40000.bpe` (GPT-1),
 //! which [`Tokenizer::save_release`] writes; `vocab.txt` (BERT); `vocab.json` + `merges.txt` or `encoder.json` + `vocab.bpe`
-//! (GPT-2, RoBERTa). The class that `tokenizer_config.json` names determines the pipeline; an unsupported class is an error. Tokens
-//! are added from `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`. The default mode is `basic`.
+//! (GPT-2, RoBERTa). The class in `tokenizer_config.json`, or else that of `config.json` or of its model type, determines the
+//! pipeline; an unsupported class is an error. Tokens are added from `tokenizer_config.json`, `special_tokens_map.json` and
+//! `added_tokens.json`. The default mode is `basic`.
 //!
 //! Special tokens that a post-processor adds, such as `[CLS]` and `[SEP]`, are not among a text's ids: Gradus adds those that a
 //! model needs.
@@ -56,6 +57,7 @@ mod files;
 mod foreign;
 pub mod ftfy;
 mod ids;
+mod matcher;
 mod merging;
 mod mode;
 mod normalizer;

@@ -29,6 +29,9 @@ pub(crate) enum Step {
     Lowercase,
     /// Removal of combining marks.
     StripAccents,
+    /// BERT's basic tokenizer in Python, as BertJapaneseTokenizer uses it: cleaning, NFC, and, if `lowercase`, lower-casing and
+    /// removal of accents. Python lower-cases a whole word, so that Σ at its end becomes ς. `tokenizer.json` has no such step.
+    Japanese { lowercase: bool },
 }
 
 impl Step {
@@ -51,6 +54,14 @@ impl Step {
             Step::Nfkd => text.nfkd().collect(),
             Step::Lowercase => text.chars().flat_map(char::to_lowercase).collect(),
             Step::StripAccents => text.chars().filter(|&c| !is_combining_mark(c)).collect(),
+            Step::Japanese { lowercase } => {
+                let none = Cleaning { clean: false, ideographs: false, accents: false, lowercase: false };
+                let composed = basic::normalize_by(text, Cleaning { clean: true, ..none }).nfc().collect::<String>();
+                match lowercase {
+                    true => basic::normalize_by(&composed.to_lowercase(), Cleaning { accents: true, ..none }),
+                    false => composed,
+                }
+            }
         }
     }
 
@@ -75,14 +86,23 @@ impl From<Cleaning> for Normalizer {
 }
 
 impl Normalizer {
-    pub(crate) fn of(steps: Vec<Step>) -> Self {
-        Normalizer(steps)
-    }
-
     /// The options of `BertNormalizer`, if it is the only step.
     pub(crate) fn bert(&self) -> Option<Cleaning> {
         match self.0[..] {
             [Step::Bert(cleaning)] => Some(cleaning),
+            _ => None,
+        }
+    }
+
+    /// The normalizer of BertJapaneseTokenizer.
+    pub(crate) fn japanese(lowercase: bool) -> Self {
+        Normalizer(vec![Step::Japanese { lowercase }])
+    }
+
+    /// Whether it is [`Normalizer::japanese`], and with `lowercase`.
+    pub(crate) fn is_japanese(&self) -> Option<bool> {
+        match self.0[..] {
+            [Step::Japanese { lowercase }] => Some(lowercase),
             _ => None,
         }
     }
@@ -162,5 +182,7 @@ mod tests {
         assert_eq!(of(&[Step::Nfkc], "ﬁ ① e\u{301}"), "fi 1 é");
         assert_eq!(of(&[Step::Nfkd, Step::Nfc], "é①"), "é1");
         assert_eq!(of(&[Step::Nfc, Step::Bert(Cleaning::ALL)], "E\u{301}日"), "e 日 ");
+        assert_eq!(of(&[Step::Japanese { lowercase: true }], "ΑΣ ΣΑ É\t日\u{200b}本"), "ας σα e 日本");
+        assert_eq!(of(&[Step::Japanese { lowercase: false }], "ΑΣ E\u{301}"), "ΑΣ É");
     }
 }

@@ -5,11 +5,12 @@ use std::ops::Range;
 use gradus_io::hex;
 use sha2::{Digest, Sha256};
 
-use crate::added::{AddedToken, AddedTokens, Edges, Piece};
+use crate::added::{AddedToken, AddedTokens};
 use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
 use crate::byte_level::{ByteBpe, letter};
 use crate::cut::Cut;
 use crate::error::TextError;
+use crate::matcher::{Edges, Piece};
 use crate::mode::Mode;
 use crate::openai::LINE_END;
 use crate::plain::Characters;
@@ -23,6 +24,8 @@ pub struct Tokenizer {
     pub(crate) vocabulary: Vocabulary,
     pub(crate) added: AddedTokens,
     pub(crate) roles: Roles,
+    /// Number of tokens that the vocabulary's file lists. It is less than the number of ids if some are unused.
+    pub(crate) listed: usize,
     /// The ids without a row in the model's embedding.
     pub(crate) rowless: Range<usize>,
 }
@@ -61,7 +64,8 @@ impl Tokenizer {
 
     /// A tokenizer without added tokens.
     pub(crate) fn of(vocabulary: Vocabulary) -> Self {
-        Tokenizer { vocabulary, added: AddedTokens::default(), roles: Roles::default(), rowless: 0..0 }
+        let listed = vocabulary.listed();
+        Tokenizer { vocabulary, added: AddedTokens::default(), roles: Roles::default(), listed, rowless: 0..0 }
     }
 
     /// Sets the number of rows of the model's embedding. The tokenizer may have more ids, but encoding a text with such an id is an
@@ -131,15 +135,29 @@ impl Tokenizer {
         self.added.get(id).map(|t| t.content.clone()).or_else(|| self.vocabulary.token(id))
     }
 
-    /// Adds a special token and gives its id: the next free one, or the one it has if it is in the vocabulary already.
+    /// The id of the next token that is added, as in `tokenizers`: the number of tokens, or the greatest id of an added token plus 1.
+    /// In a vocabulary with unused ids, another token may have this id.
+    pub(crate) fn next_id(&self) -> u32 {
+        self.added.as_slice().last().map_or(0, |token| token.id + 1).max(self.listed as u32)
+    }
+
+    /// Adds a special token and gives its id: the next one, or the one it has if it is in the vocabulary already.
     ///
     /// # Errors
-    /// [`TextError::Special`] for an empty token.
+    /// [`TextError::Special`] for an empty token, and if the next id is that of another token, as it may be in a vocabulary with
+    /// unused ids.
     pub fn add_special(&mut self, content: &str) -> Result<u32, TextError> {
         if let Some(id) = self.added.id(content) {
             return Ok(id);
         }
-        let id = self.token_id(content).unwrap_or(self.vocab_size() as u32);
+        let id = self.token_id(content).unwrap_or_else(|| self.next_id());
+        if let Some(own) = self.token(id).filter(|own| !own.is_empty() && own != content) {
+            let reason = format!(
+                "`tokenizers` gives it the id {id}, the number of tokens, which {own:?} has, since the vocabulary leaves ids unused. \
+                 Number the vocabulary without gaps"
+            );
+            return Err(TextError::Special { token: content.to_owned(), reason });
+        }
         self.insert(AddedToken::special(content, id))?;
         Ok(id)
     }
@@ -329,6 +347,9 @@ impl Tokenizer {
             let Edges { left, right, word } = token.edges;
             let edges = [(left, " left"), (right, " right"), (word, " word")].map(|(is, name)| if is { name } else { "" });
             field(&format!("{} {} {}{}", token.id, token.special, token.normalized, edges.concat()));
+        }
+        if self.added.split {
+            field("split");
         }
         hex::encode(hash.finalize())
     }

@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use gradus_io::numbers::count as number;
 use rayon::prelude::*;
 
-use crate::added::{Edges, Matcher, Piece};
 use crate::basic;
 use crate::bpe::{Bpe, UNKNOWN, alphabet};
 use crate::error::TextError;
+use crate::matcher::{Edges, Matcher, Piece, Target};
 use crate::mode::Mode;
 use crate::tokenizer::Tokenizer;
 
@@ -54,10 +54,9 @@ impl BpeTrainer {
     /// An empty count that knows this trainer's specials: add each text of the corpus to it, then [`train`](Self::train).
     pub fn word_counts(&self) -> WordCounts {
         let mut specials = Matcher::default();
-        for special in self.specials.iter().filter(|s| !s.is_empty()) {
-            specials.insert(special.clone(), 0, Edges::default());
+        for special in self.specials.iter().map(String::as_str).filter(|s| !s.is_empty()).chain([UNKNOWN]) {
+            specials.insert(special.to_owned(), Target { id: 0, edges: Edges::default(), skipped: false });
         }
-        specials.insert(UNKNOWN.to_owned(), 0, Edges::default());
         WordCounts { specials, mode: self.mode, counts: Counts::new(), read: 0, folded: 0, first_folded: None }
     }
 

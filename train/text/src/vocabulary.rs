@@ -55,6 +55,11 @@ impl Vocabulary {
         }
     }
 
+    /// Number of ids that are in use.
+    pub(crate) fn listed(&self) -> usize {
+        self.tokens().map_or(self.size(), |tokens| tokens.iter().filter(|token| !token.is_empty()).count())
+    }
+
     pub(crate) fn id(&self, token: &str) -> Option<u32> {
         match self {
             Vocabulary::Bpe(bpe) => bpe.id(token),

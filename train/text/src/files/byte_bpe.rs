@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::class::{self, Class};
-use super::document::{Around, Document, Lists, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
+use super::document::{Around, ById, Document, Lists, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
 use super::settings::Settings;
-use super::{add_specials, complete, in_order, of_files};
+use super::{add_specials, complete, in_order, of_files, set_roles};
 use crate::added::{AddedToken, AddedTokens};
 use crate::byte_level::{ByteBpe, Way};
 use crate::error::TextError;
@@ -33,7 +33,7 @@ pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, bpe: &'a ByteBpe) -> Saved<Sav
         post_processor: post_processor(tokenizer, marks, pairs),
         decoder: json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}),
     };
-    let bare = SavedBpe::new(bpe.tokens(), bpe.merge_tokens());
+    let bare = SavedBpe::new(ById::of(tokenizer, bpe.tokens()), bpe.merge_tokens());
     let model = SavedBpe { unk_token: way.unknown.as_deref(), fuse_unk: way.fuse, ignore_merges: way.whole, ..bare };
     Saved::of(tokenizer, around, model)
 }
@@ -45,7 +45,7 @@ pub(super) fn roles(tokenizer: &Tokenizer, bpe: &ByteBpe) -> Value {
     let has = |class: &Class| {
         let is_there = |(role, name): &(&str, &str)| match tokenizer.roles.get(role) {
             Some(own) => tokenizer.added.id(own).is_some(),
-            None => tokenizer.roles == Roles::default() && tokenizer.added.id(name).is_some(),
+            None => tokenizer.roles == Roles::default() && tokenizer.added.is_special(name),
         };
         class.specials.iter().all(is_there)
     };
@@ -61,9 +61,7 @@ pub(super) fn roles(tokenizer: &Tokenizer, bpe: &ByteBpe) -> Value {
     for (role, name) in class.into_iter().flat_map(|class| class.specials).filter(|_| tokenizer.roles == Roles::default()) {
         roles[*role] = json!(name);
     }
-    for (role, name) in &tokenizer.roles.names {
-        roles[role] = json!(name);
-    }
+    set_roles(&mut roles, tokenizer.roles.iter());
     roles
 }
 
@@ -122,20 +120,10 @@ pub(super) fn without_class(settings: &Settings<'_>, mut lists: Lists<'_>) -> Re
 
 fn assemble(settings: &Settings<'_>, class: Option<&'static Class>, way: Way, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     let Lists { paths: [path, of_merges], vocabulary, merges, added, pairs } = lists;
+    let listed = vocabulary.len();
     let bpe = ByteBpe::of(in_order(path, vocabulary)?, &merges, way).map_err(|error| of_files([path, of_merges], error))?;
-    let tokenizer = settings.tokenizer(Vocabulary::ByteBpe(bpe), class, added, pairs)?;
+    let tokenizer = settings.tokenizer(Vocabulary::ByteBpe(bpe), class, (listed, added), pairs)?;
     let Vocabulary::ByteBpe(bpe) = &tokenizer.vocabulary else { unreachable!("as it was made") };
-    complete(
-        of_merges,
-        merges.len(),
-        bpe.unreachable().filter(|token| !is_control(token) && tokenizer.added.id(token).is_none()),
-    )?;
+    complete(of_merges, merges.len(), bpe.unreachable().filter(|token| tokenizer.added.id(token).is_none()))?;
     Ok(tokenizer)
-}
-
-/// Returns whether a token needs no merge: `<mask>`, `[SEP]`, or one with which fairseq padded RoBERTa's vocabulary to a multiple
-/// of 8.
-fn is_control(token: &str) -> bool {
-    let within = |open: char, close: char| token.starts_with(open) && token.ends_with(close);
-    within('<', '>') || within('[', ']') || token.starts_with("madeupword")
 }

@@ -132,6 +132,41 @@ const ALL: [&Class; 9] = [
     },
 ];
 
+impl Class {
+    /// The special token that it has in a role.
+    pub(super) fn special(&self, role: &str) -> Option<&'static str> {
+        self.specials.iter().find(|(name, _)| *name == role).map(|(_, token)| *token)
+    }
+}
+
+/// The classes of `transformers` with the model types that have them, a line each (tests/golden/published_tokenizers.py). `!`: with
+/// this type a class of another name does not count.
+const OF_MODELS: &str = include_str!("models.txt");
+
+/// The class of a model type, and whether another one does not count.
+fn of_model(model_type: &str) -> Option<(&'static str, bool)> {
+    OF_MODELS.lines().find_map(|line| {
+        let (class, types) = line.split_once(": ")?;
+        let found = types.split(' ').find(|own| own.strip_suffix('!').unwrap_or(own) == model_type)?;
+        Some((class, found.ends_with('!')))
+    })
+}
+
+/// The class that AutoTokenizer takes: the one that a file gives, unless the model's type has one that uses `tokenizer.json`
+/// unchanged; or else the one of the model's type.
+pub(super) fn chosen<'a>(given: Option<&'a str>, model_type: &str) -> Option<&'a str> {
+    match (given, of_model(model_type)) {
+        (Some(own), Some((class, is_alone))) if plain(own) != class && (is_alone || is_of_the_file(class)) => Some(class),
+        (None, of_model) => of_model.map(|(class, _)| class),
+        (given, _) => given,
+    }
+}
+
+/// The name of a class without the suffix of older releases.
+pub(super) fn plain(name: &str) -> &str {
+    name.strip_suffix("Fast").unwrap_or(name)
+}
+
 /// Classes that use the pipeline of `tokenizer.json` unchanged.
 const OF_THE_FILE: [&str; 4] = ["PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend", "PythonBackend"];
 
@@ -143,7 +178,7 @@ const OTHERS: &str = "Albert Barthez Bartpho BertGeneration Bertweet BigBird Bio
     Luke M2M100 MBart MBart50 MLuke MT5 Marian MarkupLM Mgpstr MistralCommon Moshi Musicgen MyT5 Nllb Nougat Parakeet Pegasus Perceiver \
     Phobert PLBart Pop2Piano ProphetNet Qwen2 Qwen3_5 Rag Reformer RemBert RoCBert RoFormer SeamlessM4T Siglip Siglip2 Speech2Text \
     SpeechT5 Splinter T5 Tapas Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2Phoneme Wav2Vec2PhonemeCTC Whisper XGLM XLM XLMRoberta \
-    XLNet XLMProphetNet";
+    XLNet XLMProphetNet SentencePieceBackend";
 
 /// Returns whether a class uses the pipeline of `tokenizer.json` unchanged.
 pub(super) fn is_of_the_file(name: &str) -> bool {
@@ -156,7 +191,7 @@ pub(super) fn named(name: &str) -> Result<Option<&'static Class>, &str> {
     if is_of_the_file(name) {
         return Ok(None);
     }
-    let plain = name.strip_suffix("Fast").unwrap_or(name);
+    let plain = plain(name);
     if let Some(class) = ALL.into_iter().find(|class| class.names.contains(&plain)) {
         return Ok(Some(class));
     }
@@ -168,6 +203,30 @@ pub(super) fn named(name: &str) -> Result<Option<&'static Class>, &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_class_of_a_model() {
+        let of = |given, model_type| chosen(given, model_type).unwrap_or("none");
+        assert_eq!(
+            (of(None, ""), of(None, "bert"), of(None, "gpt2"), of(None, "bart")),
+            ("none", "BertTokenizer", "GPT2Tokenizer", "RobertaTokenizer")
+        );
+        assert_eq!((of(Some("BertJapaneseTokenizer"), "bert"), of(Some("X"), "of our own")), ("BertJapaneseTokenizer", "X"));
+        assert_eq!(
+            (of(Some("BertTokenizerFast"), "modernbert"), of(None, "modernbert")),
+            ("TokenizersBackend", "TokenizersBackend")
+        );
+        assert_eq!(
+            (of(Some("BertTokenizer"), "qwen2"), of(Some("Qwen2TokenizerFast"), "qwen2")),
+            ("Qwen2Tokenizer", "Qwen2TokenizerFast")
+        );
+        let classes = OF_MODELS.lines().map(|line| line.split_once(": ").unwrap().0);
+        assert_eq!(
+            classes.filter(|class| named(class).is_ok_and(|class| class.is_none())).collect::<Vec<_>>(),
+            ["TokenizersBackend"],
+            "all others are known"
+        );
+    }
 
     #[test]
     fn a_class_is_read_refused_or_as_its_file_says() {

@@ -7,8 +7,12 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use super::class::{Class, Form};
+use super::ordered::Field;
 use super::settings::Settings;
-use super::{DAMAGED, LINES, SavedToken, Source, byte_bpe, format_error, gpt, parse_json, short, two, word_piece};
+use super::specials::Given;
+use super::{
+    DAMAGED, LINES, MERGES, SavedToken, Source, TOKENIZER, byte_bpe, format_error, gpt, parse_json, short, two, word_piece,
+};
 use crate::error::TextError;
 use crate::normalizer::Normalizer;
 use crate::roles::Pairs;
@@ -91,14 +95,13 @@ pub(super) struct SavedBpe<'a> {
     pub fuse_unk: bool,
     pub byte_fallback: bool,
     pub ignore_merges: bool,
-    #[serde(serialize_with = "by_id")]
-    pub vocab: &'a [String],
+    pub vocab: ById<'a>,
     pub merges: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> SavedBpe<'a> {
     /// A BPE with this vocabulary, these merges, and default options.
-    pub fn new(vocab: &'a [String], merges: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn new(vocab: ById<'a>, merges: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         SavedBpe {
             r#type: "BPE",
             dropout: Value::Null,
@@ -115,17 +118,30 @@ impl<'a> SavedBpe<'a> {
 }
 
 /// Tokens as an object of tokens and ids.
-#[derive(Serialize)]
-pub(super) struct ById<'a>(#[serde(serialize_with = "by_id")] pub &'a [String]);
+pub(super) struct ById<'a> {
+    tokens: &'a [String],
+    /// Number of tokens that are listed; if more than there are, the empty token is one.
+    listed: usize,
+}
 
-pub(super) fn by_id<S: Serializer>(tokens: &[String], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(None)?;
-    // Unused ids are left out, except the last, which determines the size.
-    let is_kept = |(id, token): &(usize, &String)| !token.is_empty() || id + 1 == tokens.len();
-    for (id, token) in tokens.iter().enumerate().filter(is_kept) {
-        map.serialize_entry(token, &id)?;
+impl<'a> ById<'a> {
+    pub fn of(tokenizer: &Tokenizer, tokens: &'a [String]) -> Self {
+        ById { tokens, listed: tokenizer.listed }
     }
-    map.end()
+}
+
+impl Serialize for ById<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let used = self.tokens.iter().filter(|token| !token.is_empty()).count();
+        // Unused ids are left out, except for an empty token, which counts.
+        let is_listed = |id: &usize| used < self.listed || id + 1 == self.tokens.len();
+        let empty = self.tokens.iter().rposition(String::is_empty).filter(is_listed);
+        for (id, token) in self.tokens.iter().enumerate().filter(|(id, token)| !token.is_empty() || Some(*id) == empty) {
+            map.serialize_entry(token, &id)?;
+        }
+        map.end()
+    }
 }
 
 const NOT_OURS: &str = "Gradus reads tokenizers of the forms of GPT-1 (transformers' OpenAIGPTTokenizer), BERT (WordPiece), GPT-2 and \
@@ -174,7 +190,10 @@ impl Document<'_> {
     pub(super) fn normalizer(&self) -> Result<Normalizer, TextError> {
         let place = "/normalizer";
         Normalizer::from_json(self.at(place), place).map_err(|(place, found)| {
-            let expected = "BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, a Sequence of them or null";
+            let expected = match place.ends_with("/type") {
+                true => "BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, a Sequence of them or null",
+                false => "true or false",
+            };
             format_error(self.path, &place, expected, short(found), NOT_OURS)
         })
     }
@@ -263,10 +282,22 @@ impl Document<'_> {
 
     /// The added tokens.
     pub(super) fn added(&self) -> Result<Vec<SavedToken>, TextError> {
-        let added: Option<Vec<SavedToken>> = serde_json::from_value(self.at("/added_tokens").clone()).map_err(|error| {
-            format_error(self.path, "/added_tokens", "a list of {id, content, …}", error.to_string(), DAMAGED)
-        })?;
-        Ok(added.unwrap_or_default())
+        let listed = self.at("/added_tokens");
+        let bad = |place: &str, found| format_error(self.path, place, "a list of {id, content, …}", short(found), DAMAGED);
+        let tokens = match listed {
+            Value::Null => &[],
+            Value::Array(tokens) => tokens.as_slice(),
+            _ => return Err(bad("/added_tokens", listed)),
+        };
+        let mut added = Vec::new();
+        for (i, value) in tokens.iter().enumerate() {
+            let place = format!("added_tokens/{i}");
+            let Field::Object(fields) = Field::from(value.clone()) else { return Err(bad(&format!("/{place}"), value)) };
+            let id = value["id"].as_u64().and_then(|id| u32::try_from(id).ok());
+            let id = id.ok_or_else(|| format_error(self.path, &format!("/{place}/id"), "an id", short(&value["id"]), DAMAGED))?;
+            added.push(Given::with_options(self.path, TOKENIZER, &place, &fields)?.with_id(id).token);
+        }
+        Ok(added)
     }
 }
 
@@ -275,15 +306,15 @@ pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextErro
     let path = &source.path(name);
     let settings = Settings::read(source)?;
     let class = settings.class()?;
-    if class.is_some_and(|class| class.form == Form::Japanese) {
-        return word_piece::load_lines(source, LINES);
-    }
     let document = Document { path, value: parse_json(path, &source.read(name)?)? };
+    if class.is_some_and(|class| class.form == Form::Japanese) {
+        return word_piece::load_lines(source, LINES, document.added()?);
+    }
     let is_word_piece = document.is_word_piece();
     let of_class = |class: &Class| {
         let expected = if class.form == Form::WordPiece { "\"WordPiece\"" } else { "\"BPE\"" };
         let found = short(document.at("/model/type"));
-        let remedy = format!("{} in tokenizer_config.json needs it: the two files do not belong together", class.names[0]);
+        let remedy = format!("The class {} needs it: the files do not belong together", class.names[0]);
         format_error(path, "/model/type", expected, found, &remedy)
     };
     match class {
@@ -291,8 +322,21 @@ pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextErro
         Some(class) if class.form == Form::WordPiece => {
             word_piece::of_class(&settings, class, path, document.vocabulary()?, document.added()?)
         }
-        Some(class) => bpe_of_class(&settings, class, document.lists()?),
+        Some(class) => bpe_of_class(&settings, class, document.lists()?).map_err(|error| match &error {
+            TextError::Format { place, .. } if &**place == MERGES && document.at("/model/ignore_merges") == true => {
+                let remedy = format!(
+                    "The class {} ignores the option, so that tokens without a merge are never made: \
+                     take PreTrainedTokenizerFast, or put back a copy of the file",
+                    class.names[0]
+                );
+                format_error(path, "/model/ignore_merges", "false", "true".into(), &remedy)
+            }
+            _ => error,
+        }),
         None if is_word_piece => word_piece::read(&settings, &document),
+        None if !matches!(document.at("/model/type").as_str(), None | Some("BPE")) => {
+            Err(document.other("/model/type", "\"BPE\" or \"WordPiece\""))
+        }
         None if document.pre_tokenizer("ByteLevel").is_ok() || document.at("/decoder/type") == "ByteLevel" => {
             byte_bpe::read(&settings, &document)
         }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::class::Class;
-use super::document::{Around, Document, Lists, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
+use super::document::{Around, ById, Document, Lists, Rule, Saved, SavedBpe, post_processor, rules_of_bpe};
 use super::settings::Settings;
-use super::{CLASS, complete, in_order, of_files};
+use super::{CLASS, complete, in_order, of_files, set_roles};
 use crate::basic::Cleaning;
 use crate::bpe::{Bpe, END_OF_WORD, UNKNOWN};
 use crate::error::TextError;
@@ -26,19 +26,18 @@ pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, bpe: &'a Bpe) -> Saved<SavedBp
         post_processor: post_processor(tokenizer, marks, tokenizer.pairs(Pairs::BERT)),
         decoder: json!({"type": "BPEDecoder", "suffix": END_OF_WORD}),
     };
-    let bare = SavedBpe::new(bpe.tokens(), bpe.merge_tokens());
+    let bare = SavedBpe::new(ById::of(tokenizer, bpe.tokens()), bpe.merge_tokens());
     let model = SavedBpe { unk_token: Some(unknown(bpe)), end_of_word_suffix: END_OF_WORD, ..bare };
     Saved::of(tokenizer, around, model)
 }
 
 /// The contents of `tokenizer_config.json`.
 pub(super) fn roles(tokenizer: &Tokenizer, bpe: &Bpe) -> Value {
-    let is_gpts = bpe.cleaning() == Cleaning::ALL && tokenizer.roles.pairs.is_none();
+    let has_own_unknown = tokenizer.roles.get("unk_token").is_some_and(|name| name != unknown(bpe));
+    let is_gpts = bpe.cleaning() == Cleaning::ALL && tokenizer.roles.pairs.is_none() && !has_own_unknown;
     let class = if is_gpts { CLASS } else { "PreTrainedTokenizerFast" };
     let mut roles = json!({ "tokenizer_class": class, "unk_token": unknown(bpe), "backend": "tokenizers" });
-    for (role, name) in &tokenizer.roles.names {
-        roles[role] = json!(name);
-    }
+    set_roles(&mut roles, tokenizer.roles.iter());
     roles
 }
 
@@ -78,7 +77,7 @@ pub(super) fn of_class(
     lists: Lists<'_>,
 ) -> Result<Tokenizer, TextError> {
     let cleaning = Cleaning { accents: folds, lowercase: folds, ..Cleaning::ALL };
-    let unknown = settings.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN.into());
+    let unknown = settings.unknown(class)?;
     assemble(settings, Some(class), (cleaning, &unknown), lists)
 }
 
@@ -89,8 +88,9 @@ fn assemble(
     lists: Lists<'_>,
 ) -> Result<Tokenizer, TextError> {
     let Lists { paths: [path, of_merges], vocabulary, merges, added, pairs } = lists;
+    let listed = vocabulary.len();
     let bpe = Bpe::of(in_order(path, vocabulary)?, &merges, unknown).map_err(|error| of_files([path, of_merges], error))?;
-    let tokenizer = settings.tokenizer(Vocabulary::Bpe(bpe.with_cleaning(cleaning)), class, added, pairs)?;
+    let tokenizer = settings.tokenizer(Vocabulary::Bpe(bpe.with_cleaning(cleaning)), class, (listed, added), pairs)?;
     let Vocabulary::Bpe(bpe) = &tokenizer.vocabulary else { unreachable!("as it was made") };
     complete(of_merges, merges.len(), bpe.unreachable().filter(|token| tokenizer.added.id(token).is_none()))?;
     Ok(tokenizer)

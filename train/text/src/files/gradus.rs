@@ -71,6 +71,11 @@ pub(super) fn load(source: Source<'_>) -> Result<Tokenizer, TextError> {
         }
     };
     let mut tokenizer = Tokenizer::of(vocabulary);
-    insert(path, &mut tokenizer, saved.added_tokens)?;
+    let mut added = saved.added_tokens;
+    added.sort_by_key(|token| token.id);
+    for token in added {
+        let id = tokenizer.token_id(&token.content).unwrap_or(tokenizer.next_id());
+        insert(path, &mut tokenizer, token, id)?;
+    }
     Ok(tokenizer.without_rows(saved.rowless))
 }

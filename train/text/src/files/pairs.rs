@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::document::Lists;
+use super::ordered::{Field, Object};
 use super::settings::Settings;
 use super::{DAMAGED, RELEASE, Source, byte_bpe, class, document, format_error, parse_json, short, two};
 use crate::bpe::{END_OF_WORD, UNKNOWN};
@@ -24,7 +25,13 @@ pub(super) fn load(source: Source<'_>, vocabulary: &str, merges: &str) -> Result
     };
     let (tokens, text) = (of_two(vocabulary, merges)?, of_two(merges, vocabulary)?);
     let [vocabulary, merges] = [vocabulary, merges].map(|name| source.path(name));
-    let mut ids: HashMap<String, u32> = parse_json(&vocabulary, &tokens)?;
+    let mut ids = HashMap::new();
+    for (token, id) in parse_json::<Map<String, Value>>(&vocabulary, &tokens)? {
+        let number = id.as_u64().and_then(|id| u32::try_from(id).ok());
+        let bad = || format_error(&vocabulary, &format!("token {token:?}"), "an id", short(&id), DAMAGED);
+        let number = number.ok_or_else(bad)?;
+        ids.insert(token, number);
+    }
     let mut pairs = Vec::new();
     for (line, symbols) in (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with("#version")) {
         let (place, expected) = (format!("line {line}"), "two symbols with one space between");
@@ -62,14 +69,15 @@ fn is_byte_level(ids: &[(String, u32)]) -> bool {
 /// The mode in the configuration, which Gradus writes.
 fn mode(settings: &Settings<'_>) -> Result<Option<Mode>, TextError> {
     let Some(name) = settings.config.get(MODE) else { return Ok(None) };
-    let bad = || format_error(&settings.path(), "/mode", "basic or spacy", short(name), DAMAGED);
+    let bad = || settings.bad(MODE, "basic or spacy", name);
     name.as_str().and_then(|name| name.parse().ok()).map(Some).ok_or_else(bad)
 }
 
 /// Removes added tokens from the end of a vocabulary of OpenAI's release, which has no other place for them.
 fn remove_added(settings: &Settings<'_>, ids: &mut HashMap<String, u32>) {
-    let listed = settings.config.get("added_tokens_decoder").and_then(Value::as_object).into_iter().flatten();
-    let names = listed.filter_map(|(_, token)| token["content"].as_str()).filter(|name| *name != UNKNOWN);
+    let listed = settings.config.get("added_tokens_decoder").and_then(Field::as_object);
+    let tokens = listed.into_iter().flat_map(Object::iter);
+    let names = tokens.filter_map(|(_, token)| token.as_object()?.get("content")?.as_str()).filter(|name| *name != UNKNOWN);
     let own: HashMap<u32, &str> = names.filter_map(|name| Some((*ids.get(name)?, name))).collect();
     while let Some(last) = (ids.len() as u32).checked_sub(1).and_then(|last| own.get(&last)) {
         if ids.remove(*last).is_none() {

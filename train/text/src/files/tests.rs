@@ -101,6 +101,19 @@ fn bad_folders() {
     fs::write(folder.path().join(TOKENIZER), "{}").unwrap();
     fs::write(folder.path().join(GRADUS), "{}").unwrap();
     assert!(message(folder.path()).contains("two tokenizers"));
+    fs::remove_file(folder.path().join(GRADUS)).unwrap();
+    fs::create_dir(folder.path().join(CONFIG)).unwrap();
+    assert!(
+        message(folder.path()).contains("tokenizer_config.json: expected a plain file, found a directory"),
+        "not as if it were absent"
+    );
+    #[cfg(unix)]
+    {
+        fs::remove_dir(folder.path().join(CONFIG)).unwrap();
+        fs::remove_file(folder.path().join(TOKENIZER)).unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.path().join(TOKENIZER)).unwrap();
+        assert!(message(folder.path()).contains("tokenizer.json: it is a link to a file that does not exist. Put a copy"));
+    }
 }
 
 /// Each field changed to something that would change ids, or that cannot be: an error that names file and place.
@@ -141,7 +154,10 @@ fn bad_tokenizer_json() {
         ("/post_processor/single/0", json!({"SpecialToken": {"id": "<start>", "type_id": 0}}), "/post_processor", r#"{"pair":"#),
         ("/added_tokens/1/id", json!(9), start, "id 9"),
         ("/added_tokens/1/content", json!(""), r#"added token """#, r#"special token """#),
-        ("/added_tokens", json!([1]), "/added_tokens", ""),
+        ("/added_tokens", json!([1]), "/added_tokens/0", "1"),
+        ("/added_tokens", json!({}), "/added_tokens", "{}"),
+        ("/added_tokens/1/id", json!(null), "/added_tokens/1/id", "null"),
+        ("/added_tokens/1/lstrip", json!(1), "/added_tokens/1/lstrip", "1"),
     ] {
         let mut document: Value = serde_json::from_str(&good).unwrap();
         *document.pointer_mut(changed).unwrap() = value.clone();
@@ -175,7 +191,8 @@ fn bad_pairs_and_gradus_files() {
         (r#"{"a": 0}"#, "<unk>"),
         (r#"{"<unk>": 0, "a": 5000000}"#, "an id below 65552, found id 5000000"),
         (r#"{"<unk>": 0, "a": 0}"#, "id 0, which"),
-        (r#"{"<unk>": "zero"}"#, "line 1"),
+        (r#"{"<unk>": "zero"}"#, r#"token "<unk>": expected an id, found "zero""#),
+        (r#"{"<unk>": }"#, "line 1"),
     ] {
         write("vocab.json", vocabulary);
         assert!(message().contains(words), "{}", message());

@@ -7,16 +7,16 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::class::{self, Class, Form};
-use super::document::{Around, Document, Rule, Saved, by_id, post_processor};
+use super::document::{Around, ById, Document, Rule, Saved, post_processor};
 use super::settings::Settings;
-use super::{SavedToken, Source, in_order, of_files};
+use super::{SavedToken, Source, in_order, of_files, set_roles};
 use crate::basic::Cleaning;
 use crate::error::TextError;
-use crate::normalizer::{Normalizer, Step};
+use crate::normalizer::Normalizer;
 use crate::roles::Pairs;
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
-use crate::wordpiece::{GOES_ON, LONGEST, Pieces, UNKNOWN_WORD, WordPiece};
+use crate::wordpiece::{GOES_ON, LONGEST, Pieces, WordPiece};
 
 /// The largest `max_input_chars_per_word` that is accepted. It bounds the time per word, which is quadratic in its length.
 const MOST: u64 = 1000;
@@ -32,8 +32,7 @@ pub(super) struct SavedPieces<'a> {
     unk_token: &'a str,
     continuing_subword_prefix: &'static str,
     max_input_chars_per_word: usize,
-    #[serde(serialize_with = "by_id")]
-    vocab: &'a [String],
+    vocab: ById<'a>,
 }
 
 fn unknown(pieces: &WordPiece) -> &str {
@@ -52,15 +51,15 @@ pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, pieces: &'a WordPiece) -> Save
         unk_token: unknown(pieces),
         continuing_subword_prefix: GOES_ON,
         max_input_chars_per_word: pieces.longest(),
-        vocab: pieces.tokens(),
+        vocab: ById::of(tokenizer, pieces.tokens()),
     };
     Saved::of(tokenizer, around, model)
 }
 
 /// The special tokens by role, as configured, or else BERT's that the vocabulary has.
 fn names(tokenizer: &Tokenizer) -> Vec<(&str, &str)> {
-    let settings: Vec<_> = tokenizer.roles.names.iter().map(|(role, name)| (role.as_str(), name.as_str())).collect();
-    let berts = class::BERT.specials.iter().copied().filter(|(_, name)| tokenizer.added.id(name).is_some());
+    let settings: Vec<_> = tokenizer.roles.iter().collect();
+    let berts = class::BERT.specials.iter().copied().filter(|(_, name)| tokenizer.added.is_special(name));
     if settings.is_empty() { berts.collect() } else { settings }
 }
 
@@ -72,9 +71,7 @@ pub(super) fn roles(tokenizer: &Tokenizer, pieces: &WordPiece) -> Value {
     let all = class::BERT.specials.iter().all(|(role, _)| has(role)) && names.contains(&("unk_token", unknown(pieces)));
     let cleaning = pieces.normalizer().bert().filter(|cleaning| cleaning.clean && is_usual && all);
     let mut roles = json!({ "tokenizer_class": CLASSES[usize::from(cleaning.is_none())], "backend": "tokenizers" });
-    for (role, name) in names {
-        roles[role] = json!(name);
-    }
+    set_roles(&mut roles, names);
     if let Some(Cleaning { ideographs, accents, lowercase, .. }) = cleaning {
         roles["do_lower_case"] = lowercase.into();
         roles["strip_accents"] = if accents == lowercase { Value::Null } else { accents.into() };
@@ -83,15 +80,17 @@ pub(super) fn roles(tokenizer: &Tokenizer, pieces: &WordPiece) -> Value {
     roles
 }
 
-/// The contents of `tokenizer_config.json` and `vocab.txt` of a vocabulary of characters.
+/// The contents of `tokenizer_config.json` and `vocab.txt` of BertJapaneseTokenizer.
 pub(super) fn lines(tokenizer: &Tokenizer, pieces: &WordPiece) -> (Value, String) {
-    let mut roles = json!({ "tokenizer_class": "BertJapaneseTokenizer", (WORDS): "basic", (PIECES): "character" });
-    roles["do_lower_case"] = (*pieces.normalizer() == japanese(true)).into();
+    let kind = if pieces.pieces() == Pieces::Characters { "character" } else { "wordpiece" };
+    let mut roles = json!({ "tokenizer_class": "BertJapaneseTokenizer", (WORDS): "basic", (PIECES): kind });
+    roles["do_lower_case"] = pieces.normalizer().is_japanese().into();
     let added = tokenizer.added.as_slice().iter().map(|token| (token.id.to_string(), json!(SavedToken::of(token))));
     roles["added_tokens_decoder"] = added.collect();
-    for (role, name) in names(tokenizer) {
-        roles[role] = json!(name);
+    for (role, _) in class::BERT.specials {
+        roles[*role] = Value::Null; // the class has a token in each role, unless the file has null
     }
+    set_roles(&mut roles, names(tokenizer));
     (roles, pieces.tokens().iter().map(|token| format!("{token}\n")).collect())
 }
 
@@ -112,21 +111,27 @@ pub(super) fn read(settings: &Settings<'_>, document: &Document<'_>) -> Result<T
     let most = document.at(longest).as_u64().filter(|most| (1..=MOST).contains(most));
     let most = most.ok_or_else(|| document.other(longest, &format!("1 to {MOST}")))?;
     let path = document.path;
-    let tokens = in_order(path, document.vocabulary()?)?;
+    let ids = document.vocabulary()?;
+    let listed = ids.len();
+    let tokens = in_order(path, ids)?;
     let pieces = WordPiece::of(tokens, document.normalizer()?, name, most as usize);
     let cleanup = document.switch("/decoder/cleanup")?.unwrap_or(true);
     let pieces = pieces.map_err(|error| of_files([path, path], error))?.with_cleanup(cleanup);
-    settings.tokenizer(Vocabulary::WordPiece(pieces), None, document.added()?, document.pairs())
+    settings.tokenizer(Vocabulary::WordPiece(pieces), None, (listed, document.added()?), document.pairs())
 }
 
-/// The normalizer of BertJapaneseTokenizer: the steps of BERT's basic tokenizer in Python, which include NFC.
-fn japanese(lowercase: bool) -> Normalizer {
-    let clean = Cleaning { clean: true, ideographs: false, accents: false, lowercase: false };
-    let mut steps = vec![Step::Bert(clean), Step::Nfc];
-    if lowercase {
-        steps.push(Step::Bert(Cleaning { clean: false, accents: true, lowercase: true, ..clean }));
+/// Returns an error for an option of BertJapaneseTokenizer that Gradus does not have.
+fn has_usual_options(settings: &Settings<'_>) -> Result<(), TextError> {
+    let remedy = "BertJapaneseTokenizer with another value cuts text in a way that Gradus does not have: take another model";
+    for (name, allowed) in [
+        ("do_word_tokenize", json!(true)),
+        ("do_subword_tokenize", json!(true)),
+        ("split_special_tokens", json!(false)),
+        ("never_split", json!([])),
+    ] {
+        settings.only(name, &[allowed], remedy)?;
     }
-    Normalizer::of(steps)
+    Ok(())
 }
 
 /// The WordPiece that a class builds from these tokens.
@@ -135,18 +140,17 @@ pub(super) fn of_class(
     class: &'static Class,
     path: &Path,
     ids: Vec<(String, u32)>,
-    listed: Vec<SavedToken>,
+    added: Vec<SavedToken>,
 ) -> Result<Tokenizer, TextError> {
     let is_japanese = class.form == Form::Japanese;
     let lowercase = settings.switch("do_lower_case")?.unwrap_or(!is_japanese);
-    let (mut pieces_are, mut normalizer) = (Pieces::Longest, japanese(lowercase));
+    let (mut pieces_are, mut normalizer) = (Pieces::Longest, Normalizer::japanese(lowercase));
     if is_japanese {
-        let kinds = [settings.text(WORDS)?.unwrap_or("basic"), settings.text(PIECES)?.unwrap_or("wordpiece")];
-        let all = ["do_word_tokenize", "do_subword_tokenize"].map(|name| settings.switch(name).map(|on| on.unwrap_or(true)));
-        pieces_are = match (kinds, all) {
-            (["basic", "wordpiece"], [Ok(true), Ok(true)]) => Pieces::Longest,
-            (["basic", "character"], [Ok(true), Ok(true)]) => Pieces::Characters,
-            ([words, pieces], _) => {
+        has_usual_options(settings)?;
+        pieces_are = match [settings.text(WORDS)?.unwrap_or("basic"), settings.text(PIECES)?.unwrap_or("wordpiece")] {
+            ["basic", "wordpiece"] => Pieces::Longest,
+            ["basic", "character"] => Pieces::Characters,
+            [words, pieces] => {
                 return Err(settings.refused(&format!("BertJapaneseTokenizer with {words} words and {pieces} pieces")));
             }
         };
@@ -158,23 +162,33 @@ pub(super) fn of_class(
             lowercase,
         });
     }
-    let unknown = settings.token("unk_token", Some(class))?.unwrap_or_else(|| UNKNOWN_WORD.into());
+    let (unknown, listed) = (settings.unknown(class)?, ids.len());
     let pieces =
         WordPiece::of(in_order(path, ids)?, normalizer, &unknown, LONGEST).map_err(|error| of_files([path, path], error))?;
-    settings.tokenizer(Vocabulary::WordPiece(pieces.with_pieces(pieces_are)), Some(class), listed, None)
+    settings.tokenizer(Vocabulary::WordPiece(pieces.with_pieces(pieces_are)), Some(class), (listed, added), None)
 }
 
-/// Reads `vocab.txt` as `tokenizers` does. The lines are numbered from 0, and trailing white space is removed. A blank line leaves
-/// its id unused. A token on two lines has the number of the later one.
-pub(super) fn load_lines(source: Source<'_>, name: &str) -> Result<Tokenizer, TextError> {
+/// Reads `vocab.txt` as `tokenizers` does: the lines are numbered from 0, and trailing white space is removed. A blank line leaves
+/// its id unused. A token on two lines has the number of the later one. BertJapaneseTokenizer reads it as Python does: white space
+/// is kept, and a carriage return ends a line, too. `added`: the added tokens of a `tokenizer.json` beside it.
+pub(super) fn load_lines(source: Source<'_>, name: &str, added: Vec<SavedToken>) -> Result<Tokenizer, TextError> {
     let (path, text) = (&source.path(name), source.read(name)?);
     let settings = Settings::read(source)?;
     let class = settings.class_of_lists()?.unwrap_or(&class::BERT);
-    if !matches!(class.form, Form::WordPiece | Form::Japanese) {
-        return Err(settings.refused(&format!("{}, which reads no {name},", class.names[0])));
-    }
-    let last: HashMap<&str, u32> = text.lines().map(str::trim_end).zip(0..).collect();
+    let universal = text.replace("\r\n", "\n").replace('\r', "\n");
+    let last: HashMap<&str, u32> = match class.form {
+        Form::WordPiece => text.lines().map(str::trim_end).zip(0..).collect(),
+        Form::Japanese => universal.lines().zip(0..).collect(),
+        _ => {
+            let expected = format!("a class that reads {name}, such as BertTokenizer");
+            return Err(settings.other_class(
+                &expected,
+                class.names[0],
+                "The files do not belong together: copy the model again",
+            ));
+        }
+    };
     let mut ids: Vec<(String, u32)> = last.into_iter().map(|(token, id)| (token.to_owned(), id)).collect();
     ids.sort_unstable_by_key(|(_, id)| *id);
-    of_class(&settings, class, path, ids, Vec::new())
+    of_class(&settings, class, path, ids, added)
 }

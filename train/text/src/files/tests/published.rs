@@ -36,7 +36,7 @@ impl Fixture {
 #[test]
 fn ids_are_those_of_transformers() {
     let fixture = fixture();
-    assert_eq!(fixture.cases.len(), 122);
+    assert_eq!(fixture.cases.len(), 193);
     for (name, case) in &fixture.cases {
         let tokenizer = read(&fixture.files(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(tokenizer.encode(&case.text).unwrap(), case.ids, "{name}: {:?}", case.text);
@@ -82,54 +82,116 @@ fn each_rule_is_seen() {
         ["lstrip True, bytes", "lstrip True and rstrip True, bytes"],
         ["white space behind tokens", "white space before a token"],
         ["blank lines", "tokens twice"],
+        ["a cased file of a model 'bert'", "a cased file of a model ''"],
+        ["bytes of a model", "bytes of a model by PreTrainedTokenizerFast"],
+        ["a model without a class of its own", "a cased file by an uncased class"],
+        ["roles in the file's order", "roles in the other order"],
+        ["mask_token null", "mask_token <x> beside vocab.txt"],
+        ["gpt2", "no special token"],
+        ["a role of its own with flags in the map", "a role of its own without a type"],
+        ["extra [] before the map's", "extra {} before the map's"],
+        ["other options by GPT2Tokenizer", "gpt2"],
+        ["split_special_tokens", "gpt2"],
+        ["white space behind a token, wordpiece", "raw text, wordpiece"],
     ] {
         assert_ne!(ids(one), ids(other), "{one}, {other}");
     }
 }
 
+const PAIR: &str = "gpt2";
+const LINES: &str = "a blank last line";
+const DOCUMENT: &str = "tokenizer.json by its class";
+const MODEL: &str = "a cased file of a model 'bert'";
+
+/// The error of a case with another file.
+fn error_of(base: &str, name: &str, content: Value) -> String {
+    let mut files = fixture().files(base);
+    files.retain(|(own, _)| own != name);
+    files.push((name.into(), content.to_string()));
+    read(&files).expect_err(base).to_string()
+}
+
 #[test]
-fn what_is_refused_says_why() {
-    let fixture = fixture();
-    let told = |base: &str, name: &str, content: Value| {
-        let mut files = fixture.files(base);
-        files.retain(|(own, _)| own != name);
-        files.push((name.into(), content.to_string()));
-        read(&files).expect_err(base).to_string()
-    };
-    let (pair, lines, document) = ("gpt2", "a blank last line", "tokenizer.json by its class");
+fn a_class_that_is_refused_is_named() {
     for class in
-        ["Qwen2Tokenizer", "CLIPTokenizerFast", "CTRLTokenizer", "FlaubertTokenizer", "BertweetTokenizer", "LlamaTokenizer"]
+        ["Qwen2Tokenizer", "CLIPTokenizerFast", "CTRLTokenizer", "FlaubertTokenizer", "BertweetTokenizer", "GemmaTokenizer"]
     {
-        for base in [pair, document] {
-            let error = told(base, CONFIG, json!({ "tokenizer_class": class }));
+        for base in [PAIR, DOCUMENT] {
+            let error = error_of(base, CONFIG, json!({ "tokenizer_class": class }));
             assert!(error.contains("/tokenizer_class: expected a tokenizer of GPT-1") && error.contains(class), "{error}");
         }
     }
     for class in ["RoFormerTokenizer", "FunnelTokenizer", "TapasTokenizer", "GPT2Tokenizer", "OurOwnTokenizer"] {
-        let error = told(lines, CONFIG, json!({ "tokenizer_class": class }));
+        let error = error_of(LINES, CONFIG, json!({ "tokenizer_class": class }));
         assert!(error.contains("/tokenizer_class: ") && error.contains(class), "{error}");
     }
+    let error = error_of(MODEL, "config.json", json!({ "model_type": "xlm-roberta" }));
+    assert!(error.contains("config.json, /model_type: expected a tokenizer of GPT-1") && error.contains("XLMRoberta"), "{error}");
+    let error = error_of(LINES, CONFIG, json!({ "tokenizer_class": "GPT2Tokenizer" }));
+    assert!(error.contains("expected a class that reads vocab.txt, such as BertTokenizer, found GPT2Tokenizer. The"), "{error}");
+    let error = error_of(DOCUMENT, CONFIG, json!({ "tokenizer_class": "BertTokenizer" }));
+    assert!(error.contains("/model/type: expected \"WordPiece\", found \"BPE\". The class BertTokenizer needs it"), "{error}");
+    let error = error_of("ignore_merges", CONFIG, json!({ "tokenizer_class": "GPT2Tokenizer" }));
+    assert!(error.contains("/model/ignore_merges: expected false, found true. The class GPT2Tokenizer ignores"), "{error}");
+}
+
+#[test]
+fn an_option_of_the_japanese_tokenizer_that_is_refused_is_named() {
+    let error_of = |options: Value| {
+        let mut config = json!({ "tokenizer_class": "BertJapaneseTokenizer" });
+        config.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+        error_of(LINES, CONFIG, config)
+    };
     for (words, pieces) in
         [("mecab", "wordpiece"), ("sudachi", "character"), ("jumanpp", "wordpiece"), ("basic", "sentencepiece")]
     {
-        let options =
-            json!({"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": words, "subword_tokenizer_type": pieces});
-        let error = told(lines, CONFIG, options);
+        let error = error_of(json!({"word_tokenizer_type": words, "subword_tokenizer_type": pieces}));
         assert!(error.contains(&format!("BertJapaneseTokenizer with {words} words and {pieces} pieces")), "{error}");
     }
-    let other = json!({ "tokenizer_class": "BertTokenizer" });
-    assert!(told(document, CONFIG, other).contains("/model/type: expected \"WordPiece\", found \"BPE\". BertTokenizer in"));
-    // `transformers` would give this token another id than the file does.
-    let gap = told("added_tokens.json", "added_tokens.json", json!({"<|startoftext|>": 265, "<|pad|>": 300}));
-    assert!(gap.contains("added_tokens.json, added token \"<|pad|>\": expected id 266, found id 300"), "{gap}");
-    for (name, wrong, place) in [
-        (CONFIG, json!({"additional_special_tokens": "<x>"}), "/additional_special_tokens: expected a list of tokens"),
-        (CONFIG, json!({"mask_token": 5}), "/mask_token: expected a token, found 5"),
-        (CONFIG, json!({"tokenizer_class": 1}), "/tokenizer_class: expected the name of a class, found 1"),
-        ("added_tokens.json", json!({"<x>": "y"}), "token \"<x>\": expected an id, found \"y\""),
-        ("special_tokens_map.json", json!({"pad_token": {"lstrip": true}}), "/pad_token: expected a token, found missing field"),
+    for (name, value, usual) in [
+        ("do_word_tokenize", json!(false), "true"),
+        ("never_split", json!(["ABC"]), "[]"),
+        ("split_special_tokens", json!(true), "false"),
     ] {
-        let error = told(pair, name, wrong);
+        let error = error_of(json!({ (name): value }));
+        assert!(error.contains(&format!("/{name}: expected {usual}, found {value}. BertJapaneseTokenizer with")), "{error}");
+    }
+    let error = error_of(json!({"added_tokens_decoder": {"40": {"content": "<x>", "single_word": true}}}));
+    assert!(error.contains("added token \"<x>\": expected no single_word, found true"), "{error}");
+}
+
+#[test]
+fn a_damaged_file_is_named() {
+    let decoder = |value: Value| json!({ "added_tokens_decoder": value });
+    let (map, added) = ("special_tokens_map.json", "added_tokens.json");
+    for (base, name, wrong, place) in [
+        (PAIR, CONFIG, json!({"additional_special_tokens": "<x>"}), "_special_tokens: expected a list of tokens"),
+        (PAIR, CONFIG, json!({"mask_token": 5}), "/mask_token: expected a token: a string, or an object whose"),
+        (PAIR, CONFIG, json!({"pad_token": {"content": "<x>"}}), "/pad_token: expected a token: a string, or an object"),
+        (PAIR, CONFIG, decoder(json!(null)), "/added_tokens_decoder: expected an object of ids and tokens, found null"),
+        (PAIR, CONFIG, decoder(json!([1])), "/added_tokens_decoder: expected an object of ids and tokens, found [1]"),
+        (PAIR, CONFIG, decoder(json!({"265": {"lstrip": true}})), "_decoder/265: expected a token, with its content"),
+        (PAIR, CONFIG, decoder(json!({"265": {"lstrip": 1}})), "/265/lstrip: expected true or false, found 1"),
+        (PAIR, CONFIG, json!({"tokenizer_class": 1}), "/tokenizer_class: expected the name of a class, found 1"),
+        (LINES, CONFIG, json!({"tokenizer_class": "BertTokenizer", "unk_token": null}), "expected a token for unknown words"),
+        (PAIR, added, json!({"<x>": "y"}), "token \"<x>\": expected an id, found \"y\""),
+        // `transformers` would give this token another id than the file does.
+        (PAIR, added, json!({"<x>": 265, "<|pad|>": 300}), "added token \"<|pad|>\": expected id 266, found id 300"),
+        (PAIR, map, json!({"pad_token": {"lstrip": true}}), "/pad_token: expected a token, with its content, found {\"lstrip\""),
+        (MODEL, "config.json", json!("bert"), "line 1, column 6: expected the model's configuration, found not JSON"),
+    ] {
+        let error = error_of(base, name, wrong);
         assert!(error.contains(name) && error.contains(place), "{error}");
+    }
+    let fast = "a cased file by PreTrainedTokenizerFast";
+    for (base, place, value, message) in [
+        (fast, "/model/type", json!("Unigram"), "/model/type: expected \"BPE\" or \"WordPiece\", found \"Unigram\""),
+        (fast, "/normalizer/lowercase", json!(null), "/normalizer/lowercase: expected true or false, found null"),
+        (DOCUMENT, "/added_tokens/2/id", json!(300), "added token \"<|pad|>\": expected id 266, found id 300. Read in this"),
+    ] {
+        let mut document = fixture().cases[base].files[TOKENIZER].clone();
+        *document.pointer_mut(place).unwrap() = value;
+        let error = error_of(base, TOKENIZER, document);
+        assert!(error.contains(message), "{error}");
     }
 }
