@@ -76,7 +76,7 @@ mod tests {
         assert_eq!([of(3e-5, 0), of(1e-4, 0), of(2.5e7, 1), of(1.0, 2)], ["3·10⁻⁵", "1·10⁻⁴", "2.5·10⁷", "1.00·10⁰"]);
         assert_eq!(of(9.96e-9, 1), "1.0·10⁻⁸", "rounded up to the next power");
         assert_eq!(scientific(-64.5, 1), "9.7·10⁻²⁹");
-        assert_eq!(scientific(-2302.585_092_994_046, 0), "1·10⁻¹⁰⁰⁰", "below the smallest f64");
+        assert_eq!(scientific(-2_302.585_092_994_046, 0), "1·10⁻¹⁰⁰⁰", "below the smallest f64");
     }
 
     #[test]

@@ -90,7 +90,7 @@ hyperparameters! {
             view: Option<ViewKind>,
             /// Share of the tokens that is predicted in a masked view [default: 0.15]
             mask_rate: Option<f64>,
-            /// Share of the predicted tokens that is hidden by [MASK] [default: 0.8]
+            /// Share of the predicted tokens that is replaced by the mask token [default: 0.8]
             mask_hide: Option<f64>,
             /// Share of the predicted tokens that is replaced by a random token; the rest stays as it is [default: 0.1]
             mask_replace: Option<f64>,
