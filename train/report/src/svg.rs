@@ -350,9 +350,10 @@ fn below(labels: &mut [Label], bottom: i32) {
 }
 
 /// Moves overlapping labels apart by the smallest amount: adjacent labels form a group around the mean of their intended
-/// positions (isotonic regression by pooling adjacent violators). None is placed below `bottom`.
+/// positions (isotonic regression by pooling adjacent violators). None is placed below `bottom`. Labels that are too many for the
+/// picture are drawn closer together than a letter's height.
 fn spread(labels: &mut [Label], bottom: i32) {
-    let gap = LABEL_GAP * FINE;
+    let gap = (LABEL_GAP * FINE).min(bottom / (labels.len().max(2) as i32 - 1));
     labels.sort_by_key(|label| label.y);
     let mut groups: Vec<(i32, i32)> = Vec::new(); // (sum of the intended heights less the gaps above, members)
     for (index, label) in (0..).zip(labels.iter()) {
@@ -433,6 +434,9 @@ mod tests {
         let heights: Vec<_> = labels.iter().map(|label| label.y).collect();
         assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= LABEL_GAP * FINE), "{heights:?}");
         assert!(heights.iter().all(|y| *y <= 1000) && heights[0] < 100, "{heights:?}");
+        let mut many: Vec<_> = [500; 40].map(label).into();
+        spread(&mut many, 1000);
+        assert!(many.windows(2).all(|pair| pair[0].y < pair[1].y) && many.iter().all(|label| (0..=1000).contains(&label.y)));
     }
 
     #[test]
