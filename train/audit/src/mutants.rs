@@ -157,7 +157,7 @@ pub fn digest(text: &str) -> String {
 /// Returns a line without its comment. Slashes after an odd number of quotation marks are taken as part of a string.
 fn code(line: &str) -> &str {
     let mut starts = line.match_indices("//").map(|(at, _)| at);
-    let comment = starts.find(|&at| line[..at].matches('"').count() % 2 == 0);
+    let comment = starts.find(|&at| line[..at].matches('"').count().is_multiple_of(2));
     comment.map_or(line, |at| &line[..at]).trim_end()
 }
 
