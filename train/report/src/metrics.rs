@@ -141,10 +141,10 @@ pub struct EvaluationRecord {
     /// exp(nll).
     #[serde(with = "number")]
     pub perplexity: f64,
-    /// The number of predicted tokens that `nll` is the mean of; records of older versions lack it.
+    /// The number of predicted tokens that `nll` is the mean over; absent in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<u64>,
-    /// The same over the tokens that the evaluations before it read, if it reads others itself.
+    /// The mean over the tokens of the earlier evaluations, if this evaluation reads other tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled_nll: Option<f64>,
     /// nll · predicted tokens / (bytes of text · ln 2).
@@ -170,7 +170,7 @@ impl EvaluationRecord {
         Self { at, split: split.into(), nll, perplexity: nll.exp(), ..Self::default() }
     }
 
-    /// The loss to compare with those of the run's other evaluations: it is over the same tokens.
+    /// Returns the loss over the tokens that all evaluations of the run read, for comparisons between them.
     pub fn compared(&self) -> f64 {
         self.sampled_nll.unwrap_or(self.nll)
     }

@@ -130,9 +130,9 @@ impl Label {
 /// The labels of a plot, each at what it names.
 #[derive(Default)]
 struct Labels {
-    /// Those of levels and of curves with two points or more; they stand in a column at the right edge.
+    /// Labels of levels and of curves with at least two points, drawn in a column at the right edge.
     ends: Vec<Label>,
-    /// Those of single points; they stand beside their points.
+    /// Labels of curves with one point, drawn beside the point.
     points: Vec<Label>,
 }
 
