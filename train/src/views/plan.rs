@@ -90,7 +90,7 @@ impl Marks {
         Some(Marks { open, close, mask, words })
     }
 
-    /// Lists those of the names of marks that a tokenizer has, for messages.
+    /// Returns the marks that a tokenizer has, as part of a message.
     pub fn found(tokenizer: &Tokenizer) -> String {
         let named = |name: &&str| match tokenizer.has_row(tokenizer.token_id(name)?) {
             true => Some((*name).to_owned()),
