@@ -245,6 +245,15 @@ fn a_sum_of_nothing_is_0() {
 }
 
 #[test]
+fn a_mean_is_the_sum_divided_by_the_number_of_its_terms() {
+    let tape = Tape::off();
+    let x = tape.constant(tensor([2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 9.0]));
+    assert_eq!((x.mean(&[1]).value(), x.mean_last().value()), (&tensor([2, 1], &[2.0, 6.0]), &tensor([2, 1], &[2.0, 6.0])));
+    assert_eq!(*x.mean_all().value(), tensor([], &[4.0]));
+    assert!(tape.constant(tensor([2, 0], &[])).mean_all().value().item().is_nan(), "a mean of nothing");
+}
+
+#[test]
 fn ids_that_repeat_add_up() {
     let table = tensor([3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let tape = Tape::off();

@@ -64,7 +64,10 @@ pub fn groups() -> Vec<Group> {
             ..group("the trainer", Some("trainer"), below("train/src/trainer", &["/tests"]))
         },
         group("sums over shards", Some("collective"), below("train/src/collective", &["/board.", "/tests"])),
-        Group { tests: &["--lib", "--test=cluster"], ..group("several processes", None, below("train/cluster/src", &["/lib."])) },
+        Group {
+            tests: &["--lib", "--test=cluster", "--test=hostile"],
+            ..group("several processes", None, below("train/cluster/src", &["/lib.", "/tests"]))
+        },
         group("decoding and zero-shot", None, named("train/src", &["generate", "zero_shot"])),
         group("the tasks", Some("tasks::"), catalogue::files("train/src/tasks")),
         group("data sets", None, below("train/data/src", &["/testing."])),

@@ -200,6 +200,13 @@ impl Control {
     }
 }
 
+/// Returns the problem of process `me` if its watch has not run for longer than the silence limit.
+fn paused(me: usize, slept: Duration, silence: Duration) -> Option<String> {
+    let seconds = slept.as_secs_f64();
+    let problem = || format!("process {me} itself was stopped, or its machine slept, for {seconds:.1} s (--timeout)");
+    (slept > silence).then(problem)
+}
+
 fn named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name(name.into()).spawn(work)
 }
@@ -240,10 +247,8 @@ impl Watch {
             // A pause of this process must not be taken for silence of the others.
             let slept = awake.elapsed();
             awake = Instant::now();
-            if slept > self.limits.silence {
-                let (me, seconds) = (self.me, slept.as_secs_f64());
-                self.fault
-                    .raise(format!("process {me} itself was stopped, or its machine slept, for {seconds:.1} s (--timeout)"));
+            if let Some(problem) = paused(self.me, slept, self.limits.silence) {
+                self.fault.raise(problem);
             }
             match inbox.recv_timeout(TICK) {
                 Ok(Event::Leave(failed)) => return self.leave(failed, inbox),
@@ -374,3 +379,6 @@ impl Watch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

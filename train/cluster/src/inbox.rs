@@ -227,3 +227,6 @@ impl Inbox {
         Ok(std::iter::once(words).chain(others).collect())
     }
 }
+
+#[cfg(test)]
+pub mod tests;

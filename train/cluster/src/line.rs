@@ -102,3 +102,29 @@ impl Line {
         self.came.1.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn sending_wakes_the_engine() {
+        let long = Duration::from_secs(30);
+        let line = Arc::new(Line::new(0, 2, 5, Fault::default(), mpsc::channel().0));
+        let (ready, is_ready) = mpsc::channel();
+        let engine = Arc::clone(&line);
+        let parked = std::thread::spawn(move || {
+            engine.serve();
+            ready.send(()).unwrap();
+            let started = Instant::now();
+            std::thread::park_timeout(long);
+            started.elapsed()
+        });
+        is_ready.recv().unwrap();
+        line.send([]);
+        assert!(parked.join().unwrap() < long);
+    }
+}

@@ -543,3 +543,6 @@ pub fn local_addresses(processes: usize) -> io::Result<Vec<String>> {
     let listeners = (0..processes).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<Vec<_>>>()?;
     listeners.iter().map(|it| it.local_addr().map(|address: SocketAddr| address.to_string())).collect()
 }
+
+#[cfg(test)]
+mod tests;

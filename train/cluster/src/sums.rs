@@ -188,3 +188,6 @@ impl Sum<f32> for Handle {
         self.finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

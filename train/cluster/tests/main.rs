@@ -1,6 +1,7 @@
 //! Tests of several processes, each a thread of this one, over real sockets.
 
 mod bits;
+mod connections;
 mod faults;
 
 use std::sync::Arc;
@@ -16,6 +17,16 @@ const LIMITS: Limits = Limits { silence: Duration::from_secs(20), step: Duration
 
 /// Runs `work` on each of `n` processes and returns the results; all leave without a fault.
 fn with_processes<R: Send>(n: usize, work: impl Fn(Arc<Cluster>) -> R + Sync) -> Vec<R> {
+    with_processes_that(n, |cluster| {
+        let result = work(Arc::clone(&cluster));
+        assert_eq!(cluster.verdict(), None);
+        cluster.leave(None);
+        result
+    })
+}
+
+/// Runs `work` on each of `n` processes, in which they also leave, and returns the results.
+fn with_processes_that<R: Send>(n: usize, work: impl Fn(Arc<Cluster>) -> R + Sync) -> Vec<R> {
     let (addresses, secret) = (local_addresses(n).unwrap(), Secret::random().unwrap());
     std::thread::scope(|scope| {
         let start = |me| {
@@ -25,10 +36,7 @@ fn with_processes<R: Send>(n: usize, work: impl Fn(Arc<Cluster>) -> R + Sync) ->
                 let cluster = Arc::new(Cluster::join(&hosts, &secret, Duration::from_secs(20), LIMITS).unwrap());
                 // A separate pool, since waiting for other processes blocks a thread.
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-                let result = pool.install(|| work(Arc::clone(&cluster)));
-                assert_eq!(cluster.verdict(), None);
-                cluster.leave(None);
-                result
+                pool.install(|| work(cluster))
             })
         };
         let all: Vec<_> = (0..n).map(start).collect();

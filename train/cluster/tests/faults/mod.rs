@@ -4,7 +4,7 @@
 //!
 //! `cargo test` breaks a few connections, drawn at random. `GRADUS_STREAMS=200` sets their number; `GRADUS_SEED` repeats a draw.
 
-mod stream;
+pub mod stream;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,301 @@
+//! Tests of failure detection over real connections: a test holds the other ends and sends what it wants.
+
+use std::net::TcpListener;
+use std::sync::Mutex;
+
+use super::*;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(60);
+
+/// A process under test and the other ends of its control connections.
+struct Watched {
+    control: Control,
+    fault: Fault,
+    doing: Arc<Doing>,
+    others: Vec<TcpStream>,
+}
+
+impl Watched {
+    fn start(me: usize, others: &[usize], limits: Limits) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pair = |number: &usize| {
+            let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            ((*number, near), listener.accept().unwrap().0)
+        };
+        let (near, others): (Vec<_>, Vec<_>) = others.iter().map(pair).unzip();
+        let (fault, doing) = (Fault::default(), Arc::<Doing>::default());
+        let control = Control::start(me, near, fault.clone(), limits, Arc::clone(&doing)).unwrap();
+        others.iter().for_each(|other| other.set_read_timeout(Some(DEADLINE)).unwrap());
+        Watched { control, fault, doing, others }
+    }
+
+    /// Sends a message of another process, by the order of their connections.
+    fn sends(&mut self, other: usize, word: &Word) {
+        self.others[other].write_all(&word.to_bytes()).unwrap();
+    }
+
+    /// Reads the next message to another process that is not a heartbeat.
+    fn sent(&mut self, other: usize) -> Word {
+        std::iter::repeat_with(|| Word::read(&mut self.others[other]).unwrap())
+            .find(|word| !matches!(word, Word::Beat { .. }))
+            .unwrap()
+    }
+
+    /// Waits for the verdict.
+    fn verdict(&self) -> PeerError {
+        let until = Instant::now() + DEADLINE;
+        while Instant::now() < until {
+            if let Some(verdict) = self.fault.verdict() {
+                return verdict;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        panic!("no verdict within {DEADLINE:?}")
+    }
+
+    /// Sends `word` from every process each 20 ms for `time`, and asserts that there is no verdict meanwhile.
+    fn lives_with(&mut self, time: Duration, mut word: impl FnMut() -> Word) {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            let word = word();
+            (0..self.others.len()).for_each(|other| self.sends(other, &word));
+            std::thread::sleep(TICK);
+            assert_eq!(self.fault.verdict(), None);
+        }
+    }
+}
+
+fn limits(silence: Duration, step: Duration) -> Limits {
+    Limits { silence, step, stuck: None }
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+const IDLE: Word = Word::Beat { steps: 0, computes: false };
+const COMPUTES: Word = Word::Beat { steps: 0, computes: true };
+
+#[test]
+fn messages_are_read_as_they_were_written() {
+    let verdict = |is_told| Word::Last(PeerError { problem: "é".into(), is_told });
+    let beat = |computes| Word::Beat { steps: 1 << 40, computes };
+    for word in [beat(true), beat(false), Word::Noted("a".into()), Word::Failed("b".into()), verdict(true), verdict(false)] {
+        assert_eq!(Word::read(&mut &word.to_bytes()[..]).unwrap(), word);
+    }
+    assert_eq!(Word::read(&mut &Word::Farewell.to_bytes()[..]).unwrap(), Word::Farewell);
+
+    let long = "x".repeat(2 * MOST_TEXT);
+    let cut = long[..MOST_TEXT - 1].to_owned();
+    let read = |word: Word| Word::read(&mut &word.to_bytes()[..]).unwrap();
+    assert_eq!(read(Word::Noted(long.clone())), Word::Noted(cut.clone()));
+    let verdict = |problem| Word::Last(PeerError { problem, is_told: true });
+    assert_eq!(read(verdict(long)), verdict(cut), "the longest message");
+}
+
+#[test]
+fn damaged_messages_are_refused() {
+    let refused = |bytes: &[u8]| Word::read(&mut &bytes[..]).unwrap_err().kind();
+    let bytes = Word::Noted("a connection ends".into()).to_bytes();
+    // The length stands at 5 and 6; a longer one ends in the middle of a message.
+    for bit in (0..bytes.len() * 8).filter(|bit| !(40..56).contains(bit)) {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(refused(&damaged), io::ErrorKind::InvalidData, "bit {bit}");
+    }
+    let message = |kind: u8, length: usize| {
+        let body = [&[kind][..], &(length as u16).to_le_bytes(), &vec![0; length]].concat();
+        [&crc32fast::hash(&body).to_le_bytes()[..], &body].concat()
+    };
+    assert_eq!(refused(&message(5, 0)), io::ErrorKind::InvalidData, "a kind that there is not");
+    assert_eq!(refused(&message(0, 7)), io::ErrorKind::InvalidData, "a heartbeat that is too short");
+    assert_eq!(refused(&message(1, MOST_TEXT + 1)), io::ErrorKind::InvalidData, "a text that is too long");
+}
+
+#[test]
+fn heartbeats_report_progress_at_their_interval() {
+    assert_eq!(limits(Duration::from_secs(10), LONG).beats(), Duration::from_secs(2));
+    let started = Instant::now();
+    let mut watched = Watched::start(1, &[0], limits(ms(1000), LONG));
+    let mut beats = 0;
+    for expected in [(0, false), (0, true), (1, false)] {
+        if expected.0 == 0 {
+            watched.doing.computes.store(expected.1, Ordering::Relaxed);
+        } else {
+            watched.doing.step(false);
+        }
+        while Word::read(&mut watched.others[0]).unwrap() != (Word::Beat { steps: expected.0, computes: expected.1 }) {
+            beats += 1;
+            assert!(beats < 20, "{expected:?}");
+        }
+        beats += 1;
+    }
+    // One at the start, and one per interval.
+    assert!(beats as f64 <= 2.0 + started.elapsed().as_secs_f64() / 0.2, "{beats} heartbeats");
+    watched.doing.step(true);
+    assert!(watched.doing.computes.load(Ordering::Relaxed) && watched.doing.steps.load(Ordering::Relaxed) == 1);
+}
+
+#[test]
+fn a_silent_process_is_named() {
+    let mut watched = Watched::start(0, &[1], limits(ms(1000), LONG));
+    watched.lives_with(ms(1500), || IDLE);
+    let problem = "process 1 has been silent for 1 s (--timeout): it hangs, or its machine or network failed";
+    assert_eq!(watched.verdict().problem, problem);
+    let verdict = watched.verdict();
+    assert_eq!(watched.sent(0), Word::Last(verdict));
+}
+
+#[test]
+fn a_process_that_does_not_finish_a_step_is_named() {
+    let mut watched = Watched::start(0, &[1], limits(LONG, ms(1000)));
+    watched.lives_with(ms(1500), || IDLE);
+    let mut steps = 0;
+    let mut progress = || {
+        steps += 1;
+        Word::Beat { steps, computes: true }
+    };
+    watched.lives_with(ms(1500), &mut progress);
+    let last = progress();
+    let until = Instant::now() + DEADLINE;
+    while watched.fault.verdict().is_none() && Instant::now() < until {
+        watched.sends(0, &last);
+        std::thread::sleep(TICK);
+    }
+    assert_eq!(watched.verdict().problem, "process 1 has not finished a step in 1 s (--step-timeout), though it lives");
+}
+
+#[test]
+fn a_pause_of_this_process_is_not_taken_for_silence_of_the_others() {
+    let limit = Duration::from_secs(2);
+    assert_eq!([paused(3, limit, limit), paused(3, ms(1), limit)], [None, None]);
+    let problem = "process 3 itself was stopped, or its machine slept, for 2.5 s (--timeout)";
+    assert_eq!(paused(3, ms(2500), limit).as_deref(), Some(problem));
+}
+
+#[test]
+fn a_suspicion_waits_for_a_better_cause() {
+    // Process 0 judges it after half the silence limit, before it misses the heartbeats of a process.
+    let mut watched = Watched::start(0, &[1, 2], limits(ms(1800), LONG));
+    watched.sends(0, &Word::Noted("a".into()));
+    assert_eq!(watched.verdict().problem, "as process 1 noted, a");
+    assert!(matches!(watched.sent(1), Word::Last(_)), "suspicions of process 0 are its own");
+
+    let mut watched = Watched::start(0, &[1, 2], limits(LONG, LONG));
+    watched.sends(0, &Word::Noted("a".into()));
+    watched.lives_with(ms(100), || IDLE);
+    watched.others.pop();
+    let problem = "process 2 ended without a word: it was killed, or its machine or network failed";
+    assert_eq!(watched.verdict().problem, problem);
+
+    let watched = Watched::start(0, &[1], limits(ms(1000), LONG));
+    watched.fault.hears(1);
+    let (mut other, until) = (watched.others[0].try_clone().unwrap(), Instant::now() + DEADLINE);
+    while watched.fault.verdict().is_none() && Instant::now() < until {
+        other.write_all(&IDLE.to_bytes()).unwrap();
+        std::thread::sleep(TICK);
+    }
+    assert_eq!(watched.verdict().problem, "nothing has come from process 1 in 1.5 s: their connection hangs");
+}
+
+#[test]
+fn the_first_suspicion_goes_to_process_0_which_judges() {
+    let mut watched = Watched::start(1, &[0], limits(Duration::from_secs(3), LONG));
+    watched.fault.suspect("a".into());
+    assert_eq!(watched.sent(0), Word::Noted("a".into()));
+    watched.fault.suspect("b".into());
+    watched.lives_with(ms(2000), || IDLE); // longer than process 0 would wait
+    let verdict = PeerError { problem: "c".into(), is_told: true };
+    watched.sends(0, &Word::Last(verdict.clone()));
+    assert_eq!(watched.verdict(), verdict);
+    let Watched { control, mut others, .. } = watched;
+    let mut other = others.pop().unwrap();
+    let leaving = std::thread::spawn(move || control.leave(None));
+    let sent = std::iter::repeat_with(|| Word::read(&mut other).unwrap()).find(|word| !matches!(word, Word::Beat { .. }));
+    assert_eq!(sent, Some(Word::Farewell), "one suspicion is sent, and the verdict is not sent back");
+    drop(other);
+    leaving.join().unwrap();
+}
+
+#[test]
+fn messages_out_of_turn_are_refused() {
+    let verdict = || Word::Last(PeerError { problem: "a".into(), is_told: false });
+    for (me, other, word) in [(1, 0, Word::Noted("a".into())), (0, 1, verdict())] {
+        let mut watched = Watched::start(me, &[other], limits(LONG, LONG));
+        watched.sends(0, &word);
+        assert_eq!(watched.verdict().problem, format!("process {other} speaks out of turn"));
+    }
+    let mut watched = Watched::start(1, &[0], limits(LONG, LONG));
+    watched.others[0].write_all(&[0xff; 100]).unwrap();
+    assert_eq!(watched.verdict().problem, "process 0 sent nonsense, or it was damaged on its way");
+}
+
+#[test]
+fn a_failure_of_another_process_is_the_verdict() {
+    let mut watched = Watched::start(0, &[1], limits(LONG, LONG));
+    watched.sends(0, &Word::Failed("the disk is full".into()));
+    assert_eq!(watched.verdict(), PeerError { problem: "process 1 stopped: the disk is full".into(), is_told: true });
+}
+
+/// Leaves as process `me`, and returns the message in which it does so and how long it stayed.
+fn left(me: usize, verdict: Option<&str>, failed: Option<&str>, closes_after: Option<Duration>) -> (Word, Duration) {
+    let mut watched = Watched::start(me, &[1 - me], limits(ms(600), LONG));
+    if let Some(verdict) = verdict {
+        watched.fault.raise(verdict.into());
+        let sent = (me == 0).then(|| watched.sent(0));
+        assert!(sent.is_none_or(|word| matches!(word, Word::Last(_))));
+    }
+    let Watched { control, mut others, .. } = watched;
+    let (mut other, failed, started) = (others.pop().unwrap(), failed.map(str::to_owned), Instant::now());
+    let leaving = std::thread::spawn(move || control.leave(failed));
+    let sent = std::iter::repeat_with(|| Word::read(&mut other).unwrap()).find(|word| !matches!(word, Word::Beat { .. }));
+    if let Some(after) = closes_after {
+        std::thread::sleep(after);
+        drop(other);
+    }
+    leaving.join().unwrap();
+    (sent.unwrap(), started.elapsed())
+}
+
+#[test]
+fn a_process_leaves_with_its_reason_when_the_others_have_left() {
+    let at_once = Some(Duration::ZERO);
+    let last = |problem: &str| Word::Last(PeerError { problem: problem.into(), is_told: true });
+    assert_eq!(left(0, None, Some("a"), at_once).0, last("process 0 stopped: a"));
+    assert_eq!(left(1, None, Some("a"), at_once).0, Word::Failed("a".into()));
+    assert_eq!(left(1, None, None, at_once).0, Word::Farewell);
+    assert_eq!(left(0, None, None, at_once).0, Word::Farewell);
+    assert_eq!(left(0, Some("a"), Some("b"), at_once).0, Word::Farewell, "the verdict is known");
+    let (_, stayed) = left(1, None, None, Some(ms(300)));
+    assert!(stayed >= ms(300), "{stayed:?}");
+    let (_, stayed) = left(1, None, None, None);
+    assert!(stayed >= ms(600), "{stayed:?}");
+}
+
+#[test]
+fn a_farewell_is_no_failure() {
+    let mut watched = Watched::start(0, &[1, 2], limits(ms(1000), ms(1000)));
+    watched.sends(0, &COMPUTES);
+    watched.sends(0, &Word::Farewell);
+    watched.others.remove(0);
+    watched.lives_with(ms(1500), || IDLE);
+    watched.others.pop();
+    assert!(watched.verdict().problem.starts_with("process 2 ended without a word"));
+}
+
+#[test]
+fn a_process_that_does_not_end_is_reported() {
+    static STUCK: Mutex<Option<(Instant, String)>> = Mutex::new(None);
+    let stuck = |verdict: &PeerError| {
+        STUCK.lock().unwrap().get_or_insert((Instant::now(), verdict.problem.clone()));
+    };
+    let watched = Watched::start(0, &[1], Limits { stuck: Some(stuck), ..limits(ms(300), LONG) });
+    let raised = Instant::now();
+    watched.fault.raise("a".into());
+    while STUCK.lock().unwrap().is_none() && raised.elapsed() < DEADLINE {
+        std::thread::sleep(TICK);
+    }
+    let (at, problem) = STUCK.lock().unwrap().clone().expect("it is called");
+    assert!(problem == "a" && at - raised >= ms(300), "{problem} after {:?}", at - raised);
+}

@@ -1,0 +1,137 @@
+//! Tests of all-reduce and reduce-scatter, on processes of one thread whose messages the test delivers.
+
+use gradus_train::collective::Addition;
+
+use super::*;
+use crate::inbox::tests::{Process, deliver};
+use crate::plan::owners;
+
+/// Two parameters, of which the second is not trained, and one with more numbers than a piece has.
+fn shapes() -> Vec<Option<Shape>> {
+    vec![Some([3].into()), None, Some([150_000].into())]
+}
+
+/// Begins a sum of `shards` shards on these of `n` processes.
+fn begin(some: &[Process], n: usize, shards: usize, goes: Goes) -> Vec<Handle> {
+    let tree = AdditionTree::new(Addition::Tree, shards);
+    let pieces = Arc::new(Pieces::of(&shapes()));
+    let plan = Arc::new(Plan::new(&tree, &owners(&tree, n).unwrap(), &pieces.sizes()));
+    let new = |process: &Process| {
+        let (line, tree, pieces, plan) = (Arc::clone(&process.line), tree.clone(), Arc::clone(&pieces), Arc::clone(&plan));
+        Handle { running: process.inbox.begin(|number| Running::new(line, number, tree, pieces, plan, goes)), shapes: shapes() }
+    };
+    some.iter().map(new).collect()
+}
+
+/// The gradient of a shard.
+fn gradient(shard: usize, shape: Shape) -> Tensor {
+    Tensor::new(shape, (0..shape.numel()).map(|i| 1.0 / (1 + i % 1000 + 7 * shard) as f32).collect())
+}
+
+fn give(handle: &Handle, shards: std::ops::Range<usize>) {
+    for shard in shards {
+        let trained = shapes().into_iter().enumerate().filter_map(|(parameter, shape)| Some((parameter, shape?)));
+        trained.for_each(|(parameter, shape)| handle.give(shard, parameter, gradient(shard, shape)));
+    }
+}
+
+/// The sum of the shards' gradients in the order of the tree.
+fn expected(shards: usize) -> Vec<Option<Tensor>> {
+    let tree = AdditionTree::new(Addition::Tree, shards);
+    let sum = |shape: Shape| {
+        let mut nodes: Vec<Vec<f32>> = (0..shards).map(|shard| gradient(shard, shape).to_vec()).collect();
+        for (_, [left, right]) in tree.sums() {
+            nodes.push(nodes[left].iter().zip(&nodes[right]).map(|(x, y)| x + y).collect());
+        }
+        Tensor::new(shape, nodes.pop().unwrap())
+    };
+    shapes().into_iter().map(|shape| Some(sum(shape?))).collect()
+}
+
+#[test]
+fn everyone_has_the_sum_of_all() {
+    for (n, shards) in [(1, 1), (1, 3), (2, 2), (2, 5), (3, 8), (4, 7)] {
+        let all: Vec<Process> = (0..n).map(|me| Process::new(me, n)).collect();
+        let of = owners(&AdditionTree::new(Addition::Tree, shards), n).unwrap();
+        for late in 0..n {
+            // What the others send before a process begins is kept for it.
+            let mut handles = begin(&all[..late], n, shards, Goes::Everywhere);
+            handles.iter().enumerate().for_each(|(me, handle)| give(handle, of[me].clone()));
+            deliver(&all);
+            handles.extend(begin(&all[late..], n, shards, Goes::Everywhere));
+            (late..n).for_each(|me| give(&handles[me], of[me].clone()));
+            deliver(&all);
+            for (process, handle) in all.iter().zip(handles) {
+                assert!(Box::new(handle).finish().unwrap() == expected(shards), "{n} processes, {shards} shards");
+                assert_eq!(process.line.fault.suspicions(), Vec::<String>::new());
+                process.inbox.end();
+            }
+        }
+    }
+}
+
+#[test]
+fn each_process_replaces_its_own_parts() {
+    for (n, shards) in [(1, 2), (2, 5), (3, 8)] {
+        let all: Vec<Process> = (0..n).map(|me| Process::new(me, n)).collect();
+        let of = owners(&AdditionTree::new(Addition::Tree, shards), n).unwrap();
+        let handles = begin(&all, n, shards, Goes::InParts);
+        assert!(handles.iter().all(|handle| handle.own().is_err() || handle.running.plan.own(handle.running.line.me).is_empty()));
+        handles.iter().enumerate().for_each(|(me, handle)| give(handle, of[me].clone()));
+        deliver(&all);
+        let halves = |x: &Tensor| Tensor::new(*x.shape(), x.to_vec().iter().map(|x| x / 2.0).collect());
+        for (me, handle) in handles.iter().enumerate() {
+            let own: Vec<Tensor> = handle.own().unwrap().iter().map(halves).collect();
+            let handle = Handle { running: Arc::clone(&handle.running), shapes: shapes() };
+            assert_eq!(Box::new(handle).replace(own).is_ok(), me + 1 == n, "the parts of later processes are missing");
+            deliver(&all);
+        }
+        for handle in handles {
+            let halved: Vec<_> = expected(shards).iter().map(|sum| sum.as_ref().map(halves)).collect();
+            assert!(Box::new(handle).finish().unwrap() == halved, "{n} processes, {shards} shards");
+        }
+    }
+}
+
+#[test]
+fn parts_that_are_not_due_are_refused() {
+    // Of two processes with two shards each, one computes the total of each piece.
+    let all: Vec<Process> = (0..3).map(|me| Process::new(me, 3)).collect();
+    let handles = begin(&all, 3, 6, Goes::Everywhere);
+    let (plan, tree) = (&handles[0].running.plan, &handles[0].running.tree);
+    let root = tree.nodes() - 1;
+    let pieces = handles[0].running.pieces.len();
+    let (piece, holder) = (0, plan.place(0, root));
+    let bytes = vec![0; 4 * handles[0].running.pieces.size(piece)];
+    let other = plan.next(piece, holder).next().unwrap();
+    let stranger = (0..3).find(|p| ![holder, other].contains(p)).unwrap();
+    let receive = |me: usize, from: usize, head: Head, contents: &[u8]| handles[me].running.receive(from, head, contents);
+    let head = |kind, node: usize| handles[0].running.head(kind, piece, node);
+
+    let total = head(Kind::Total, root);
+    let is_named = |result: Result<(), String>, problem: &str| {
+        let found = result.unwrap_err();
+        assert!(found.contains(problem), "{found}");
+    };
+    is_named(receive(other, holder, Head { piece: pieces as u32, ..total }, &bytes), &format!("of piece {pieces} of {pieces}"));
+    is_named(receive(other, holder, Head { pieces: pieces as u32 + 1, ..total }, &bytes), &format!("where there are {pieces}"));
+    is_named(receive(other, holder, Head { node: root as u32 + 1, ..total }, &bytes), &format!("node {} of piece 0", root + 1));
+    is_named(receive(other, holder, total, &bytes[4..]), "bytes as piece 0, which has");
+    is_named(receive(other, stranger, total, &bytes), "which it should not send, or not again");
+    assert_eq!(receive(other, holder, total, &bytes), Ok(()));
+    is_named(receive(other, holder, total, &bytes), "which it should not send, or not again");
+
+    // A node whose sum is on another process.
+    let (node, sum) = tree
+        .sums()
+        .flat_map(|(sum, summands)| summands.map(|node| (node, sum)))
+        .find(|&(node, sum)| plan.place(piece, node) != plan.place(piece, sum))
+        .unwrap();
+    let (from, to) = (plan.place(piece, node), plan.place(piece, sum));
+    let third = (0..3).find(|p| ![from, to].contains(p)).unwrap();
+    is_named(receive(to, third, head(Kind::Part, node), &bytes), "which it should not send, or not again");
+    is_named(receive(third, from, head(Kind::Part, node), &bytes), "which it should not send, or not again");
+    is_named(receive(to, from, head(Kind::Part, root), &bytes), "which it should not send, or not again");
+    assert_eq!(receive(to, from, head(Kind::Part, node), &bytes), Ok(()));
+    is_named(receive(to, from, head(Kind::Part, node), &bytes), "which it should not send, or not again");
+}
