@@ -65,7 +65,7 @@ pub fn groups() -> Vec<Group> {
         },
         group("sums over shards", Some("collective"), below("train/src/collective", &["/board.", "/tests"])),
         Group {
-            tests: &["--lib", "--test=cluster", "--test=hostile"],
+            tests: &["--lib", "--test=cluster", "--test=hostile", "--test=interrupted"],
             ..group("several processes", None, below("train/cluster/src", &["/lib.", "/tests"]))
         },
         group("decoding and zero-shot", None, named("train/src", &["generate", "zero_shot"])),

@@ -277,6 +277,16 @@ fn bytes_are_read_until_the_deadline() {
 }
 
 #[test]
+fn a_connection_that_fails_is_not_read_until_the_deadline() {
+    let (mut near, far) = pair();
+    near.write_all(&[1]).unwrap();
+    let until = soon();
+    while far.peek(&mut [0]).unwrap() == 0 && Instant::now() < until {}
+    drop(far); // with an unread byte: the connection is reset
+    assert_eq!(read(&mut near, &mut [0], soon()).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[test]
 fn a_handshake_has_time_limits_that_its_connection_loses() {
     let (near, _far) = pair();
     patient(&near).unwrap();
