@@ -4,6 +4,7 @@ use gradus_train::collective::Addition;
 
 use super::*;
 use crate::inbox::tests::{Process, deliver};
+use crate::message::tests::sent;
 use crate::plan::owners;
 
 /// Two parameters, of which the second is not trained, and one with more numbers than a piece has.
@@ -134,4 +135,17 @@ fn parts_that_are_not_due_are_refused() {
     is_named(receive(to, from, head(Kind::Part, root), &bytes), "which it should not send, or not again");
     assert_eq!(receive(to, from, head(Kind::Part, node), &bytes), Ok(()));
     is_named(receive(to, from, head(Kind::Part, node), &bytes), "which it should not send, or not again");
+}
+
+#[test]
+fn a_sum_that_has_ended_receives_nothing() {
+    let all = [Process::new(0, 1)];
+    let [handle] = begin(&all, 1, 1, Goes::Everywhere).try_into().ok().unwrap();
+    give(&handle, 0..1);
+    let head = handle.running.head(Kind::Part, 0, 0);
+    assert!(Box::new(handle).finish().is_ok());
+    all[0].inbox.end();
+    all[0].inbox.receive(0, sent(&Message::Bytes(head, [0; 4].into())));
+    let problem = "process 0 sent nonsense: a part of sum 1, which is not under way";
+    assert_eq!(all[0].line.fault.suspicions(), [problem]);
 }
