@@ -200,7 +200,7 @@ impl Control {
     }
 }
 
-/// Returns the problem of process `me` if its watch has not run for longer than the silence limit.
+/// Returns the problem if the watch of process `me` slept for longer than the silence limit.
 fn paused(me: usize, slept: Duration, silence: Duration) -> Option<String> {
     let seconds = slept.as_secs_f64();
     let problem = || format!("process {me} itself was stopped, or its machine slept, for {seconds:.1} s (--timeout)");

@@ -37,9 +37,7 @@ impl Watched {
 
     /// Reads the next message to another process that is not a heartbeat.
     fn sent(&mut self, other: usize) -> Word {
-        std::iter::repeat_with(|| Word::read(&mut self.others[other]).unwrap())
-            .find(|word| !matches!(word, Word::Beat { .. }))
-            .unwrap()
+        next_word(&mut self.others[other])
     }
 
     /// Waits for the verdict.
@@ -64,6 +62,22 @@ impl Watched {
             assert_eq!(self.fault.verdict(), None);
         }
     }
+
+    /// Sends `word` from process `other` each 20 ms until there is a verdict, and returns it.
+    fn verdict_with(&mut self, other: usize, word: &Word) -> PeerError {
+        let until = Instant::now() + DEADLINE;
+        while self.fault.verdict().is_none() && Instant::now() < until {
+            self.sends(other, word);
+            std::thread::sleep(TICK);
+        }
+        self.verdict()
+    }
+}
+
+/// Reads the next message that is not a heartbeat.
+fn next_word(from: &mut TcpStream) -> Word {
+    let mut words = std::iter::repeat_with(|| Word::read(from).unwrap());
+    words.find(|word| !matches!(word, Word::Beat { .. })).expect("the messages do not end")
 }
 
 fn limits(silence: Duration, step: Duration) -> Limits {
@@ -116,25 +130,23 @@ fn damaged_messages_are_refused() {
 #[test]
 fn heartbeats_report_progress_at_their_interval() {
     assert_eq!(limits(Duration::from_secs(10), LONG).beats(), Duration::from_secs(2));
-    let started = Instant::now();
-    let mut watched = Watched::start(1, &[0], limits(ms(1000), LONG));
-    let mut beats = 0;
-    for expected in [(0, false), (0, true), (1, false)] {
-        if expected.0 == 0 {
-            watched.doing.computes.store(expected.1, Ordering::Relaxed);
-        } else {
-            watched.doing.step(false);
-        }
-        while Word::read(&mut watched.others[0]).unwrap() != (Word::Beat { steps: expected.0, computes: expected.1 }) {
+    let (limits, started, mut beats) = (limits(ms(1000), LONG), Instant::now(), 0);
+    let mut watched = Watched::start(1, &[0], limits);
+    let mut reports = |watched: &mut Watched, steps, computes| {
+        let expected = Word::Beat { steps, computes };
+        beats += 1;
+        while Word::read(&mut watched.others[0]).unwrap() != expected {
             beats += 1;
             assert!(beats < 20, "{expected:?}");
         }
-        beats += 1;
-    }
-    // One at the start, and one per interval.
-    assert!(beats as f64 <= 2.0 + started.elapsed().as_secs_f64() / 0.2, "{beats} heartbeats");
+    };
+    reports(&mut watched, 0, false);
     watched.doing.step(true);
-    assert!(watched.doing.computes.load(Ordering::Relaxed) && watched.doing.steps.load(Ordering::Relaxed) == 1);
+    reports(&mut watched, 0, true);
+    watched.doing.step(false);
+    reports(&mut watched, 1, false);
+    // One at the start, and one per interval.
+    assert!(f64::from(beats) <= 2.0 + started.elapsed().div_duration_f64(limits.beats()), "{beats} heartbeats");
 }
 
 #[test]
@@ -142,8 +154,8 @@ fn a_silent_process_is_named() {
     let mut watched = Watched::start(0, &[1], limits(ms(1000), LONG));
     watched.lives_with(ms(1500), || IDLE);
     let problem = "process 1 has been silent for 1 s (--timeout): it hangs, or its machine or network failed";
-    assert_eq!(watched.verdict().problem, problem);
     let verdict = watched.verdict();
+    assert_eq!(verdict.problem, problem);
     assert_eq!(watched.sent(0), Word::Last(verdict));
 }
 
@@ -158,12 +170,10 @@ fn a_process_that_does_not_finish_a_step_is_named() {
     };
     watched.lives_with(ms(1500), &mut progress);
     let last = progress();
-    let until = Instant::now() + DEADLINE;
-    while watched.fault.verdict().is_none() && Instant::now() < until {
-        watched.sends(0, &last);
-        std::thread::sleep(TICK);
-    }
-    assert_eq!(watched.verdict().problem, "process 1 has not finished a step in 1 s (--step-timeout), though it lives");
+    assert_eq!(
+        watched.verdict_with(0, &last).problem,
+        "process 1 has not finished a step in 1 s (--step-timeout), though it lives"
+    );
 }
 
 #[test]
@@ -189,14 +199,9 @@ fn a_suspicion_waits_for_a_better_cause() {
     let problem = "process 2 ended without a word: it was killed, or its machine or network failed";
     assert_eq!(watched.verdict().problem, problem);
 
-    let watched = Watched::start(0, &[1], limits(ms(1000), LONG));
+    let mut watched = Watched::start(0, &[1], limits(ms(1000), LONG));
     watched.fault.hears(1);
-    let (mut other, until) = (watched.others[0].try_clone().unwrap(), Instant::now() + DEADLINE);
-    while watched.fault.verdict().is_none() && Instant::now() < until {
-        other.write_all(&IDLE.to_bytes()).unwrap();
-        std::thread::sleep(TICK);
-    }
-    assert_eq!(watched.verdict().problem, "nothing has come from process 1 in 1.5 s: their connection hangs");
+    assert_eq!(watched.verdict_with(0, &IDLE).problem, "nothing has come from process 1 in 1.5 s: their connection hangs");
 }
 
 #[test]
@@ -212,8 +217,7 @@ fn the_first_suspicion_goes_to_process_0_which_judges() {
     let Watched { control, mut others, .. } = watched;
     let mut other = others.pop().unwrap();
     let leaving = std::thread::spawn(move || control.leave(None));
-    let sent = std::iter::repeat_with(|| Word::read(&mut other).unwrap()).find(|word| !matches!(word, Word::Beat { .. }));
-    assert_eq!(sent, Some(Word::Farewell), "one suspicion is sent, and the verdict is not sent back");
+    assert_eq!(next_word(&mut other), Word::Farewell, "one suspicion is sent, and the verdict is not sent back");
     drop(other);
     leaving.join().unwrap();
 }
@@ -249,13 +253,13 @@ fn left(me: usize, verdict: Option<&str>, failed: Option<&str>, closes_after: Op
     let Watched { control, mut others, .. } = watched;
     let (mut other, failed, started) = (others.pop().unwrap(), failed.map(str::to_owned), Instant::now());
     let leaving = std::thread::spawn(move || control.leave(failed));
-    let sent = std::iter::repeat_with(|| Word::read(&mut other).unwrap()).find(|word| !matches!(word, Word::Beat { .. }));
+    let sent = next_word(&mut other);
     if let Some(after) = closes_after {
         std::thread::sleep(after);
         drop(other);
     }
     leaving.join().unwrap();
-    (sent.unwrap(), started.elapsed())
+    (sent, started.elapsed())
 }
 
 #[test]
