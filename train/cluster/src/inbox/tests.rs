@@ -41,12 +41,15 @@ impl Process {
 
 /// Delivers the messages of all processes until none is left.
 pub fn deliver(all: &[Process]) {
-    while all.iter().enumerate().fold(false, |any, (from, process)| {
-        let messages = process.sends();
-        let is_some = !messages.is_empty();
-        messages.into_iter().for_each(|(to, message)| all[to].inbox.receive(from, message));
-        any || is_some
-    }) {}
+    loop {
+        let sent: Vec<_> = all.iter().map(Process::sends).collect();
+        if sent.iter().all(Vec::is_empty) {
+            return;
+        }
+        for (from, messages) in sent.into_iter().enumerate() {
+            messages.into_iter().for_each(|(to, message)| all[to].inbox.receive(from, message));
+        }
+    }
 }
 
 fn processes(n: usize) -> Vec<Process> {

@@ -74,7 +74,7 @@ fn a_hello_of_another_run_or_process_is_refused() {
     }
 }
 
-/// Knocks at a door and returns the verdict and the end of the connection that the door has.
+/// Connects to a door as process 3. Returns the result on the door's side, the result on this side, and this side's connection.
 fn knocked(door: &Door, secret: &Secret) -> (Result<(), Failure>, Result<(), Failure>, TcpStream) {
     let (mut near, far) = pair();
     thread::scope(|scope| {

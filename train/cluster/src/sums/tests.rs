@@ -7,7 +7,7 @@ use crate::inbox::tests::{Process, deliver};
 use crate::message::tests::sent;
 use crate::plan::owners;
 
-/// Two parameters, of which the second is not trained, and one with more numbers than a piece has.
+/// Three parameters: a small one, one that is not trained, and one with more numbers than a piece has.
 fn shapes() -> Vec<Option<Shape>> {
     vec![Some([3].into()), None, Some([150_000].into())]
 }
@@ -96,7 +96,7 @@ fn each_process_replaces_its_own_parts() {
 
 #[test]
 fn parts_that_are_not_due_are_refused() {
-    // Of two processes with two shards each, one computes the total of each piece.
+    // Of three processes with two shards each, one computes the total of the first piece and sends it to another.
     let all: Vec<Process> = (0..3).map(|me| Process::new(me, 3)).collect();
     let handles = begin(&all, 3, 6, Goes::Everywhere);
     let (plan, tree) = (&handles[0].running.plan, &handles[0].running.tree);
