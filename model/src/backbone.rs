@@ -6,7 +6,6 @@
 use gradus_autograd::Var;
 use gradus_tensor::Real;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::config::{ConfigError, GptConfig, Parts};
 use crate::dropout::DropoutSeed;
@@ -39,19 +38,9 @@ tree! {
 
 /// Sizes and options of a [`Backbone`].
 ///
-/// On disk the field `family` names it. Files written before families had names lack it: they are an LSTM's if they have `units`,
-/// and a GPT's otherwise.
-///
-/// ```
-/// use gradus_model::{BackboneConfig, GptConfig, LstmConfig};
-///
-/// let text = serde_json::to_string(&BackboneConfig::from(LstmConfig::default())).unwrap();
-/// assert!(text.starts_with(r#"{"family":"lstm","vocab":40478,"#));
-/// let old: BackboneConfig = serde_json::from_str(r#"{"vocab": 50, "heads": 4}"#).unwrap();
-/// assert_eq!(old, GptConfig { vocab: 50, heads: 4, ..GptConfig::default() }.into());
-/// ```
+/// In JSON, the field `family` is `gpt` or `lstm`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "family", rename_all = "snake_case", try_from = "Map<String, Value>")]
+#[serde(tag = "family", rename_all = "snake_case")]
 pub enum BackboneConfig {
     /// The Transformer's.
     Gpt(GptConfig),
@@ -68,21 +57,6 @@ impl From<GptConfig> for BackboneConfig {
 impl From<LstmConfig> for BackboneConfig {
     fn from(config: LstmConfig) -> Self {
         BackboneConfig::Lstm(config)
-    }
-}
-
-impl TryFrom<Map<String, Value>> for BackboneConfig {
-    type Error = String;
-    fn try_from(mut fields: Map<String, Value>) -> Result<Self, String> {
-        let family = fields.remove("family");
-        let untagged = if fields.contains_key("units") { "lstm" } else { "gpt" };
-        let (family, fields) = (family.unwrap_or_else(|| untagged.into()), Value::Object(fields));
-        let config = match family.as_str() {
-            Some("gpt") => serde_json::from_value(fields).map(BackboneConfig::Gpt),
-            Some("lstm") => serde_json::from_value(fields).map(BackboneConfig::Lstm),
-            _ => return Err(format!("family: expected \"gpt\" or \"lstm\", found {family}; a newer version may know it")),
-        };
-        config.map_err(|e| format!("configuration of family {family}: {e}"))
     }
 }
 
@@ -139,12 +113,6 @@ impl BackboneConfig {
         each!(BackboneConfig, self, c => c.parameters())
     }
 
-    /// Its JSON without the family, as it was written before families had names: it never changes, so that the hash that
-    /// identifies a run stays the same for older runs.
-    pub fn frozen(&self) -> String {
-        each!(BackboneConfig, self, c => serde_json::to_string(c)).expect("plain values")
-    }
-
     /// Is this a model?
     pub fn check(&self) -> Result<(), ConfigError> {
         each!(BackboneConfig, self, c => c.check())
@@ -188,10 +156,7 @@ mod tests {
     #[test]
     fn a_configuration_says_its_family() {
         for config in [BackboneConfig::from(GptConfig::default()), LstmConfig::default().into()] {
-            let mut fields = serde_json::to_value(&config).unwrap();
-            assert_eq!(read(&fields.to_string()), Ok(config.clone()));
-            fields.as_object_mut().unwrap().remove("family").unwrap();
-            assert_eq!(read(&fields.to_string()), Ok(config), "as it was written before families had names");
+            assert_eq!(read(&serde_json::to_string(&config).unwrap()), Ok(config));
         }
     }
 
@@ -210,28 +175,13 @@ mod tests {
         }
     }
 
-    /// A change here orphans every run that was stopped midway.
-    #[test]
-    fn what_identifies_a_run_is_frozen() {
-        let gpt = r#"{"vocab":40478,"context":512,"width":768,"layers":12,"heads":12,"activation":"gelu","positions":"learned","embedding":"separate","embd_dropout":0.1,"attn_dropout":0.1,"resid_dropout":0.1,"layer_norm_epsilon":0.00001,"initializer_range":0.02}"#;
-        assert_eq!(BackboneConfig::from(GptConfig::default()).frozen(), gpt);
-        let lstm = r#"{"vocab":40478,"context":512,"width":768,"units":2048,"embd_dropout":0.1,"resid_dropout":0.1,"initializer_range":0.02}"#;
-        assert_eq!(BackboneConfig::from(LstmConfig::default()).frozen(), lstm);
-    }
-
-    /// Fields that two families have in common are not enough to tell them apart.
-    #[test]
-    fn the_family_decides_and_not_the_fields() {
-        assert_eq!(read(r#"{"family": "lstm", "vocab": 5}"#), Ok(LstmConfig { vocab: 5, ..LstmConfig::default() }.into()));
-        assert_eq!(read(r#"{"vocab": 5}"#), Ok(GptConfig { vocab: 5, ..GptConfig::default() }.into()));
-    }
-
     #[test]
     fn a_wrong_configuration_is_named() {
         let error = |text| read(text).unwrap_err();
-        assert!(error(r#"{"family": "mamba"}"#).contains("expected \"gpt\" or \"lstm\", found \"mamba\""));
-        assert!(error(r#"{"family": "gpt", "units": 3}"#).contains("configuration of family \"gpt\": unknown field `units`"));
-        assert!(error(r#"{"units": 3, "heads": 4}"#).contains("family \"lstm\": unknown field `heads`"));
-        assert!(error(r#"{"vocab": "many"}"#).contains("invalid type: string \"many\""));
+        assert_eq!(read(r#"{"family": "lstm", "vocab": 5}"#), Ok(LstmConfig { vocab: 5, ..LstmConfig::default() }.into()));
+        assert!(error(r#"{"vocab": 5}"#).contains("missing field `family`"));
+        assert!(error(r#"{"family": "mamba"}"#).contains("unknown variant `mamba`, expected `gpt` or `lstm`"));
+        assert!(error(r#"{"family": "gpt", "units": 3}"#).contains("unknown field `units`"));
+        assert!(error(r#"{"family": "lstm", "vocab": "many"}"#).contains("invalid type: string \"many\""));
     }
 }

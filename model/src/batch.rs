@@ -21,7 +21,7 @@ pub struct Batch {
     /// Each answer's weight in the loss; all 0: the language model takes no part.
     pub weights: Arc<[f64]>,
     /// What heads are to predict, one entry for each that is asked, in their order.
-    #[serde(default, with = "one_or_more")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<Labels>,
 }
 
@@ -150,30 +150,6 @@ fn is_first(head: &usize) -> bool {
     *head == 0
 }
 
-/// A sequence as files have it: nothing as null, one as itself, more as a list.
-pub(crate) mod one_or_more {
-    use serde::de::{DeserializeOwned, Error};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use serde_json::Value;
-
-    pub fn serialize<X: Serialize, S: Serializer>(all: &[X], to: S) -> Result<S::Ok, S::Error> {
-        match all {
-            [] => to.serialize_none(),
-            [one] => one.serialize(to),
-            more => more.serialize(to),
-        }
-    }
-
-    pub fn deserialize<'d, X: DeserializeOwned, D: Deserializer<'d>>(from: D) -> Result<Vec<X>, D::Error> {
-        let all = match Value::deserialize(from)? {
-            Value::Null => Vec::new(),
-            Value::Array(all) => all,
-            one => vec![one],
-        };
-        all.into_iter().map(|one| serde_json::from_value(one).map_err(D::Error::custom)).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,17 +217,12 @@ mod tests {
         assert_eq!([lcm(4, 6), lcm(1, 3), lcm(2, 2)], [12, 3, 2]);
     }
 
-    /// Files from before there was more than one head are read, and written, as they were.
     #[test]
-    fn labels_of_one_head_are_written_without_a_list() {
+    fn a_batch_is_read_as_it_was_written() {
         let labels = |head| Labels { head, per_example: 1, extract: [0].into(), targets: [1.0].into(), weights: [1.0].into() };
-        for all in [vec![], vec![labels(0)], vec![labels(0), labels(1)]] {
-            let batch = Batch { labels: all.clone(), ..Batch::next(1, [3], [4], [1.0]) };
-            let written = serde_json::to_value(&batch).unwrap();
-            let shape = [written["labels"].is_null(), written["labels"].is_object(), written["labels"].is_array()];
-            assert_eq!(shape, [0, 1, 2].map(|n| n == all.len()));
-            assert_eq!((all.len() == 1).then(|| written["labels"].get("head").is_none()), (all.len() == 1).then_some(true));
-            assert_eq!(serde_json::from_value::<Batch>(written).unwrap(), batch);
+        for labels in [vec![], vec![labels(0)], vec![labels(0), labels(1)]] {
+            let batch = Batch { labels, ..Batch::next(1, [3], [4], [1.0]) };
+            assert_eq!(serde_json::from_value::<Batch>(serde_json::to_value(&batch).unwrap()).unwrap(), batch);
         }
     }
 

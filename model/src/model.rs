@@ -17,8 +17,8 @@ use gradus_tensor::{Real, Tensor, on_pool};
 use serde::{Deserialize, Serialize};
 
 use crate::backbone::{Backbone, BackboneConfig};
-use crate::batch::{Batch, one_or_more};
-use crate::config::{ConfigError, GptConfig, Parts};
+use crate::batch::Batch;
+use crate::config::{ConfigError, GptConfig};
 use crate::dropout::DropoutSeed;
 use crate::gpt::Gpt;
 use crate::head::{self, Head, HeadConfig, Heads};
@@ -45,7 +45,7 @@ pub struct ModelConfig {
     /// The language model's.
     pub backbone: BackboneConfig,
     /// Those of each head.
-    #[serde(default, rename = "head", with = "one_or_more")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heads: Vec<HeadConfig>,
 }
 
@@ -86,22 +86,6 @@ impl ModelConfig {
         let d = self.backbone.width();
         let of_head = |h: &HeadConfig| h.classes * (d + usize::from(h.bias)) + if h.pooler { d * d + d } else { 0 };
         self.backbone.parameters() + self.heads.iter().map(of_head).sum::<usize>()
-    }
-
-    /// A text form that never changes, for the hash that identifies a fine-tuning run; for that of a pre-training run see
-    /// [`BackboneConfig::frozen`].
-    pub fn frozen(&self) -> String {
-        // What came later is not written where it is absent.
-        let parts = format!(", parts: {:?}", Parts::default());
-        // There was one head at most.
-        let heads = match &self.heads[..] {
-            [] | [_] => format!("head: {:?}", self.heads.first()),
-            more => format!("heads: {more:?}"),
-        };
-        let all = format!("ModelConfig {{ backbone: {:?}, {heads} }}", self.backbone);
-        [&parts, ", pooler: false", ", inner: None", ", padding: None", ", names: ByParts"]
-            .into_iter()
-            .fold(all, |text, absent| text.replace(absent, ""))
     }
 
     /// Is this a model?
@@ -329,9 +313,7 @@ fn objective<'t, T: Real>(
 mod tests {
     use super::*;
     use crate::check::samples;
-    use crate::config::Embedding;
     use crate::head::Form;
-    use crate::lstm::LstmConfig;
 
     /// The formulas of counts, of both backbones and of heads.
     #[test]
@@ -367,24 +349,5 @@ mod tests {
         assert_eq!(bad.check().unwrap_err().field, "classes");
         let bad = ModelConfig { backbone: GptConfig { heads: 7, ..GptConfig::default() }.into(), ..good };
         assert_eq!(bad.check().unwrap_err().field, "width");
-    }
-
-    /// A change here orphans every fine-tuning that was stopped midway.
-    #[test]
-    fn what_identifies_a_fine_tuning_is_frozen() {
-        let gpt = ModelConfig::from(GptConfig { embedding: Embedding::Joint, ..GptConfig::default() });
-        assert_eq!(
-            gpt.frozen(),
-            "ModelConfig { backbone: Gpt(GptConfig { vocab: 40478, context: 512, width: 768, layers: 12, heads: 12, activation: \
-             Gelu, positions: Learned, embedding: Joint, embd_dropout: 0.1, attn_dropout: 0.1, resid_dropout: 0.1, \
-             layer_norm_epsilon: 1e-5, initializer_range: 0.02 }), head: None }"
-        );
-        let lstm = ModelConfig { heads: vec![HeadConfig::new(Form::Choose, 1)], ..LstmConfig::default().into() };
-        assert_eq!(
-            lstm.frozen(),
-            "ModelConfig { backbone: Lstm(LstmConfig { vocab: 40478, context: 512, width: 768, units: 2048, embd_dropout: 0.1, \
-             resid_dropout: 0.1, initializer_range: 0.02 }), head: Some(HeadConfig { form: Choose, classes: 1, bias: false, \
-             dropout: 0.1, labels: [] }) }"
-        );
     }
 }

@@ -54,7 +54,6 @@ pub struct Side {
     /// Number of sequences B.
     pub sequences: usize,
     /// The token in each slot (B·T).
-    #[serde(rename = "inputs")]
     pub tokens: Arc<[u32]>,
     /// The segment of each slot (B·T), for a body that tells segments apart; `None`: all are in segment 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -32,11 +32,6 @@ impl Precision {
     pub fn is_full(&self) -> bool {
         self.products == Products::F32
     }
-
-    /// What identifies a run beside its settings; nothing in full precision.
-    pub fn identity(&self) -> &'static str {
-        if self.is_full() { "" } else { " products in f16" }
-    }
 }
 
 /// A device as files name it: `None` of the CPU.

@@ -7,10 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::CheckpointError;
 use super::dialect::{self, Dialect, Fields, Held};
-use crate::batch::one_or_more;
 use crate::config::ConfigError;
 use crate::head::HeadConfig;
 use crate::model::ModelConfig;
+
+/// The field of the heads, which no dialect has.
+pub(super) const HEADS: &str = "gradus_heads";
 
 pub(super) fn encode(config: &ModelConfig) -> Vec<u8> {
     serde_json::to_vec_pretty(&Value::Object(to_json(config))).expect("a map of plain values")
@@ -20,8 +22,7 @@ fn to_json(config: &ModelConfig) -> Fields {
     let dialect = dialect::of(config);
     let mut fields = dialect.fields(config).expect("its dialect says it");
     if !config.heads.is_empty() {
-        let heads = one_or_more::serialize(&config.heads, serde_json::value::Serializer).expect("plain values");
-        fields.insert("gradus_head".into(), heads);
+        fields.insert(HEADS.into(), json!(config.heads));
     }
     if let (Some(head), Some(classifier)) = (config.head(), dialect.classifier(config)) {
         let name = |i| head.labels.get(i).cloned().unwrap_or_else(|| unnamed(i));
@@ -116,7 +117,7 @@ pub(super) fn is_class(fields: &Fields, class: &str) -> bool {
     fields.get("architectures").and_then(Value::as_array).is_some_and(|all| all.contains(&class.into()))
 }
 
-/// The heads of a model: those of the field `gradus_head`, or else the head of a class of `transformers` (`is_theirs`), with its
+/// The heads of a model: those of the field [`HEADS`], or else the head of a class of `transformers` (`is_theirs`), with its
 /// labels if the file has them. `rows`: the number of rows of the classifier's weight, if known.
 pub(super) fn heads_from_json(
     fields: &Fields,
@@ -124,9 +125,9 @@ pub(super) fn heads_from_json(
     rows: Option<usize>,
     theirs: impl FnOnce(usize) -> HeadConfig,
 ) -> Result<Vec<HeadConfig>, String> {
-    if let Some(heads) = fields.get("gradus_head") {
-        let heads: Vec<HeadConfig> = one_or_more::deserialize(heads.clone()).map_err(|e| format!("gradus_head: {e}"))?;
-        return if heads.is_empty() { Err("gradus_head: expected a head or several, found none".into()) } else { Ok(heads) };
+    if let Some(heads) = fields.get(HEADS) {
+        let heads: Vec<HeadConfig> = serde_json::from_value(heads.clone()).map_err(|e| format!("{HEADS}: {e}"))?;
+        return if heads.is_empty() { Err(format!("{HEADS}: expected at least one head, found none")) } else { Ok(heads) };
     }
     let names = fields.get("id2label").and_then(Value::as_object);
     let number: Option<usize> = field(fields, "num_labels", None)?;
@@ -241,7 +242,7 @@ mod tests {
             let names = ["0", "1", "2"].map(|id| fields["id2label"][id].as_str().unwrap().to_owned());
             let ids = names.map(|name| fields["label2id"][name].clone());
             assert_eq!((ids, fields["label2id"].as_object().unwrap().len()), ([0, 1, 2].map(Value::from), 3));
-            fields.as_object_mut().unwrap().remove("gradus_head");
+            fields.as_object_mut().unwrap().remove(HEADS);
             assert_eq!(from_json(fields.as_object().unwrap()).unwrap().heads, [head]);
         }
     }
@@ -311,6 +312,6 @@ mod tests {
         assert_eq!(error(json!({"model_type": "gptj"})), format!("model_type: {known}, found \"gptj\""));
         assert_eq!(error(json!({"model_type": null})), format!("model_type is missing: {known}"));
         assert!(error(json!({"afn": "swish"})).starts_with("afn: unknown variant `swish`, expected one of `gelu`"));
-        assert!(error(json!({"gradus_head": {"form": "guess"}})).starts_with("gradus_head: unknown variant `guess`"));
+        assert!(error(json!({"gradus_heads": [{"form": "guess"}]})).starts_with("gradus_heads: unknown variant `guess`"));
     }
 }

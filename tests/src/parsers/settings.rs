@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use gradus_io::checksums::{self, Kept};
 use gradus_io::files::json_text;
 use gradus_model::{Batch, Form, GptConfig, HeadConfig, Labels, Model, ModelConfig};
 use gradus_paper::Sizes;
 use gradus_study::plan::Plan;
 use gradus_survey::Survey;
-use gradus_train::collective::Addition;
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::pretrain::{PretrainManifest, PretrainOptions, PretrainSettings};
 use gradus_train::run::Manifest;
@@ -35,10 +35,11 @@ fn read_settings(input: &[u8]) {
                 }
             }
             "plan.json" => {
-                if let Ok(sizes) = Sizes::parse(bytes) {
+                let Ok(fields) = checksums::settings(bytes) else { continue };
+                if let Ok(sizes) = Sizes::parse(fields.clone()) {
                     assert!(!sizes.line().is_empty());
                 }
-                if let Ok(survey) = Survey::parse(bytes) {
+                if let Ok(survey) = Survey::parse(fields) {
                     assert!(!survey.line().is_empty());
                 }
             }
@@ -74,7 +75,6 @@ fn settings() -> Vec<Vec<u8>> {
         command: "gradus pretrain".into(),
         device: None,
         precision: Default::default(),
-        addition: Addition::Tree,
     };
     let finetune = FinetuneManifest {
         task: "rte".into(),
@@ -86,14 +86,13 @@ fn settings() -> Vec<Vec<u8>> {
         command: "gradus finetune".into(),
         device: Some("gpu:0".into()),
         precision: Default::default(),
-        addition: Addition::InOrder,
     };
-    let plan = json_text(&Sizes::new(3, 1, 1.0, true));
-    let survey = json_text(&Survey::new(vec!["gpt".into(), "bert".into()], 3, 101, false, 1.0));
+    let plan = json_text(&Kept::with(Sizes::new(3, 1, 1.0, true)));
+    let survey = json_text(&Kept::with(Survey::new(vec!["gpt".into(), "bert".into()], 3, 101, false, 1.0)));
     [
         ("config.toml", said.into()),
-        ("run.json", json_text(&manifest)),
-        ("run.json", json_text(&finetune)),
+        ("run.json", json_text(&Kept::with(manifest))),
+        ("run.json", json_text(&Kept::with(finetune))),
         ("plan.json", plan),
         ("plan.json", survey),
     ]
@@ -123,7 +122,7 @@ fn steps() -> Vec<Vec<u8>> {
         Labels { head, per_example: 1, extract: [2, 1].into(), targets, weights }
     };
     let kept = |labels| {
-        let mut document = json!({ "update": 4, "error": "a NaN", "recipe": Recipe::new(10, 2) });
+        let mut document = json!({ "step": 4, "error": "a NaN", "recipe": Recipe::new(10, 2) });
         let batch = serde_json::to_value(batch(labels)).expect("plain values");
         document.as_object_mut().expect("an object").extend(batch.as_object().expect("an object").clone());
         document.to_string().into_bytes()

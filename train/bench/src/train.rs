@@ -193,7 +193,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     let mut gpu = begun.zip(device.counts()).map(|(before, after)| GpuStep::between(&before, &after, steps));
     // Measured before the products below allocate memory.
     let part = workload.batch(sequences.div_ceil(accumulate), 0);
-    let gradients = AdditionTree::new(trainer.recipe.addition, accumulate * shards).most_held(shards);
+    let gradients = AdditionTree::new(accumulate * shards).most_held(shards);
     let memory = Memory::measure(&trainer, device, &part, gradients, recompute);
     if let Some(gpu) = &mut gpu {
         let shard = workload.batch(sequences / (accumulate * shards), 0);

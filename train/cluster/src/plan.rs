@@ -172,12 +172,10 @@ fn shards_below(tree: &AdditionTree, node: usize) -> Range<usize> {
 
 #[cfg(test)]
 mod tests {
-    use gradus_train::collective::Addition;
-
     use super::*;
 
     fn tree(shards: usize) -> AdditionTree {
-        AdditionTree::new(Addition::Tree, shards)
+        AdditionTree::new(shards)
     }
 
     fn sizes(shards: usize, processes: usize) -> Option<Vec<usize>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gradus_model::check::{random_batch, tiny_gpt};
 use gradus_model::{Gpt, GptConfig, GradientMode, Objective};
 use gradus_tensor::rng::Philox;
-use gradus_train::collective::{Addition, Collective};
+use gradus_train::collective::Collective;
 use gradus_train::optim::Optimizer;
 use gradus_train::trainer::{Recipe, StepSummary, Trainer};
 
@@ -37,13 +37,9 @@ fn trained(recipe: &Recipe, together: Option<Arc<dyn Collective<f32>>>, in_parts
 
 #[test]
 fn any_number_of_processes_gives_the_same_bits() {
-    for (shards, addition, backward) in [
-        (8, Addition::Tree, GradientMode::Whole),
-        (12, Addition::Tree, GradientMode::Recompute),
-        (5, Addition::InOrder, GradientMode::Whole),
-    ] {
+    for (shards, backward) in [(8, GradientMode::Whole), (12, GradientMode::Recompute), (5, GradientMode::Whole)] {
         let optimizer = Optimizer { lr: 0.01, ..Optimizer::default() };
-        let recipe = Recipe { optimizer, addition, backward, concurrent_shards: 2, seed: 5, ..Recipe::new(10, shards) };
+        let recipe = Recipe { optimizer, backward, concurrent_shards: 2, seed: 5, ..Recipe::new(10, shards) };
         let (summaries, alone) = trained(&recipe, None, false);
         for processes in [1, 2, 3, 4, 5, 8] {
             if processes > shards {

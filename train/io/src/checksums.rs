@@ -29,6 +29,7 @@
 
 mod audit;
 mod folders;
+mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -43,7 +44,8 @@ use crate::files::{FileError, SUMS, Temporary, json_text, sync_folder, write_jso
 use crate::hex;
 
 pub use audit::{Verdict, accept, replace_directory, verify};
-pub use folders::{Kept, Lost, accept_above, check_folder, has_checksums, list, relist, replace_within, unlist};
+pub use folders::{Lost, accept_above, check_folder, has_checksums, list, relist, replace_within, unlist};
+pub use settings::{FORMAT, Kept, settings};
 
 /// The name of the file that holds the checksums.
 pub const CHECKSUMS_FILE: &str = SUMS;

@@ -8,12 +8,15 @@
 //! | [`progress`] | progress reports of long work |
 //! | [`interrupt`] | the stop request |
 //! | [`numbers`] | counts, measurements and durations as text |
-//! | [`hex`] | hexadecimal digests |
+//! | [`hex`], [`identity`](fn@identity) | hexadecimal digests, and that of a value |
 
 pub mod checksums;
 pub mod disk;
 pub mod files;
 pub mod hex;
+mod identity;
 pub mod interrupt;
 pub mod numbers;
 pub mod progress;
+
+pub use identity::identity;

@@ -8,6 +8,7 @@ use gradus_study::ruler::Ruler;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::results::{Body, Variant};
 use crate::tasks;
@@ -55,7 +56,6 @@ pub struct Sizes {
     /// The first of them.
     pub(crate) first_seed: u64,
     /// Steps of pre-training.
-    #[serde(rename = "updates")]
     pub(crate) steps: u64,
     /// Most training rows of a task.
     pub(crate) rows: usize,
@@ -170,17 +170,11 @@ impl Plan for Sizes {
     const WHAT: &'static str = "reproduction";
     const COMMAND: &'static str = "reproduce";
 
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
-        /// What every plan has, of whatever recipe.
-        #[derive(Deserialize)]
-        struct Any {
-            recipe: u32,
-        }
-        let Any { recipe } = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        if recipe != RECIPE {
+    fn parse(fields: Map<String, Value>) -> Result<Self, String> {
+        if let Some(recipe) = fields.get("recipe").filter(|recipe| **recipe != RECIPE) {
             return Err(format!("expected a plan of recipe {RECIPE}, found one of recipe {recipe}"));
         }
-        let sizes: Sizes = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        let sizes: Sizes = serde_json::from_value(fields.into()).map_err(|e| e.to_string())?;
         sizes.check().map_err(|e| e.to_string())?;
         sizes.foreign().map_or(Ok(sizes), Err)
     }

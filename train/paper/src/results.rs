@@ -104,9 +104,8 @@ impl Body {
 /// One fine-tuning, and the seconds it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
-    /// The world whose stories the model was pre-trained on; earlier results do not name it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub world: Option<String>,
+    /// The name of the world whose stories the model was pre-trained on.
+    pub world: String,
     pub seed: u64,
     pub task: String,
     pub variant: Variant,
@@ -148,9 +147,8 @@ pub struct ZeroShotPoint {
 /// One pre-training, and the seconds it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PretrainResult {
-    /// The world whose stories it read; earlier results do not name it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub world: Option<String>,
+    /// The name of the world whose stories it read.
+    pub world: String,
     pub seed: u64,
     pub body: Body,
     pub parameters: usize,
@@ -281,7 +279,7 @@ mod tests {
             examples: 9,
         };
         let with = |test: Scored, dev: Scored| TaskResult {
-            world: None,
+            world: String::new(),
             seed: 1,
             task: "cola".into(),
             variant: Variant::Full,

@@ -198,8 +198,6 @@ fn measure() -> Result<f64, ReproduceError> {
 /// Reads what the stages left.
 fn collect(paths: &Paths, sizes: &Sizes, stages: &[Planned]) -> Result<Results, ReproduceError> {
     let mut results = Results::default();
-    // Before worlds had names there was one, which is not retold.
-    let is_world = |named: &Option<String>| named.as_ref().map_or(!sizes.retold, |world| *world == sizes.world);
     for planned in stages {
         let path = paths.result(planned);
         match planned.stage {
@@ -208,14 +206,14 @@ fn collect(paths: &Paths, sizes: &Sizes, stages: &[Planned]) -> Result<Results, 
                 let result: PretrainResult = records::read(&path)?;
                 let last = result.zero_shot.last().map(|point| point.step);
                 let expected = (planned.seed, body, Some(sizes.steps));
-                own(&path, planned, (result.seed, result.body, last) == expected && is_world(&result.world))?;
+                own(&path, planned, (result.seed, result.body, last) == expected && result.world == sizes.world)?;
                 results.pretrained.push(result);
             }
             Stage::Finetune { task, variant } => {
                 let result: TaskResult = records::read(&path)?;
                 let expected = (planned.seed, task, variant, sizes.rows_of(task, variant));
                 let found = (result.seed, &*result.task, result.variant, result.rows);
-                own(&path, planned, found == expected && is_world(&result.world))?;
+                own(&path, planned, found == expected && result.world == sizes.world)?;
                 if !result.is_possible() {
                     let problem = "expected scores from −1 to 1 and losses from 0, found others".into();
                     return Err(StudyError::Damaged { path, problem }.into());
@@ -252,7 +250,7 @@ mod tests {
         let sizes = Sizes::new(2, 1, 1.0, false);
         let last = ZeroShotPoint { step: sizes.steps, tokens: 1, scores: BTreeMap::new() };
         let result = PretrainResult {
-            world: Some(sizes.world.clone()),
+            world: sizes.world.clone(),
             seed: 1,
             body: Body::Lstm,
             parameters: 1,
@@ -274,12 +272,6 @@ mod tests {
                 format!("pretrain.lstm.json: expected the result of seed {seed}, pre-training the LSTM, in this plan's");
             assert!(told.contains(&expected), "{told}");
         }
-        // Results from before worlds had names are of the first.
-        let nameless = PretrainResult { world: None, ..result };
-        let path = paths.result(&planned(1));
-        checksums::write(path.parent().unwrap(), &[("pretrain.lstm.json", json_text(&nameless))]).unwrap();
-        assert_eq!(collect(&paths, &sizes, &[planned(1)]).unwrap().pretrained, [nameless]);
-        assert!(collect(&paths, &sizes.retold(true), &[planned(1)]).is_err());
     }
 
     #[test]

@@ -216,7 +216,7 @@ fn pretrained(sizes: &Sizes, seed: u64, body: Body, outcome: &PretrainOutcome, r
         _ => None,
     });
     PretrainResult {
-        world: Some(sizes.world.clone()),
+        world: sizes.world.clone(),
         seed,
         body,
         parameters: outcome.parameters,
@@ -305,7 +305,7 @@ fn fine_tune(paths: &Paths, sizes: &Sizes, seed: u64, name: &str, variant: Varia
         scored(&read()?)
     };
     Ok(TaskResult {
-        world: Some(sizes.world.clone()),
+        world: sizes.world.clone(),
         seed,
         task: task.name.into(),
         variant,

@@ -320,7 +320,7 @@ fn parse_until(path: &Path, bytes: &[u8], step: u64, sure: u64) -> Result<(Vec<R
 pub struct Kept {
     /// The step of the state.
     pub step: u64,
-    /// The length of the log in bytes when the state was saved; `None` if the state does not contain it.
+    /// The length of the log in bytes when the state was saved; `None` if it is not known.
     pub bytes: Option<u64>,
 }
 

@@ -133,7 +133,6 @@ mod tests {
     use rayon::prelude::*;
 
     use super::*;
-    use crate::collective::Addition;
 
     /// Returns f32 values whose sum depends on the order.
     fn gradient(shard: usize, parameter: usize) -> Tensor {
@@ -150,8 +149,8 @@ mod tests {
 
     #[test]
     fn the_sum_is_the_tree_s_in_whatever_order_shards_come() {
-        for (addition, shards) in [(Addition::Tree, 11), (Addition::InOrder, 11), (Addition::Tree, 1)] {
-            let tree = AdditionTree::new(addition, shards);
+        for shards in [11, 1] {
+            let tree = AdditionTree::new(shards);
             let mut nodes: Vec<Tensor> = (0..shards).map(|s| gradient(s, 2)).collect();
             for (_, [left, right]) in tree.sums() {
                 let sum = nodes[left].add(&nodes[right]);
@@ -171,7 +170,7 @@ mod tests {
     fn no_more_than_four_gradients_are_held() {
         for shards in [1, 8, 9, 16, 24, 64, 100] {
             for reversed in [false, true] {
-                let sum: Growing<f32> = Growing::new(AdditionTree::new(Addition::Tree, shards), vec![None]);
+                let sum: Growing<f32> = Growing::new(AdditionTree::new(shards), vec![None]);
                 let mut order: Vec<usize> = (0..shards).collect();
                 if reversed {
                     order.chunks_mut(2).for_each(<[usize]>::reverse);
@@ -190,7 +189,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "a shard has not given a gradient that others have")]
     fn a_gradient_that_only_some_shards_have_is_noticed() {
-        let tree = AdditionTree::new(Addition::Tree, 4);
+        let tree = AdditionTree::new(4);
         sums(&[0, 2], &tree);
     }
 
@@ -198,7 +197,7 @@ mod tests {
     fn who_is_alone_hears_himself() {
         let alone: &dyn Collective<f32> = &Alone;
         assert_eq!((alone.process(), alone.processes()), (0, 1));
-        assert_eq!(alone.own(&AdditionTree::new(Addition::Tree, 5)), Ok(0..5));
+        assert_eq!(alone.own(&AdditionTree::new(5)), Ok(0..5));
         assert_eq!(alone.tell(vec![1, 2]).wait().unwrap(), [[1, 2]]);
         assert_eq!(alone.broadcast(vec![3]).unwrap(), [3]);
         assert_eq!(alone.collect(vec![4]).unwrap(), [[4]]);
@@ -206,7 +205,7 @@ mod tests {
 
     #[test]
     fn who_is_alone_has_all_parts() {
-        let (alone, tree): (&dyn Collective<f32>, _) = (&Alone, AdditionTree::new(Addition::Tree, 2));
+        let (alone, tree): (&dyn Collective<f32>, _) = (&Alone, AdditionTree::new(2));
         let shapes = vec![None, Some(Shape::from([1, 3]))];
         assert_eq!(alone.parts(&tree, &shapes).unwrap(), [[Place { parameter: 1, range: 0..3 }]]);
         let sum = alone.sum(tree, shapes, Goes::InParts);

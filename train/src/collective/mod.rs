@@ -20,7 +20,7 @@ use std::ops::Range;
 use gradus_tensor::{Real, Shape, Tensor};
 
 pub use alone::Alone;
-pub use tree::{Addition, AdditionTree, Parent, part};
+pub use tree::{AdditionTree, Parent, part};
 
 /// The reason why the processes cannot continue: the process at fault, and its fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

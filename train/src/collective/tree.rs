@@ -11,36 +11,8 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
 /// The maximum number of groups of shards.
 const GROUPS: usize = 8;
-
-/// The order of addition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Addition {
-    /// Shard by shard: the order of runs that do not record one.
-    #[default]
-    InOrder,
-    /// Within groups of shards, then over the groups by a binary tree.
-    Tree,
-}
-
-impl Addition {
-    /// Returns whether the order is that of runs that do not record one.
-    pub fn is_in_order(&self) -> bool {
-        *self == Addition::InOrder
-    }
-
-    /// Returns the text that the order adds to a run's identity.
-    pub fn identity(self) -> &'static str {
-        match self {
-            Addition::InOrder => "",
-            Addition::Tree => " added by a tree",
-        }
-    }
-}
 
 /// All additions of a step. Nodes are numbered: first the shards, then sums within groups, then sums of groups, level by level.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,12 +37,9 @@ pub struct Parent {
 
 impl AdditionTree {
     /// Creates the tree of `shards` shards, at least one.
-    pub fn new(addition: Addition, shards: usize) -> Self {
+    pub fn new(shards: usize) -> Self {
         assert!(shards > 0, "a step has at least one shard");
-        let groups = match addition {
-            Addition::InOrder => 1,
-            Addition::Tree => shards.min(GROUPS),
-        };
+        let groups = shards.min(GROUPS);
         let mut tree = AdditionTree { shards, sums: Vec::new(), parents: Vec::new() };
         let mut level: Vec<usize> = (0..groups).map(|g| tree.chain(part(g, groups, shards))).collect();
         while level.len() > 1 {
@@ -151,8 +120,8 @@ mod tests {
     use super::*;
 
     /// Returns the expression of the total.
-    fn written(addition: Addition, shards: usize) -> String {
-        let tree = AdditionTree::new(addition, shards);
+    fn written(shards: usize) -> String {
+        let tree = AdditionTree::new(shards);
         let mut nodes: Vec<String> = (0..shards).map(|s| s.to_string()).collect();
         for (node, [left, right]) in tree.sums() {
             assert_eq!(node, nodes.len());
@@ -163,47 +132,32 @@ mod tests {
 
     #[test]
     fn the_order_is_a_function_of_the_number_of_shards() {
-        let tree = |shards| written(Addition::Tree, shards);
-        assert_eq!([1, 2, 3].map(tree), ["0", "(0+1)", "((0+1)+2)"]);
-        assert_eq!(tree(5), "(((0+1)+(2+3))+4)");
-        assert_eq!(tree(8), "(((0+1)+(2+3))+((4+5)+(6+7)))");
-        assert_eq!(tree(10), "(((0+1)+(2+(3+4)))+((5+6)+(7+(8+9))))");
-        assert_eq!(tree(16), "((((0+1)+(2+3))+((4+5)+(6+7)))+(((8+9)+(10+11))+((12+13)+(14+15))))");
-        assert!(tree(24).starts_with("(((((0+1)+2)+((3+4)+5))+"), "groups of three, in order: {}", tree(24));
-        assert_eq!(written(Addition::InOrder, 5), "((((0+1)+2)+3)+4)");
-        let same = |shards| written(Addition::InOrder, shards) == tree(shards);
-        assert_eq!([1, 2, 3, 4].map(same), [true, true, true, false]);
+        assert_eq!([1, 2, 3].map(written), ["0", "(0+1)", "((0+1)+2)"]);
+        assert_eq!(written(5), "(((0+1)+(2+3))+4)");
+        assert_eq!(written(8), "(((0+1)+(2+3))+((4+5)+(6+7)))");
+        assert_eq!(written(10), "(((0+1)+(2+(3+4)))+((5+6)+(7+(8+9))))");
+        assert_eq!(written(16), "((((0+1)+(2+3))+((4+5)+(6+7)))+(((8+9)+(10+11))+((12+13)+(14+15))))");
+        assert!(written(24).starts_with("(((((0+1)+2)+((3+4)+5))+"), "groups of three, in order: {}", written(24));
     }
 
     #[test]
     fn each_node_goes_into_one_sum() {
-        for addition in [Addition::InOrder, Addition::Tree] {
-            for shards in 1..70 {
-                let tree = AdditionTree::new(addition, shards);
-                assert_eq!((tree.nodes(), tree.shards()), (2 * shards - 1, shards));
-                for (sum, [left, right]) in tree.sums() {
-                    assert_eq!(tree.parent(left), Some(Parent { node: sum, sibling: right, sibling_is_left: false }));
-                    assert_eq!(tree.parent(right), Some(Parent { node: sum, sibling: left, sibling_is_left: true }));
-                }
-                assert_eq!(tree.parent(tree.nodes() - 1), None);
-                assert_eq!(tree.parent(tree.nodes()), None);
+        for shards in 1..70 {
+            let tree = AdditionTree::new(shards);
+            assert_eq!((tree.nodes(), tree.shards()), (2 * shards - 1, shards));
+            for (sum, [left, right]) in tree.sums() {
+                assert_eq!(tree.parent(left), Some(Parent { node: sum, sibling: right, sibling_is_left: false }));
+                assert_eq!(tree.parent(right), Some(Parent { node: sum, sibling: left, sibling_is_left: true }));
             }
+            assert_eq!(tree.parent(tree.nodes() - 1), None);
+            assert_eq!(tree.parent(tree.nodes()), None);
         }
     }
 
     #[test]
     fn sums_that_wait_are_few() {
-        let held = |addition, shards, at_once| AdditionTree::new(addition, shards).most_held(at_once);
-        let tree = |shards, at_once| held(Addition::Tree, shards, at_once);
-        assert_eq!([tree(1, 1), tree(2, 2), tree(2, 1), tree(4, 1), tree(8, 1), tree(8, 2)], [1, 2, 2, 3, 4, 4]);
-        assert_eq!([tree(64, 1), tree(64, 2), tree(3, 0)], [5, 6, 2]);
-        assert_eq!([held(Addition::InOrder, 64, 1), held(Addition::InOrder, 64, 2)], [2, 3]);
-    }
-
-    #[test]
-    fn what_was_not_recorded_was_in_order() {
-        assert!(Addition::default().is_in_order() && !Addition::Tree.is_in_order());
-        assert_eq!(serde_json::to_string(&[Addition::InOrder, Addition::Tree]).unwrap(), r#"["in_order","tree"]"#);
-        assert_eq!([Addition::InOrder, Addition::Tree].map(Addition::identity), ["", " added by a tree"]);
+        let held = |shards, at_once| AdditionTree::new(shards).most_held(at_once);
+        assert_eq!([held(1, 1), held(2, 2), held(2, 1), held(4, 1), held(8, 1), held(8, 2)], [1, 2, 2, 3, 4, 4]);
+        assert_eq!([held(64, 1), held(64, 2), held(3, 0)], [5, 6, 2]);
     }
 }

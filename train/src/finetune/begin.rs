@@ -20,7 +20,6 @@ use sha2::{Digest, Sha256};
 
 use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, FinetuneSettings, RowCounts, Session, TaskModel, left_out};
-use crate::collective::Addition;
 use crate::hyperparameters::{in_range, in_unicode};
 use crate::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, RunError};
@@ -49,9 +48,6 @@ pub struct FinetuneManifest {
     /// How precisely it multiplies.
     #[serde(default, skip_serializing_if = "Precision::is_full")]
     pub precision: Precision,
-    /// The order in which gradients are added.
-    #[serde(default, skip_serializing_if = "Addition::is_in_order")]
-    pub addition: Addition,
 }
 
 impl Manifest for FinetuneManifest {
@@ -126,7 +122,6 @@ pub fn begin(
         command: control.command.clone(),
         device: precision::named(&control.device),
         precision: Precision::of(&control.device),
-        addition: Addition::Tree,
     };
     let mut ready = Prepared::open(manifest, task, out)?;
     check_room(&control.device, ready.task_model.model.bytes_to(&control.device)).map_err(RunError::from)?;
@@ -216,7 +211,7 @@ pub fn follow(
 /// Changes with any token of any row, and with any size or parameter of the pre-trained model.
 fn digest(task_model: &TaskModel, data: &[&Data]) -> Result<String, RunError> {
     let mut hash = Sha256::new();
-    hash.update(task_model.model.config().frozen());
+    hash.update(gradus_io::identity(&task_model.model.config()));
     checkpoint::parameter_bytes(&task_model.model, |bytes| hash.update(bytes))?;
     for row in data.iter().flat_map(|data| &data.rows) {
         for ids in &row.encoded.rows {
@@ -238,8 +233,6 @@ pub(super) struct Prepared {
     all_rows: [RowCounts; 2],
     /// Changes with any token of any row, and with any parameter of the pre-trained model.
     pub(super) digest: String,
-    /// What it adds to what identifies a seed.
-    pub(super) precision: &'static str,
     pub(super) out: PathBuf,
     pub(super) manifest: FinetuneManifest,
 }
@@ -273,8 +266,7 @@ impl Prepared {
         let all_rows = [train.counts(), dev.counts()];
         let (train, dev) = (train.at_most(manifest.settings.rows), dev.at_most(manifest.settings.dev_rows));
         let digest = digest(&task_model, &[&train, &dev])?;
-        let precision = manifest.precision.identity();
-        Ok(Prepared { task, task_model, train, dev, all_rows, digest, precision, out: out.to_owned(), manifest })
+        Ok(Prepared { task, task_model, train, dev, all_rows, digest, out: out.to_owned(), manifest })
     }
 
     fn run(&self, control: &Control<'_>) -> Result<FinetuneOutcome, FinetuneError> {

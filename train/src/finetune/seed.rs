@@ -12,12 +12,10 @@ use std::time::Duration;
 
 use gradus_io::checksums::{self, Group};
 use gradus_io::files::{json_text, make_own_folder, quoted};
-use gradus_io::hex;
 use gradus_io::progress::{Job, Monitor};
 use gradus_model::{Batch, checkpoint};
 use gradus_tensor::Device;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::begin::{FinetuneManifest, Prepared, SeedRecord};
 use super::{CurvePoint, FinetuneError, FinetuneSettings, Session};
@@ -72,14 +70,7 @@ fn again(file: &Path) -> String {
 
 /// Identifies the state: changes with the task, the data, the pre-trained model, and every setting.
 fn identity(of: &Prepared, settings: &FinetuneSettings) -> String {
-    let settings = serde_json::to_string(settings).expect("plain values");
-    hex::encode(Sha256::digest(format!(
-        "{} {} {settings}{}{}",
-        of.task.name,
-        of.digest,
-        of.precision,
-        of.manifest.addition.identity()
-    )))
+    gradus_io::identity(&(of.task.name, &of.digest, settings, of.manifest.precision.products.to_string()))
 }
 
 /// The contents of `seed.json`.

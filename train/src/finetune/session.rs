@@ -75,11 +75,9 @@ impl<'d> Session<'d> {
         Ok(Session { task, settings: settings.clone(), train, dev, trainer, curve, best, losses })
     }
 
-    /// That of a seed of a run on disk.
+    /// Creates the session of one seed of a run on disk.
     pub(super) fn of_seed(of: &'d Prepared, settings: &FinetuneSettings) -> Result<Self, FinetuneError> {
-        let mut session = Session::new(&of.task_model.with_seed(settings.seed), of.task, &of.train, &of.dev, settings)?;
-        session.trainer.recipe.addition = of.manifest.addition;
-        Ok(session)
+        Session::new(&of.task_model.with_seed(settings.seed), of.task, &of.train, &of.dev, settings)
     }
 
     /// Number of steps T.

@@ -4,7 +4,6 @@ use gradus_model::{Asks, BackboneConfig, GradientMode, HeadConfig, Objective, Tr
 use gradus_text::Mode;
 
 use super::FinetuneError;
-use crate::collective::Addition;
 use crate::hyperparameters::{clip_in_range, hyperparameters, in_range};
 use crate::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::trainer::Recipe;
@@ -140,7 +139,6 @@ impl FinetuneSettings {
             clip: (self.clip > 0.0).then_some(self.clip),
             shards,
             concurrent_shards: shards,
-            addition: Addition::Tree,
             backward: if self.frozen { GradientMode::Head } else { GradientMode::Whole },
             seed: self.seed,
         }

@@ -176,14 +176,13 @@ pub fn begin(
     let trained = (steps as f64 * source.tokens_per_step(settings.batch)) as u64;
     settings.settle_evaluations(steps, trained, &|limit| stored::validated(&*source, viewer.as_ref(), limit));
     let params = Model::init(&settings.model_config(), settings.seed);
-    let recipe = settings.recipe(steps);
-    let (addition, trainer) = (recipe.addition, Trainer::new(recipe, params));
+    let trainer = Trainer::new(settings.recipe(steps), params);
     let world = corpus.is_none().then(|| World::named(settings.retold).name());
     let corpus = corpus.map(|p| p.canonicalize().unwrap_or_else(|_| p.to_owned()));
     let command = control.run.command.clone();
     let (digest, precision) = (source.digest(), Precision::of(&control.run.device));
     let device = precision::named(&control.run.device);
-    let manifest = PretrainManifest { settings, corpus, world, steps, digest, command, device, precision, addition };
+    let manifest = PretrainManifest { settings, corpus, world, steps, digest, command, device, precision };
     let stored = Stored { dir: out.to_owned(), manifest, source, viewer, trainer, past: Past::NONE, best: f64::INFINITY };
     // Where the processes do not agree, nothing has begun.
     stored.share(control)?;

@@ -12,7 +12,6 @@ use gradus_model::{
 use gradus_text::Mode;
 use serde::{Deserialize, Serialize};
 
-use crate::collective::Addition;
 use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, in_range};
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::systems::{self, Axes, BackboneKind, Card};
@@ -198,14 +197,14 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
 #[allow(missing_docs, reason = "PretrainOptions says what each is")]
 pub struct PretrainSettings {
     pub model: BackboneConfig,
-    #[serde(default, skip_serializing_if = "ViewPlan::is_next")] // older runs are identified without it
+    #[serde(default, skip_serializing_if = "ViewPlan::is_next")]
     pub view: ViewPlan,
     pub optimizer: Optimizer,
     pub schedule: Schedule,
     pub batch: usize,
     pub accumulate: usize,
     pub shards: usize,
-    #[serde(default)] // runs from before these options have none
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recompute: bool,
     pub length: Length,
     pub clip: f64,
@@ -214,17 +213,17 @@ pub struct PretrainSettings {
     pub held_out: f64,
     pub held_out_corpus: Option<PathBuf>,
     pub tokenizer: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")] // older runs are identified without it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     pub vocab: usize,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shuffle_sentences: bool,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")] // older runs are identified without it
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retold: bool,
     pub eval_every: Option<u64>,
     pub eval_tokens: Option<usize>,
     /// The most held-out tokens that the last evaluation reads; `None`: all.
-    #[serde(default, skip_serializing_if = "Option::is_none")] // older runs are identified without it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_last: Option<usize>,
 }
 
@@ -603,7 +602,6 @@ impl PretrainSettings {
             clip: (self.clip > 0.0).then_some(self.clip),
             shards: self.accumulate * self.shards,
             concurrent_shards: self.shards,
-            addition: Addition::Tree,
             backward: if self.recompute { GradientMode::Recompute } else { GradientMode::Whole },
             seed: self.seed,
         }

@@ -2,17 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use gradus_io::checksums;
 use gradus_io::progress::Monitor;
-use gradus_io::{checksums, hex};
 use gradus_model::checkpoint::WEIGHTS_FILE;
 use gradus_model::{Batch, Model, Objective};
 use gradus_text::Tokenizer;
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::{Corpus, PretrainControl, PretrainError, PretrainSettings, TextSource, Validation, Viewer, WorldSource, weighted};
-use crate::collective::Addition;
 use crate::precision::Precision;
 use crate::run::{self, Manifest, Past, RunError, load_state};
 use crate::trainer::{Recipe, StateError, TRAINER_FILE, Trainer};
@@ -24,11 +22,10 @@ pub struct PretrainManifest {
     pub settings: PretrainSettings,
     /// Its corpus; `None`: the micro-world.
     pub corpus: Option<PathBuf>,
-    /// The micro-world's name, with its version; runs from before it had one have none.
+    /// The micro-world's name, with its version; `None`: a corpus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<String>,
     /// Number of steps of the whole run.
-    #[serde(rename = "updates")]
     pub steps: u64,
     /// Digest of its data.
     pub digest: String,
@@ -40,9 +37,6 @@ pub struct PretrainManifest {
     /// How precisely it multiplies.
     #[serde(default, skip_serializing_if = "Precision::is_full")]
     pub precision: Precision,
-    /// The order in which gradients are added.
-    #[serde(default, skip_serializing_if = "Addition::is_in_order")]
-    pub addition: Addition,
 }
 
 impl Manifest for PretrainManifest {
@@ -60,16 +54,13 @@ impl run::Told for PretrainManifest {
 impl PretrainManifest {
     /// What the trainer needs of it.
     pub(super) fn recipe(&self) -> Recipe {
-        Recipe { addition: self.addition, ..self.settings.recipe(self.steps) }
+        self.settings.recipe(self.steps)
     }
 
     /// Changes with everything that the run's parameters depend on.
     pub(super) fn identity(&self) -> String {
         let settings = PretrainSettings { recompute: false, ..self.settings.clone() };
-        let text = serde_json::to_string(&(&settings, self.steps, &self.digest)).unwrap_or_default();
-        let model = serde_json::to_string(&settings.model).unwrap_or_default();
-        let text = text.replacen(&model, &settings.model.frozen(), 1) + self.precision.identity() + self.addition.identity();
-        hex::encode(Sha256::digest(text))
+        gradus_io::identity(&(settings, self.steps, &self.digest, self.precision.products.to_string()))
     }
 }
 

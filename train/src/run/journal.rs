@@ -99,7 +99,7 @@ impl Journal {
     ) -> Result<(), RunError> {
         // All of the log that the state knows of is on the disk before the state is.
         let log = self.log.sync()?;
-        let meta = StateMeta { run: identity, progress, seconds: self.seconds(), log: Some(log.bytes) };
+        let meta = StateMeta { run: identity, progress, seconds: self.seconds(), log: log.bytes };
         let mut group = Group::of(&self.dir);
         group.log(log);
         if self.is_state_sound {
@@ -124,8 +124,7 @@ struct StateMeta<P> {
     /// Seconds of training so far.
     seconds: f64,
     /// Bytes of the log so far.
-    #[serde(default)]
-    log: Option<u64>,
+    log: u64,
 }
 
 /// How far a run has come.
@@ -170,7 +169,7 @@ pub fn load_state<P: DeserializeOwned>(
         if meta.run != identity {
             return Err(StateError::Another { path });
         }
-        let log = Some(Kept { step: trainer.done(), bytes: meta.log });
+        let log = Some(Kept { step: trainer.done(), bytes: Some(meta.log) });
         Ok((trainer, meta.progress, Past { seconds: meta.seconds, log, is_state_sound: true }))
     };
     let has_previous = dir.join(PREVIOUS_FILE).exists();

@@ -44,15 +44,13 @@ pub trait Manifest: Serialize + DeserializeOwned {
     /// # Errors
     /// [`RunError::Resume`].
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RunError> {
-        serde_json::from_slice(bytes).map_err(|e| {
-            let known = serde_json::from_slice::<serde_json::Value>(bytes).unwrap_or_default();
-            let command = if known.get("task").is_some() { "finetune" } else { "pretrain" };
-            let is_other = known.get("settings").is_some() && command != Self::COMMAND;
-            let problem = match is_other {
-                true => format!("it belongs to a run of another command: `gradus {command} --resume` continues it"),
-                false => format!("{e}; the file is damaged, or belongs to a run of another command"),
-            };
-            RunError::Resume { problem: format!("{}: {problem}", path.display()) }
+        let error = |problem: String| RunError::Resume { problem: format!("{}: {problem}", path.display()) };
+        let settings = checksums::settings(bytes).map_err(error)?;
+        let command = if settings.contains_key("task") { "finetune" } else { "pretrain" };
+        let is_other = settings.contains_key("settings") && command != Self::COMMAND;
+        serde_json::from_value(settings.into()).map_err(|e| match is_other {
+            true => error(format!("it belongs to a run of another command: `gradus {command} --resume` continues it")),
+            false => error(format!("{e}; the file is damaged, or belongs to a run of another command")),
         })
     }
 

@@ -42,7 +42,6 @@ pub enum DumpError {
 /// The contents of `step.json`.
 #[derive(Serialize, Deserialize)]
 struct KeptStep {
-    #[serde(rename = "update")]
     step: u64,
     error: String,
     recipe: Recipe,

@@ -32,7 +32,7 @@ use gradus_tensor::{Device, DeviceError, GlobalNorm, Norms, Real, Shape, Tensor,
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::collective::{Addition, AdditionTree, Alone, Collective, Goes, PeerError, Sum};
+use crate::collective::{AdditionTree, Alone, Collective, Goes, PeerError, Sum};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, StepFactors, clip};
 
 pub use alarms::Alarms;
@@ -50,18 +50,13 @@ pub struct Recipe {
     /// The factor on the rate over the steps.
     pub schedule: Schedule,
     /// The number of steps T of the whole run.
-    #[serde(rename = "updates")]
     pub steps: u64,
     /// The largest global norm of a gradient; larger ones are scaled down to it. `None` disables clipping.
     pub clip: Option<f64>,
     /// The number of logical shards of a step.
     pub shards: usize,
     /// The number of shards whose activations are held at the same time; the others wait (gradient accumulation).
-    #[serde(rename = "at_once")]
     pub concurrent_shards: usize,
-    /// The order in which the shards' gradients are added.
-    #[serde(default, skip_serializing_if = "Addition::is_in_order")]
-    pub addition: Addition,
     /// The way a gradient is computed: on one tape, with less memory, or of the head alone.
     pub backward: GradientMode,
     /// The seed of dropout.
@@ -78,7 +73,6 @@ impl Recipe {
             clip: Some(1.0),
             shards,
             concurrent_shards: shards,
-            addition: Addition::Tree,
             backward: GradientMode::Whole,
             seed: 0,
         }
@@ -336,7 +330,7 @@ impl<T: Real> Trainer<T> {
     ) -> Result<UnderWay<'c, T>, TrainError> {
         let (begin, (batch, scale)) = (Instant::now(), self.scaled(batch));
         let shards = batch.split(self.recipe.shards);
-        let tree = AdditionTree::new(self.recipe.addition, shards.len());
+        let tree = AdditionTree::new(shards.len());
         let own = together.own(&tree).map_err(|error| self.peer(error))?;
         let sum = together.sum(tree, self.shapes_of_gradients(), goes);
         let shards: Vec<_> = shards.iter().enumerate().collect();

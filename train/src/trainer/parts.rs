@@ -85,7 +85,7 @@ impl<T: Real> Trainer<T> {
     }
 
     fn parts_of_all(&self) -> Result<Vec<Vec<Place>>, PeerError> {
-        let tree = AdditionTree::new(self.recipe.addition, self.recipe.shards);
+        let tree = AdditionTree::new(self.recipe.shards);
         self.together.parts(&tree, &self.shapes_of_gradients())
     }
 

@@ -50,7 +50,7 @@ impl Trainer {
         for (kind, tree) in [("params", &params), ("m", &m), ("v", &v)] {
             tree.as_ref().visit(|name, t| all.push((format!("{kind}.{name}"), StoredTensor(t))));
         }
-        let metadata = HashMap::from([("updates".to_owned(), self.done.to_string()), ("extra".to_owned(), extra.to_owned())]);
+        let metadata = HashMap::from([("steps".to_owned(), self.done.to_string()), ("extra".to_owned(), extra.to_owned())]);
         Ok(safetensors::serialize(all, Some(metadata)).expect("each view has the length of its shape"))
     }
 
@@ -96,7 +96,7 @@ impl Trainer {
 
 fn metadata(found: &Option<HashMap<String, String>>) -> Result<(u64, String), String> {
     let fields = found.as_ref().ok_or("no metadata in the header")?;
-    let steps = fields.get("updates").and_then(|n| n.parse().ok()).ok_or("metadata without a number of steps")?;
+    let steps = fields.get("steps").and_then(|n| n.parse().ok()).ok_or("metadata without a number of steps")?;
     Ok((steps, fields.get("extra").cloned().unwrap_or_default()))
 }
 
@@ -158,7 +158,7 @@ mod tests {
             assert!(told.starts_with("state: ") && told.contains(words), "{told}");
         };
         let same = |_: &str, view: TensorView<'_>| (view.dtype(), view.shape().to_vec());
-        let steps = [("updates", "7"), ("extra", "")];
+        let steps = [("steps", "7"), ("extra", "")];
         assert_eq!(told(&rewritten(same, &steps)).unwrap(), 7);
         let flat = |name: &str, view: TensorView<'_>| {
             let shape = if name == "m.h.0.mlp.c_fc.weight" { vec![view.shape().iter().product()] } else { view.shape().to_vec() };
@@ -169,7 +169,7 @@ mod tests {
             (if name == "v.tokens_embed.weight" { Dtype::I32 } else { view.dtype() }, view.shape().to_vec())
         };
         refused(&rewritten(whole, &steps), "expected v.tokens_embed.weight of shape [19, 12] in f32");
-        refused(&rewritten(same, &[("updates", "many")]), "metadata without a number of steps");
+        refused(&rewritten(same, &[("steps", "many")]), "metadata without a number of steps");
         refused(&rewritten(same, &[("extra", "")]), "metadata without a number of steps");
         refused(b"not a file", "");
         let more = GptConfig { layers: 3, ..tiny_gpt() };

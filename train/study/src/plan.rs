@@ -5,7 +5,7 @@ use std::path::Path;
 use gradus_io::checksums::{self, Kept};
 use gradus_io::files::{FileError, Lock, json_text, occupant, quoted, remove_unfinished};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::StudyError;
 
@@ -18,11 +18,11 @@ pub trait Plan: Clone + PartialEq + Serialize {
     const WHAT: &'static str;
     /// The command that runs such a study.
     const COMMAND: &'static str;
-    /// Parses the bytes of a plan file; the error is a description of the problem.
+    /// Reads the fields of a plan file; the error is a description of the problem.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not a plan of this program.
-    fn parse(bytes: &[u8]) -> Result<Self, String>;
+    /// Returns an error if the fields are not a plan of this version.
+    fn parse(fields: Map<String, Value>) -> Result<Self, String>;
     /// Merges this plan with a requested one; `None` if they are incompatible.
     fn joined(&self, asked: &Self) -> Option<Self>;
     /// Returns the complete command line for a study with this plan.
@@ -71,8 +71,7 @@ pub fn resume<P: Plan>(out: &Path) -> Result<(P, Lock), StudyError> {
 const KINDS: [(&str, &str); 2] = [("survey", "systems"), ("reproduce", "recipe")];
 
 /// Returns the command that wrote this plan if it is not `P`'s; `None` also if no command wrote it.
-fn other_command<P: Plan>(bytes: &[u8]) -> Option<&'static str> {
-    let plan: serde_json::Map<String, Value> = serde_json::from_slice(bytes).ok()?;
+fn other_command<P: Plan>(plan: &Map<String, Value>) -> Option<&'static str> {
     let of = KINDS.into_iter().find(|(_, field)| plan.contains_key(*field)).map(|(command, _)| command);
     of.filter(|command| *command != P::COMMAND)
 }
@@ -87,12 +86,6 @@ pub fn continuing(dir: &Path, begun: &str) -> Option<String> {
     Some(format!("gradus {command} --resume {}", quoted(out)))
 }
 
-/// Returns a plan without the field that [`Kept`] adds.
-fn without_word(bytes: &[u8]) -> Vec<u8> {
-    let plan = serde_json::from_slice::<serde_json::Map<String, Value>>(bytes);
-    plan.ok().and_then(|mut plan| plan.remove("checksums").map(|_| json_text(&plan))).unwrap_or_else(|| bytes.to_vec())
-}
-
 fn read<P: Plan>(out: &Path) -> Result<P, StudyError> {
     let path = out.join(PLAN);
     let problem = |problem: String| StudyError::NoPlan { command: P::COMMAND, path: path.clone(), problem };
@@ -100,8 +93,9 @@ fn read<P: Plan>(out: &Path) -> Result<P, StudyError> {
     let text = checksums::read(out, PLAN).map_err(blame)?;
     let kind =
         |command: &str| format!("it is the plan of another command: `gradus {command} --resume {}` continues it", quoted(out));
-    let told = |e: String| problem(other_command::<P>(&text).map_or(e, kind));
-    let plan = P::parse(&without_word(&text)).map_err(told)?;
+    let fields = checksums::settings(&text).map_err(problem)?;
+    let other = other_command::<P>(&fields);
+    let plan = P::parse(fields).map_err(|e| problem(other.map_or(e, kind)))?;
     checksums::check_listed(out, PLAN)?; // a plan must not change after training began
     Ok(plan)
 }

@@ -10,6 +10,7 @@ use gradus_train::pretrain::HELD_OUT_STORIES;
 use gradus_train::systems::{self, BackboneKind, Card};
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The seed on which rates are chosen; no survey reports it.
 pub const SEARCH_SEED: u64 = 1;
@@ -141,8 +142,8 @@ impl Plan for Survey {
     const WHAT: &'static str = "survey";
     const COMMAND: &'static str = "survey";
 
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let survey: Survey = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    fn parse(fields: Map<String, Value>) -> Result<Self, String> {
+        let survey: Survey = serde_json::from_value(fields.into()).map_err(|e| e.to_string())?;
         survey.check().map_err(|e| e.to_string())?;
         let made = Survey::new(survey.systems.clone(), survey.seeds, survey.first_seed, survey.quick, survey.scale);
         if survey == made { Ok(survey) } else { Err(survey.unlike(&made)) }

@@ -14,7 +14,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::super::config_json::{class, contradicted, field, given, heads_from_json, required, unread};
+use super::super::config_json::{HEADS, class, contradicted, field, given, heads_from_json, required, unread};
 use super::{Dialect, Fields, Held, Theirs, activation};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Asks, Embedding, GptConfig, Names, NormPlace, Parts, Positions};
@@ -168,7 +168,7 @@ impl Encoder {
             () => body,
         };
         let Some(own) = class(fields).filter(|own| *own != body) else { return Ok(found) };
-        if fields.contains_key("gradus_head") {
+        if fields.contains_key(HEADS) {
             return Ok(own);
         }
         let needed = match own {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::super::HEAD;
-use super::super::config_json::{class, contradicted, field, given, heads_from_json, is_class, required, unread};
+use super::super::config_json::{HEADS, class, contradicted, field, given, heads_from_json, is_class, required, unread};
 use super::{Dialect, Fields, Held, Theirs, model_types};
 use crate::backbone::BackboneConfig;
 use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
@@ -22,7 +22,7 @@ const CLASSES: [&str; 3] = ["OpenAIGPTModel", "OpenAIGPTLMHeadModel", "OpenAIGPT
 /// The weight of the classifier.
 pub(super) const WEIGHT: &str = "score.weight";
 /// Fields of an LSTM's file that its configuration does not have.
-const NOT_SIZES: [&str; 6] = ["model_type", "architectures", "gradus_head", "id2label", "label2id", "pad_token_id"];
+const NOT_SIZES: [&str; 6] = ["model_type", "architectures", HEADS, "id2label", "label2id", "pad_token_id"];
 
 /// Does `transformers`' classifier compute what this head does? It reads one sequence, at its last token that is not padding,
 /// and has no bias.
@@ -64,7 +64,7 @@ pub(super) fn gpts_name(fields: &Fields, ours: &'static str) -> &'static str {
 pub(super) fn classifies(fields: &Fields, held: &Held, [body, lm, classifier]: [&str; 3]) -> Result<bool, String> {
     let is_given = is_class(fields, classifier);
     match (held.has(WEIGHT), class(fields).filter(|class| *class != body)) {
-        _ if fields.contains_key("gradus_head") => Ok(is_given),
+        _ if fields.contains_key(HEADS) => Ok(is_given),
         (Some(false), _) if is_given => Err(contradicted(classifier, WEIGHT, lm)),
         (Some(true), Some(other)) if !is_given && other == lm => Err(format!(
             "architectures: {lm} has no {WEIGHT}, which is among the weights: they are those of {classifier}; set architectures to \

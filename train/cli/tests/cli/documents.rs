@@ -6,10 +6,6 @@ use super::*;
 
 /// The beginnings of the commands that are run here, in this order, each with flags that replace its own or are added.
 const RUN: &[(&str, &str)] = &[
-    ("gradus world --stories 25", ""),
-    ("gradus world --tasks tasks", ""),
-    ("gradus pretrain --corpus corpus.txt --tokenizer char --preset tiny", ""),
-    ("gradus finetune --model gpt --task sts-b", "--data tasks/sts-b"),
     ("gradus audit step --by-hand", ""),
     ("gradus audit ledger", "--root ROOT"),
     ("gradus pretrain --corpus shakespeare.txt", "--steps 2 --layers 1 --eval-tokens 200"),
@@ -66,6 +62,7 @@ fn lines_of_documents_run() {
     for (start, _) in RUN.iter().chain(NOT_RUN) {
         assert!(typed.iter().any(|line| entry(&line.text) == Some(start)), "no line begins with {start}");
     }
+    write_files(&desk);
     for (start, changes) in RUN {
         let mut texts: Vec<&str> = typed.iter().map(|line| &*line.text).filter(|text| entry(text) == Some(start)).collect();
         texts.sort_unstable();
@@ -80,14 +77,17 @@ fn lines_of_documents_run() {
             let run = Run::from(program.args(&words).output().expect("the program starts"));
             assert_eq!(run.code, Some(0), "{text}: {words:?}: {}", run.stderr);
         }
-        if desk.exists("tasks") && !desk.exists("novels") {
-            let corpus = desk.text("corpus.txt");
-            ["shakespeare.txt", "novels/one.txt", "held_out.txt"].iter().for_each(|name| desk.write(name, &corpus));
-            desk.write("story.txt", corpus.lines().next().expect("a story"));
-            fs::create_dir(desk.path("glue")).unwrap();
-            fs::rename(desk.path("tasks/rte"), desk.path("glue/RTE")).unwrap();
-        }
     }
+}
+
+/// Writes the files that the commands read.
+fn write_files(desk: &Desk) {
+    desk.gradus("world --stories 25 --seed 3 --out corpus.txt").printed();
+    desk.gradus("world --tasks glue --rows 40 --seed 1").printed();
+    fs::rename(desk.path("glue/rte"), desk.path("glue/RTE")).unwrap();
+    let corpus = desk.text("corpus.txt");
+    ["shakespeare.txt", "novels/one.txt", "held_out.txt"].iter().for_each(|name| desk.write(name, &corpus));
+    desk.write("story.txt", corpus.lines().next().expect("a story"));
 }
 
 /// The words of a command, with other values for some of its flags. ROOT stands for the root of the repository.

@@ -691,7 +691,8 @@ fn what_cannot_be_resumed_says_why() {
     };
     desk.resume("nothing", "").fails_with(&["cannot resume", "run.json", "--out directory of a `gradus finetune`"]);
     damaged("run.json", b"{", &["cannot resume", "run.json", "damaged"]);
-    damaged("run.json", b"{}", &["cannot resume", "run.json", "damaged"]);
+    damaged("run.json", b"{\"format\": 1}", &["cannot resume", "run.json", "damaged"]);
+    damaged("run.json", b"{}", &["cannot resume", "run.json", "expected format 1, found no format"]);
     let run = desk.text("out/run.json").replace(",\n  \"checksums\": true", "");
     for (from, to, word) in [
         ("\"batch\": 4", "\"batch\": 0", "--batch 0"),
@@ -713,9 +714,9 @@ fn what_cannot_be_resumed_says_why() {
     damaged("model.safetensors", &desk.read("out/model.safetensors")[..100], &["the best model so far", "model.safetensors"]);
     // The number of steps in the header: more than there are, and different from the curve's.
     for steps in ["7", "2"] {
-        let at = state.windows(13).position(|w| w == b"\"updates\":\"4\"").expect("in the header");
+        let at = state.windows(11).position(|w| w == b"\"steps\":\"4\"").expect("in the header");
         let mut changed = state.clone();
-        changed[at + 11] = steps.as_bytes()[0];
+        changed[at + 9] = steps.as_bytes()[0];
         let found = format!("{steps} of 6 steps");
         damaged("trainer.safetensors", &changed, &["trainer.safetensors", &found, "run this seed again, delete"]);
     }

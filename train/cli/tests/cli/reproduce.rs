@@ -1,5 +1,6 @@
 use std::sync::LazyLock;
 
+use gradus_io::checksums::Kept;
 use gradus_paper::{RECIPE, Sizes};
 
 use super::*;
@@ -30,9 +31,10 @@ fn a_bad_plan_is_refused_and_left_as_it_is() {
     assert_eq!(desk.text("mini/plan.json"), torn);
 
     // Plans of another command.
-    for (own, other, plan) in
-        [("reproduce", "survey", r#"{"recipe": 3, "systems": ["gpt"]}"#), ("survey", "reproduce", r#"{"recipe": 5}"#)]
-    {
+    for (own, other, plan) in [
+        ("reproduce", "survey", r#"{"format": 1, "recipe": 3, "systems": ["gpt"]}"#),
+        ("survey", "reproduce", r#"{"format": 1, "recipe": 5}"#),
+    ] {
         desk.write("other/plan.json", plan);
         let words = format!("it is the plan of another command: `gradus {other} --resume other` continues it");
         desk.gradus(&format!("{own} --resume other")).fails_with(&["other/plan.json", &words]);
@@ -43,13 +45,13 @@ fn a_bad_plan_is_refused_and_left_as_it_is() {
     for (name, size) in [
         ("seeds", 0),
         ("first_seed", u64::MAX),
-        ("updates", 0),
+        ("steps", 0),
         ("rows", 1 << 40),
         ("epochs", 0),
         ("layers", 4_000_000),
         ("scale", 2),
     ] {
-        let mut plan = serde_json::to_value(Sizes::new(1, 1, 1.0, false)).unwrap();
+        let mut plan = plan_without_checksums();
         plan[name] = size.into();
         desk.write("mini/plan.json", plan.to_string());
         desk.gradus("reproduce --resume mini").fails_with(&["plan.json", "expected"]);
@@ -57,6 +59,13 @@ fn a_bad_plan_is_refused_and_left_as_it_is() {
     desk.remove("mini/plan.json");
     desk.gradus("reproduce --out mini").fails_with(&["mini already holds mini/report.html", "another --out"]);
     assert_eq!(desk.text("mini/report.html"), "mine");
+}
+
+/// The plan of the smallest reproduction, for a folder that has no checksums.
+fn plan_without_checksums() -> Value {
+    let mut plan = serde_json::to_value(Kept::with(Sizes::new(1, 1, 1.0, false))).unwrap();
+    plan.as_object_mut().unwrap().remove("checksums");
+    plan
 }
 
 /// The smallest miniature, made once for all tests: from the first stage to the report, then with the experiments.
@@ -252,7 +261,7 @@ fn results_of_another_recipe_and_damaged_ones_are_refused() {
 #[test]
 fn a_plan_of_another_world_or_ruler_is_refused() {
     let desk = Desk::new();
-    let plan = serde_json::to_value(Sizes::new(1, 1, 1.0, false)).unwrap();
+    let plan = plan_without_checksums();
     let refused = |change: fn(&mut Value), words: &[&str]| {
         let mut plan = plan.clone();
         change(&mut plan);

@@ -1,7 +1,5 @@
 //! Tests of all-reduce and reduce-scatter, on processes of one thread whose messages the test delivers.
 
-use gradus_train::collective::Addition;
-
 use super::*;
 use crate::inbox::tests::{Process, deliver};
 use crate::message::tests::sent;
@@ -14,7 +12,7 @@ fn shapes() -> Vec<Option<Shape>> {
 
 /// Begins a sum of `shards` shards on these of `n` processes.
 fn begin(some: &[Process], n: usize, shards: usize, goes: Goes) -> Vec<Handle> {
-    let tree = AdditionTree::new(Addition::Tree, shards);
+    let tree = AdditionTree::new(shards);
     let pieces = Arc::new(Pieces::of(&shapes()));
     let plan = Arc::new(Plan::new(&tree, &owners(&tree, n).unwrap(), &pieces.sizes()));
     let new = |process: &Process| {
@@ -38,7 +36,7 @@ fn give(handle: &Handle, shards: std::ops::Range<usize>) {
 
 /// The sum of the shards' gradients in the order of the tree.
 fn expected(shards: usize) -> Vec<Option<Tensor>> {
-    let tree = AdditionTree::new(Addition::Tree, shards);
+    let tree = AdditionTree::new(shards);
     let sum = |shape: Shape| {
         let mut nodes: Vec<Vec<f32>> = (0..shards).map(|shard| gradient(shard, shape).to_vec()).collect();
         for (_, [left, right]) in tree.sums() {
@@ -53,7 +51,7 @@ fn expected(shards: usize) -> Vec<Option<Tensor>> {
 fn everyone_has_the_sum_of_all() {
     for (n, shards) in [(1, 1), (1, 3), (2, 2), (2, 5), (3, 8), (4, 7)] {
         let all: Vec<Process> = (0..n).map(|me| Process::new(me, n)).collect();
-        let of = owners(&AdditionTree::new(Addition::Tree, shards), n).unwrap();
+        let of = owners(&AdditionTree::new(shards), n).unwrap();
         for late in 0..n {
             // What the others send before a process begins is kept for it.
             let mut handles = begin(&all[..late], n, shards, Goes::Everywhere);
@@ -75,7 +73,7 @@ fn everyone_has_the_sum_of_all() {
 fn each_process_replaces_its_own_parts() {
     for (n, shards) in [(1, 2), (2, 5), (3, 8)] {
         let all: Vec<Process> = (0..n).map(|me| Process::new(me, n)).collect();
-        let of = owners(&AdditionTree::new(Addition::Tree, shards), n).unwrap();
+        let of = owners(&AdditionTree::new(shards), n).unwrap();
         let handles = begin(&all, n, shards, Goes::InParts);
         assert!(handles.iter().all(|handle| handle.own().is_err() || handle.running.plan.own(handle.running.line.me).is_empty()));
         handles.iter().enumerate().for_each(|(me, handle)| give(handle, of[me].clone()));

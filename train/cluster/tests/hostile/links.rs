@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gradus_cluster::cluster::Cluster;
 use gradus_tensor::{Shape, Tensor};
-use gradus_train::collective::{Addition, AdditionTree, Collective, Goes, PeerError};
+use gradus_train::collective::{AdditionTree, Collective, Goes, PeerError};
 
 use crate::{DEADLINE, LIMITS};
 
@@ -99,7 +99,7 @@ fn beat(sockets: &mut [TcpStream], ends: &AtomicBool) {
 
 /// Trains until the run ends.
 fn train(cluster: &dyn Collective<f32>) -> Result<Infallible, PeerError> {
-    let tree = AdditionTree::new(Addition::Tree, PROCESSES);
+    let tree = AdditionTree::new(PROCESSES);
     loop {
         let told = cluster.tell(vec![7; 20]);
         let sum = cluster.sum(tree.clone(), vec![Some(Shape::from([NUMBERS]))], Goes::Everywhere);

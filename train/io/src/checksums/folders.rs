@@ -3,45 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::audit::with_own_sums;
+use super::settings::settings_with_checksums;
 use super::{CHECKSUMS_FILE, Checksums, Digests, alone, write};
 use crate::disk;
 use crate::files::{self, FileError, resolve_directory};
 use crate::hex;
-
-/// The settings files of runs and studies, which state whether their folder has checksums.
-const SETTINGS: [&str; 2] = ["run.json", "plan.json"];
-
-/// Settings with the field `checksums: true`, which states that their folder has checksums.
-#[derive(Debug, Serialize)]
-pub struct Kept<T> {
-    #[serde(flatten)]
-    settings: T,
-    checksums: bool,
-}
-
-impl<T> Kept<T> {
-    /// Adds the field to these settings.
-    pub fn with(settings: T) -> Self {
-        Kept { settings, checksums: true }
-    }
-}
-
-/// The settings of a folder, if they state that it has checksums.
-fn settings_with_checksums(folder: &Path) -> Option<PathBuf> {
-    #[derive(Deserialize)]
-    struct Settings {
-        checksums: bool,
-    }
-    let has_checksums = |path: &PathBuf| {
-        let settings = disk::read(path).ok().and_then(|bytes| serde_json::from_slice::<Settings>(&bytes).ok());
-        settings.is_some_and(|settings| settings.checksums)
-    };
-    SETTINGS.map(|name| folder.join(name)).into_iter().find(has_checksums)
-}
 
 /// The file which states that a folder without checksums had some: its settings, or the checksums of a folder above.
 pub(super) fn expected_by(folder: &Path) -> Option<PathBuf> {

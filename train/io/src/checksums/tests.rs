@@ -493,7 +493,7 @@ fn lost_sums_are_missed_where_something_says_that_they_are_kept() {
         steps: u64,
     }
     let settings = json_text(&Kept::with(Settings { steps: 3 }));
-    assert_eq!(settings, b"{\n  \"steps\": 3,\n  \"checksums\": true\n}\n");
+    assert_eq!(settings, b"{\n  \"format\": 1,\n  \"steps\": 3,\n  \"checksums\": true\n}\n");
     for name in ["run.json", "plan.json"] {
         write(at, &[(name, settings.clone())]).unwrap();
         fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
@@ -504,7 +504,7 @@ fn lost_sums_are_missed_where_something_says_that_they_are_kept() {
         accept(at).unwrap();
         assert_eq!(read(at, name).unwrap(), settings);
         fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
-        fs::write(at.join(name), b"{\"steps\": 3}").unwrap(); // settings without the field, of older runs or other programs
+        fs::write(at.join(name), b"{\"steps\": 3}").unwrap(); // the settings of another program
         assert!(!check(at, &[name]).unwrap());
     }
 }

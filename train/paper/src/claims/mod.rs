@@ -246,7 +246,7 @@ mod tests {
     fn the_auxiliary_objective_gains_where_the_gap_is_smaller_with_it() {
         let scored = |loss: f64| Scored { loss, ..Scored::default() };
         let result = |variant, train: f64, test: f64, first: f64| TaskResult {
-            world: None,
+            world: String::new(),
             seed: 1,
             task: crate::plan::TASKS[0].0.into(),
             variant,

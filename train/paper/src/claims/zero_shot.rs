@@ -179,7 +179,7 @@ mod tests {
         let point = |step: u64| ZeroShotPoint { step, tokens: step, scores: [("sst-2".into(), 0.5 + 1e-5 * step as f64)].into() };
         let zero_shot = (0..=12).map(|i| point(333 * i)).chain([point(4000)]).collect();
         let run = PretrainResult {
-            world: None,
+            world: String::new(),
             seed: 1,
             body: Body::Gpt,
             parameters: 1,
@@ -201,7 +201,7 @@ mod tests {
             ZeroShotPoint { step, tokens: step, scores: scores.chain(ZERO_SHOT.map(|task| (task.into(), 0.6))).collect() }
         };
         let run = |body, ends: [f64; 3]| PretrainResult {
-            world: None,
+            world: String::new(),
             seed: 1,
             body,
             parameters: 1,

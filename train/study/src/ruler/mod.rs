@@ -71,10 +71,8 @@ pub struct Ruler {
     /// The names of the primary claims.
     pub primary: Vec<String>,
     /// The procedure for the family of primary claims.
-    #[serde(default)]
     pub family: Procedure,
     /// The number of seeds below which nothing is decided.
-    #[serde(default = "least_seeds")]
     pub least_seeds: usize,
 }
 
@@ -85,10 +83,6 @@ pub enum Procedure {
     /// Holm's procedure (1979); see the module documentation.
     #[default]
     Holm,
-}
-
-fn least_seeds() -> usize {
-    LEAST_SEEDS
 }
 
 /// The outcome of a claim.
