@@ -7,20 +7,20 @@ use gradus_autograd::Var;
 use gradus_tensor::Real;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ConfigError, GptConfig, Parts};
+use crate::config::{ConfigError, Parts, TransformerConfig};
 use crate::dropout::DropoutSeed;
-use crate::gpt::Gpt;
 use crate::hidden::Hidden;
 use crate::lstm::{Lstm, LstmConfig};
 use crate::param::Param;
 use crate::side::Side;
+use crate::transformer::Transformer;
 use crate::tree;
 
 /// The same expression for whichever family it is.
 macro_rules! each {
     ($of:ident, $any:expr, $one:pat => $result:expr) => {
         match $any {
-            $of::Gpt($one) => $result,
+            $of::Transformer($one) => $result,
             $of::Lstm($one) => $result,
         }
     };
@@ -30,7 +30,7 @@ tree! {
     /// A language model with a `V` for every parameter.
     pub enum Backbone<V> {
         /// The paper's Transformer.
-        Gpt(Gpt<V>),
+        Transformer(Transformer<V>),
         /// A recurrent layer instead (§5, table 5).
         Lstm(Lstm<V>),
     }
@@ -43,14 +43,15 @@ tree! {
 #[serde(tag = "family", rename_all = "snake_case")]
 pub enum BackboneConfig {
     /// The Transformer's.
-    Gpt(GptConfig),
+    #[serde(rename = "gpt")]
+    Transformer(TransformerConfig),
     /// The LSTM's.
     Lstm(LstmConfig),
 }
 
-impl From<GptConfig> for BackboneConfig {
-    fn from(config: GptConfig) -> Self {
-        BackboneConfig::Gpt(config)
+impl From<TransformerConfig> for BackboneConfig {
+    fn from(config: TransformerConfig) -> Self {
+        BackboneConfig::Transformer(config)
     }
 }
 
@@ -90,7 +91,7 @@ impl BackboneConfig {
     /// Number of blocks that can be transferred one by one; an LSTM has none.
     pub fn layers(&self) -> usize {
         match self {
-            BackboneConfig::Gpt(c) => c.layers,
+            BackboneConfig::Transformer(c) => c.layers,
             BackboneConfig::Lstm(_) => 0,
         }
     }
@@ -98,7 +99,7 @@ impl BackboneConfig {
     /// What it has beside GPT-1's parts; an LSTM has none of them.
     pub fn parts(&self) -> Parts {
         match self {
-            BackboneConfig::Gpt(c) => c.parts,
+            BackboneConfig::Transformer(c) => c.parts,
             BackboneConfig::Lstm(_) => Parts::NONE,
         }
     }
@@ -123,7 +124,7 @@ impl Backbone<Param> {
     /// What its parameters are.
     pub fn declare(config: &BackboneConfig) -> Self {
         match config {
-            BackboneConfig::Gpt(c) => Backbone::Gpt(Gpt::declare(c)),
+            BackboneConfig::Transformer(c) => Backbone::Transformer(Transformer::declare(c)),
             BackboneConfig::Lstm(c) => Backbone::Lstm(Lstm::declare(c)),
         }
     }
@@ -155,15 +156,22 @@ mod tests {
 
     #[test]
     fn a_configuration_says_its_family() {
-        for config in [BackboneConfig::from(GptConfig::default()), LstmConfig::default().into()] {
+        for config in [BackboneConfig::from(TransformerConfig::default()), LstmConfig::default().into()] {
             assert_eq!(read(&serde_json::to_string(&config).unwrap()), Ok(config));
         }
     }
 
     #[test]
     fn the_families_are_asked_alike() {
-        let gpt =
-            GptConfig { vocab: 5, context: 6, width: 8, layers: 3, heads: 4, initializer_range: 0.5, ..GptConfig::default() };
+        let gpt = TransformerConfig {
+            vocab: 5,
+            context: 6,
+            width: 8,
+            layers: 3,
+            heads: 4,
+            initializer_range: 0.5,
+            ..TransformerConfig::default()
+        };
         let lstm = LstmConfig { vocab: 5, context: 6, width: 8, units: 7, initializer_range: 0.5, ..LstmConfig::default() };
         for (config, layers) in [(BackboneConfig::from(gpt), 3), (lstm.into(), 0)] {
             assert_eq!([config.vocab(), config.context(), config.width(), config.layers()], [5, 6, 8, layers]);

@@ -9,7 +9,7 @@ use gradus_autograd::Var;
 use gradus_tensor::Real;
 
 use crate::cache::LayerCache;
-use crate::config::{GptConfig, NormPlace};
+use crate::config::{NormPlace, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::{LayerNorm, Mlp, SelfAttention};
 use crate::param::Param;
@@ -37,7 +37,7 @@ tree! {
 
 impl Block<Param> {
     /// Block `layer` of the model, counted from the input.
-    pub fn declare(c: &GptConfig, layer: usize) -> Self {
+    pub fn declare(c: &TransformerConfig, layer: usize) -> Self {
         let (d, stds) = (c.width, [c.initializer_range, c.residual_std()]);
         let norm = || LayerNorm::declare(d, c.layer_norm_epsilon);
         let drop = |site| Dropout::new(c.resid_dropout, site);

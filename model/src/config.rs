@@ -130,7 +130,7 @@ impl Parts {
 /// Sizes and options of a Transformer; by default a GPT's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct GptConfig {
+pub struct TransformerConfig {
     /// Number of tokens V.
     pub vocab: usize,
     /// Maximum number of tokens in a sequence.
@@ -141,7 +141,7 @@ pub struct GptConfig {
     pub layers: usize,
     /// Attention heads per block.
     pub heads: usize,
-    /// Width f between the two layers of a feed-forward network, where it is not 4d: see [`GptConfig::with_inner`].
+    /// Width f between the two layers of a feed-forward network, where it is not 4d: see [`TransformerConfig::with_inner`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inner: Option<usize>,
     /// Activation of the feed-forward network.
@@ -171,10 +171,10 @@ impl Default for Parts {
     }
 }
 
-impl Default for GptConfig {
+impl Default for TransformerConfig {
     /// The paper's GPT-1.
     fn default() -> Self {
-        GptConfig {
+        TransformerConfig {
             vocab: 40_478,
             context: 512,
             width: 768,
@@ -205,13 +205,13 @@ pub struct ConfigError {
     pub remedy: &'static str,
 }
 
-impl GptConfig {
-    /// The names of [`GptConfig::preset`], smallest first.
+impl TransformerConfig {
+    /// The names of [`TransformerConfig::preset`], smallest first.
     pub const PRESETS: [&str; 3] = ["tiny", "small", "gpt1"];
 
     /// A named preset: `tiny`, `small` or `gpt1`.
     pub fn preset(name: &str) -> Option<Self> {
-        let sized = |layers, width, heads, context| GptConfig { layers, width, heads, context, ..Self::default() };
+        let sized = |layers, width, heads, context| TransformerConfig { layers, width, heads, context, ..Self::default() };
         Some(match name {
             "tiny" => sized(4, 128, 4, 128),
             "small" => sized(6, 384, 6, 256),
@@ -222,7 +222,7 @@ impl GptConfig {
 
     /// All three dropouts at once.
     pub fn with_dropout(self, p: f64) -> Self {
-        GptConfig { embd_dropout: p, attn_dropout: p, resid_dropout: p, ..self }
+        TransformerConfig { embd_dropout: p, attn_dropout: p, resid_dropout: p, ..self }
     }
 
     /// Rows of the embedding matrix, over which the output's softmax runs.
@@ -245,7 +245,7 @@ impl GptConfig {
 
     /// The same with this width f between the two layers of its feed-forward networks.
     pub fn with_inner(self, inner: usize) -> Self {
-        GptConfig { inner: Some(inner).filter(|&inner| inner != self.width.saturating_mul(4)), ..self }
+        TransformerConfig { inner: Some(inner).filter(|&inner| inner != self.width.saturating_mul(4)), ..self }
     }
 
     /// Width f between the two layers of a feed-forward network: 4d where nothing else is said.
@@ -263,7 +263,7 @@ impl GptConfig {
     /// of the further parts.
     ///
     /// ```
-    /// assert_eq!(gradus_model::GptConfig::default().parameters(), 116_534_784);
+    /// assert_eq!(gradus_model::TransformerConfig::default().parameters(), 116_534_784);
     /// ```
     pub fn parameters(&self) -> usize {
         let (d, f) = (self.width, self.inner());
@@ -353,19 +353,19 @@ mod tests {
     /// GPT-1's context is 512; 1,024 is GPT-2's.
     #[test]
     fn presets_have_the_papers_sizes() {
-        let gpt1 = GptConfig::preset("gpt1").unwrap();
+        let gpt1 = TransformerConfig::preset("gpt1").unwrap();
         assert_eq!((gpt1.layers, gpt1.width, gpt1.heads, gpt1.context, gpt1.vocab), (12, 768, 12, 512, 40_478));
         assert_eq!((gpt1.parameters(), gpt1.layer_norm_epsilon, gpt1.initializer_range), (116_534_784, 1e-5, 0.02));
         assert_eq!([gpt1.embd_dropout, gpt1.attn_dropout, gpt1.resid_dropout], [0.1; 3]);
-        assert_eq!(crate::gpt::Gpt::declare(&gpt1).h.0[0].mlp.c_fc.bias.0.shape[..], [3072]);
-        assert_eq!(GptConfig::preset("gpt2"), None);
-        let sizes = |name| GptConfig::preset(name).map(|c| [c.layers, c.width, c.heads, c.context]);
+        assert_eq!(crate::transformer::Transformer::declare(&gpt1).h.0[0].mlp.c_fc.bias.0.shape[..], [3072]);
+        assert_eq!(TransformerConfig::preset("gpt2"), None);
+        let sizes = |name| TransformerConfig::preset(name).map(|c| [c.layers, c.width, c.heads, c.context]);
         assert_eq!((sizes("tiny"), sizes("small")), (Some([4, 128, 4, 128]), Some([6, 384, 6, 256])));
     }
 
     #[test]
     fn all_dropouts_are_set_at_once() {
-        let c = GptConfig { width: 6, ..GptConfig::default() }.with_dropout(0.3);
+        let c = TransformerConfig { width: 6, ..TransformerConfig::default() }.with_dropout(0.3);
         assert_eq!((c.width, [c.embd_dropout, c.attn_dropout, c.resid_dropout]), (6, [0.3; 3]));
     }
 
@@ -373,36 +373,36 @@ mod tests {
     /// the output.
     #[test]
     fn operations_are_counted_by_hand() {
-        let c = GptConfig { layers: 2, width: 3, vocab: 5, context: 7, ..GptConfig::default() };
+        let c = TransformerConfig { layers: 2, width: 3, vocab: 5, context: 7, ..TransformerConfig::default() };
         assert_eq!(c.training_flops(), 6 * 12 * 9 * 2 + 6 * 3 * 5 + 12 * 7 * 3 * 2);
-        let narrow = GptConfig { inner: Some(10), ..c.clone() };
+        let narrow = TransformerConfig { inner: Some(10), ..c.clone() };
         assert_eq!(c.training_flops() - narrow.training_flops(), 6 * 2 * 2 * 3 * 2, "two inner units less in each of two blocks");
         assert_eq!(c.parameters() - narrow.parameters(), 2 * 2 * (2 * 3 + 1));
     }
 
     #[test]
     fn what_cannot_be_a_model_is_refused() {
-        let ok = GptConfig::default;
-        let joint = GptConfig { embedding: Embedding::Joint, ..ok() };
-        for fine in [ok(), joint.clone(), GptConfig { layer_norm_epsilon: 1.0, ..ok() }, ok().with_dropout(0.0)] {
+        let ok = TransformerConfig::default;
+        let joint = TransformerConfig { embedding: Embedding::Joint, ..ok() };
+        for fine in [ok(), joint.clone(), TransformerConfig { layer_norm_epsilon: 1.0, ..ok() }, ok().with_dropout(0.0)] {
             assert_eq!(fine.check(), Ok(()));
         }
         for (wrong, told) in [
-            (GptConfig { vocab: 0, ..ok() }, "vocab = 0: expected a number from 1 to 16777216"),
-            (GptConfig { context: (1 << 20) + 1, ..ok() }, "context = 1048577: expected a number from 1 to 1048576"),
-            (GptConfig { width: (1 << 16) + 1, ..ok() }, "width = 65537: expected a number from 1 to 65536"),
-            (GptConfig { layers: (1 << 10) + 1, ..ok() }, "layers = 1025: expected a number from 1 to 1024"),
-            (GptConfig { heads: (1 << 12) + 1, ..ok() }, "heads = 4097: expected a number from 1 to 4096"),
-            (GptConfig { inner: Some(0), ..ok() }, "inner = 0: expected a number from 1 to 262144"),
-            (GptConfig { heads: 7, ..ok() }, "width = 768: expected a multiple of the 7 heads"),
-            (GptConfig { positions: Positions::Sinusoidal, ..joint }, "positions = sinusoidal: expected learned"),
-            (GptConfig { embd_dropout: 1.0, ..ok() }, "embd_dropout = 1: expected a probability"),
-            (GptConfig { attn_dropout: -0.1, ..ok() }, "attn_dropout = -0.1: expected a probability"),
-            (GptConfig { resid_dropout: f64::NAN, ..ok() }, "resid_dropout = NaN: expected a probability"),
-            (GptConfig { layer_norm_epsilon: 0.0, ..ok() }, "layer_norm_epsilon = 0: expected a number above 0"),
-            (GptConfig { layer_norm_epsilon: 1.5, ..ok() }, "layer_norm_epsilon = 1.5: expected a number above 0"),
-            (GptConfig { initializer_range: 10.5, ..ok() }, "initializer_range = 10.5: expected a number from 0 to 10"),
-            (GptConfig { width: 1 << 16, heads: 1, ..ok() }, "parameters = "),
+            (TransformerConfig { vocab: 0, ..ok() }, "vocab = 0: expected a number from 1 to 16777216"),
+            (TransformerConfig { context: (1 << 20) + 1, ..ok() }, "context = 1048577: expected a number from 1 to 1048576"),
+            (TransformerConfig { width: (1 << 16) + 1, ..ok() }, "width = 65537: expected a number from 1 to 65536"),
+            (TransformerConfig { layers: (1 << 10) + 1, ..ok() }, "layers = 1025: expected a number from 1 to 1024"),
+            (TransformerConfig { heads: (1 << 12) + 1, ..ok() }, "heads = 4097: expected a number from 1 to 4096"),
+            (TransformerConfig { inner: Some(0), ..ok() }, "inner = 0: expected a number from 1 to 262144"),
+            (TransformerConfig { heads: 7, ..ok() }, "width = 768: expected a multiple of the 7 heads"),
+            (TransformerConfig { positions: Positions::Sinusoidal, ..joint }, "positions = sinusoidal: expected learned"),
+            (TransformerConfig { embd_dropout: 1.0, ..ok() }, "embd_dropout = 1: expected a probability"),
+            (TransformerConfig { attn_dropout: -0.1, ..ok() }, "attn_dropout = -0.1: expected a probability"),
+            (TransformerConfig { resid_dropout: f64::NAN, ..ok() }, "resid_dropout = NaN: expected a probability"),
+            (TransformerConfig { layer_norm_epsilon: 0.0, ..ok() }, "layer_norm_epsilon = 0: expected a number above 0"),
+            (TransformerConfig { layer_norm_epsilon: 1.5, ..ok() }, "layer_norm_epsilon = 1.5: expected a number above 0"),
+            (TransformerConfig { initializer_range: 10.5, ..ok() }, "initializer_range = 10.5: expected a number from 0 to 10"),
+            (TransformerConfig { width: 1 << 16, heads: 1, ..ok() }, "parameters = "),
         ] {
             let error = wrong.check().unwrap_err().to_string();
             assert!(error.starts_with(told), "{error}");

@@ -6,11 +6,11 @@ use gradus_tensor::{Real, Tensor, on_pool};
 use crate::backbone::Backbone;
 use crate::batch::Batch;
 use crate::cache::LayerCache;
-use crate::gpt::Gpt;
 use crate::hidden::Hidden;
 use crate::lstm::{Lstm, LstmState};
 use crate::model::Model;
 use crate::side::Side;
+use crate::transformer::Transformer;
 use crate::tree::Tree;
 
 /// One sequence being read or written, position by position.
@@ -24,7 +24,7 @@ pub struct Decoder<'m, T: Real> {
 /// What is kept of the tokens read.
 #[derive(Debug)]
 enum Memory<'m, T: Real> {
-    Gpt { gpt: &'m Gpt<Tensor<T>>, layers: Vec<LayerCache<T>> },
+    Transformer { transformer: &'m Transformer<Tensor<T>>, layers: Vec<LayerCache<T>> },
     Lstm { lstm: &'m Lstm<Tensor<T>>, state: Box<LstmState<T>> },
 }
 
@@ -32,7 +32,9 @@ impl<T: Real> Memory<'_, T> {
     /// The same for each of n sequences that go on from here, by `t` tokens at most.
     fn fork(&self, n: usize, t: usize) -> Self {
         match self {
-            Memory::Gpt { gpt, layers } => Memory::Gpt { gpt, layers: layers.iter().map(|cache| cache.fork(n, t)).collect() },
+            Memory::Transformer { transformer, layers } => {
+                Memory::Transformer { transformer, layers: layers.iter().map(|cache| cache.fork(n, t)).collect() }
+            }
             Memory::Lstm { lstm, state } => Memory::Lstm { lstm, state: Box::new(state.fork(n)) },
         }
     }
@@ -40,13 +42,13 @@ impl<T: Real> Memory<'_, T> {
     /// Reads these tokens from position `first` on.
     fn read<'t>(&mut self, tape: &'t Tape<T>, side: &Side, first: usize) -> Hidden<'t, T> {
         match self {
-            Memory::Gpt { gpt, layers } => {
-                let gpt = gpt.constants(tape);
-                let (mut states, output) = gpt.embed(side, first, None);
-                for (block, cache) in gpt.h.0.iter().zip(layers) {
+            Memory::Transformer { transformer, layers } => {
+                let transformer = transformer.constants(tape);
+                let (mut states, output) = transformer.embed(side, first, None);
+                for (block, cache) in transformer.h.0.iter().zip(layers) {
                     states = block.decode(&states, cache);
                 }
-                gpt.end.hidden(states, output)
+                transformer.end.hidden(states, output)
             }
             Memory::Lstm { lstm, state } => lstm.constants(tape).decode(side, state),
         }
@@ -57,10 +59,10 @@ impl<'m, T: Real> Decoder<'m, T> {
     /// An empty sequence.
     pub fn new(model: &'m Model<Tensor<T>>) -> Self {
         let (memory, vocab) = match &model.backbone {
-            Backbone::Gpt(gpt) => {
-                let (c, like) = (gpt.config(), &gpt.tokens_embed.weight.0);
+            Backbone::Transformer(transformer) => {
+                let (c, like) = (transformer.config(), &transformer.tokens_embed.weight.0);
                 let cache = |_| LayerCache::new(like, c.heads, c.context, c.head_width());
-                (Memory::Gpt { gpt, layers: (0..c.layers).map(cache).collect() }, c.vocab)
+                (Memory::Transformer { transformer, layers: (0..c.layers).map(cache).collect() }, c.vocab)
             }
             Backbone::Lstm(lstm) => {
                 let c = lstm.config();

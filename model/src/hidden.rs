@@ -12,7 +12,7 @@ use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
 
 use crate::batch::Batch;
-use crate::config::{Activation, GptConfig};
+use crate::config::{Activation, TransformerConfig};
 use crate::layers::{LayerNorm, Linear};
 use crate::param::Param;
 use crate::tree;
@@ -44,7 +44,7 @@ tree! {
 
 impl End<Param> {
     /// What its parameters are.
-    pub fn declare(c: &GptConfig) -> Self {
+    pub fn declare(c: &TransformerConfig) -> Self {
         let norm = || LayerNorm::declare(c.width, c.layer_norm_epsilon);
         let transform = || Transform {
             dense: Linear::declare(c.width, c.width, c.initializer_range),

@@ -1,16 +1,16 @@
 //! GPT-1 and its relatives: their layers, objectives and checkpoints in Hugging Face's format.
 //!
 //! A model is a [`Tree`]: the same struct with a declaration, a tensor, a variable on a tape, a gradient or a moment at each
-//! leaf. So `Gpt<Param>` says what the parameters are, `Gpt<Tensor>` is the parameters at rest, `Gpt<Var>` computes, and every
+//! leaf. So `Transformer<Param>` says what the parameters are, `Transformer<Tensor>` is the parameters at rest, `Transformer<Var>` computes, and every
 //! walk over parameters is one `map` or `visit`. Its configuration goes with it.
 //!
 //! ```
 //! use gradus_autograd::{Tape, Tensor};
-//! use gradus_model::{Batch, Gpt, GptConfig, Objective, Tree};
+//! use gradus_model::{Batch, Transformer, TransformerConfig, Objective, Tree};
 //!
-//! let config = GptConfig { vocab: 11, context: 4, width: 8, layers: 2, heads: 2, ..GptConfig::default() };
+//! let config = TransformerConfig { vocab: 11, context: 4, width: 8, layers: 2, heads: 2, ..TransformerConfig::default() };
 //! config.check()?;
-//! let gpt: Gpt<Tensor<f64>> = Gpt::init(&config, 1);
+//! let gpt: Transformer<Tensor<f64>> = Transformer::init(&config, 1);
 //!
 //! // Two sequences of four tokens; each predicts the token that follows.
 //! let (inputs, targets) = ([1, 2, 3, 4, 5, 6, 7, 8], [2, 3, 4, 5, 6, 7, 8, 9]);
@@ -39,7 +39,6 @@ pub mod checkpoint;
 pub mod config;
 mod decode;
 mod dropout;
-mod gpt;
 mod head;
 mod hidden;
 pub mod layers;
@@ -51,16 +50,16 @@ mod param;
 mod recompute;
 mod side;
 mod transfer;
+mod transformer;
 pub mod tree;
 
 pub use backbone::{Backbone, BackboneConfig};
 pub use batch::{Batch, Labels};
 pub use block::Block;
 pub use cache::LayerCache;
-pub use config::{Activation, Asks, ConfigError, Embedding, GptConfig, NormPlace, Parts, Positions};
+pub use config::{Activation, Asks, ConfigError, Embedding, NormPlace, Parts, Positions, TransformerConfig};
 pub use decode::Decoder;
 pub use dropout::{Dropout, DropoutSeed, Site};
-pub use gpt::{Gpt, sinusoids};
 pub use head::{Form, Head, HeadConfig, Heads};
 pub use hidden::{End, Hidden, Transform};
 pub use lstm::{Lstm, LstmCell, LstmConfig, LstmState};
@@ -70,4 +69,5 @@ pub use objectives::Objective;
 pub use param::{Init, Param, Role};
 pub use side::{Side, Sight};
 pub use transfer::Transfer;
+pub use transformer::{Transformer, sinusoids};
 pub use tree::Tree;

@@ -15,7 +15,7 @@ use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::config::{ConfigError, GptConfig, check_dropout, check_parameters, check_size, check_std};
+use crate::config::{ConfigError, TransformerConfig, check_dropout, check_parameters, check_size, check_std};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::Hidden;
 use crate::layers::{Linear, Table, sequence_length};
@@ -50,21 +50,21 @@ const MOST_UNITS: usize = 1 << 16;
 impl Default for LstmConfig {
     /// The paper's: 2,048 units, and all else as its GPT-1.
     fn default() -> Self {
-        LstmConfig::of_units(2048, &GptConfig::default())
+        LstmConfig::of_units(2048, &TransformerConfig::default())
     }
 }
 
 impl LstmConfig {
     /// This number of units, and all else as this GPT's.
-    fn of_units(units: usize, gpt: &GptConfig) -> Self {
+    fn of_units(units: usize, transformer: &TransformerConfig) -> Self {
         LstmConfig {
-            vocab: gpt.vocab,
-            context: gpt.context,
-            width: gpt.width,
+            vocab: transformer.vocab,
+            context: transformer.context,
+            width: transformer.width,
             units,
-            embd_dropout: gpt.embd_dropout,
-            resid_dropout: gpt.resid_dropout,
-            initializer_range: gpt.initializer_range,
+            embd_dropout: transformer.embd_dropout,
+            resid_dropout: transformer.resid_dropout,
+            initializer_range: transformer.initializer_range,
         }
     }
 
@@ -72,13 +72,13 @@ impl LstmConfig {
     /// this GPT's.
     ///
     /// ```
-    /// use gradus_model::{GptConfig, LstmConfig};
-    /// let (gpt, lstm) = (GptConfig::default(), LstmConfig::matching(&GptConfig::default()));
-    /// assert_eq!((lstm.units, lstm.parameters().abs_diff(gpt.parameters())), (4166, 10_584));
+    /// use gradus_model::{TransformerConfig, LstmConfig};
+    /// let (transformer, lstm) = (TransformerConfig::default(), LstmConfig::matching(&TransformerConfig::default()));
+    /// assert_eq!((lstm.units, lstm.parameters().abs_diff(transformer.parameters())), (4166, 10_584));
     /// ```
-    pub fn matching(gpt: &GptConfig) -> Self {
-        let sized = (1..=MOST_UNITS).map(|units| Self::of_units(units, gpt));
-        sized.min_by_key(|lstm| lstm.parameters().abs_diff(gpt.parameters())).expect("one at least")
+    pub fn matching(transformer: &TransformerConfig) -> Self {
+        let sized = (1..=MOST_UNITS).map(|units| Self::of_units(units, transformer));
+        sized.min_by_key(|lstm| lstm.parameters().abs_diff(transformer.parameters())).expect("one at least")
     }
 
     /// Both dropouts at once.
@@ -273,13 +273,16 @@ mod tests {
 
     #[test]
     fn matching_finds_the_nearest_number_of_units() {
-        let tiny = GptConfig { vocab: 1000, ..GptConfig::preset("tiny").unwrap() };
-        let small = GptConfig { vocab: 8000, ..GptConfig::preset("small").unwrap() };
+        let tiny = TransformerConfig { vocab: 1000, ..TransformerConfig::preset("tiny").unwrap() };
+        let small = TransformerConfig { vocab: 8000, ..TransformerConfig::preset("small").unwrap() };
         // 29 parameters; an LSTM of one unit has 17, of two 38.
-        let least = GptConfig { vocab: 3, context: 1, width: 1, layers: 1, heads: 1, ..GptConfig::default() };
-        for (gpt, units) in [(tiny, 376), (small, 1416), (least, 2), (GptConfig::default(), 4166)] {
-            let lstm = LstmConfig::matching(&gpt);
-            assert_eq!((lstm.units, lstm.vocab, lstm.width, lstm.context), (units, gpt.vocab, gpt.width, gpt.context));
+        let least = TransformerConfig { vocab: 3, context: 1, width: 1, layers: 1, heads: 1, ..TransformerConfig::default() };
+        for (transformer, units) in [(tiny, 376), (small, 1416), (least, 2), (TransformerConfig::default(), 4166)] {
+            let lstm = LstmConfig::matching(&transformer);
+            assert_eq!(
+                (lstm.units, lstm.vocab, lstm.width, lstm.context),
+                (units, transformer.vocab, transformer.width, transformer.context)
+            );
         }
     }
 

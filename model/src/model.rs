@@ -18,14 +18,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::backbone::{Backbone, BackboneConfig};
 use crate::batch::Batch;
-use crate::config::{ConfigError, GptConfig};
+use crate::config::{ConfigError, TransformerConfig};
 use crate::dropout::DropoutSeed;
-use crate::gpt::Gpt;
 use crate::head::{self, Head, HeadConfig, Heads};
 use crate::hidden::Hidden;
 use crate::lstm::Lstm;
 use crate::param::{Param, draw};
 use crate::side::Side;
+use crate::transformer::Transformer;
 use crate::tree;
 use crate::tree::Tree;
 
@@ -74,9 +74,9 @@ impl<V> From<Lstm<V>> for Model<V> {
     }
 }
 
-impl<V> From<Gpt<V>> for Model<V> {
-    fn from(gpt: Gpt<V>) -> Self {
-        Model { backbone: Backbone::Gpt(gpt), heads: Heads(Vec::new()) }
+impl<V> From<Transformer<V>> for Model<V> {
+    fn from(transformer: Transformer<V>) -> Self {
+        Model { backbone: Backbone::Transformer(transformer), heads: Heads(Vec::new()) }
     }
 }
 
@@ -100,9 +100,9 @@ impl ModelConfig {
     }
 
     /// The Transformer's sizes, where it is one.
-    pub fn gpt(&self) -> Option<&GptConfig> {
+    pub fn transformer(&self) -> Option<&TransformerConfig> {
         match &self.backbone {
-            BackboneConfig::Gpt(c) => Some(c),
+            BackboneConfig::Transformer(c) => Some(c),
             BackboneConfig::Lstm(_) => None,
         }
     }
@@ -143,8 +143,8 @@ impl<V> Model<V> {
     /// alone, and of the heads those that are asked.
     pub fn reached(&self, batch: &Batch) -> Model<bool> {
         let mut all = self.as_ref().map(|_, _| true);
-        if let (Backbone::Gpt(gpt), false) = (&mut all.backbone, batch.asks_tokens()) {
-            Tree::as_mut(&mut gpt.end.transform).visit(|_, is| *is = false);
+        if let (Backbone::Transformer(transformer), false) = (&mut all.backbone, batch.asks_tokens()) {
+            Tree::as_mut(&mut transformer.end.transform).visit(|_, is| *is = false);
         }
         for (number, head) in all.heads.0.iter_mut().enumerate() {
             head.as_mut().visit(|_, is| *is = batch.asks_head(number));
@@ -153,9 +153,9 @@ impl<V> Model<V> {
     }
 
     /// The Transformer, where it is one.
-    pub fn gpt(&self) -> Option<&Gpt<V>> {
+    pub fn transformer(&self) -> Option<&Transformer<V>> {
         match &self.backbone {
-            Backbone::Gpt(gpt) => Some(gpt),
+            Backbone::Transformer(transformer) => Some(transformer),
             Backbone::Lstm(_) => None,
         }
     }
@@ -208,9 +208,11 @@ impl<T: Real> Model<Tensor<T>> {
         each: &mut dyn FnMut(usize, Tensor<T>),
     ) -> Tensor<T> {
         let numbers = self.numbers();
-        if let (GradientMode::Recompute, Backbone::Gpt(gpt), Backbone::Gpt(of_gpt)) = (mode, &self.backbone, numbers.backbone) {
+        if let (GradientMode::Recompute, Backbone::Transformer(transformer), Backbone::Transformer(of_transformer)) =
+            (mode, &self.backbone, numbers.backbone)
+        {
             let of_heads = numbers.heads;
-            return gpt.recomputed_gradient(observer, &batch.side, dropout, of_gpt, each, |tape, hidden| {
+            return transformer.recomputed_gradient(observer, &batch.side, dropout, of_transformer, each, |tape, hidden| {
                 let heads = self.heads.as_leaves(tape);
                 let loss = objective(&heads, hidden, batch, dropout);
                 (loss, heads.zip(of_heads))
@@ -318,7 +320,7 @@ mod tests {
     /// The formulas of counts, of both backbones and of heads.
     #[test]
     fn the_count_of_parameters_is_that_of_what_is_declared() {
-        let presets = GptConfig::PRESETS.map(|name| GptConfig::preset(name).unwrap().into());
+        let presets = TransformerConfig::PRESETS.map(|name| TransformerConfig::preset(name).unwrap().into());
         for config in samples().into_iter().map(|sample| sample.config).chain(presets) {
             let mut declared = 0;
             Model::declare(&config).visit(|_, p| declared += p.shape.numel());
@@ -343,11 +345,11 @@ mod tests {
 
     #[test]
     fn backbone_and_head_are_both_checked() {
-        let good = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 3)], ..GptConfig::default().into() };
+        let good = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 3)], ..TransformerConfig::default().into() };
         assert_eq!(good.check(), Ok(()));
         let bad = ModelConfig { heads: vec![HeadConfig::new(Form::Similar, 1)], ..good.clone() };
         assert_eq!(bad.check().unwrap_err().field, "classes");
-        let bad = ModelConfig { backbone: GptConfig { heads: 7, ..GptConfig::default() }.into(), ..good };
+        let bad = ModelConfig { backbone: TransformerConfig { heads: 7, ..TransformerConfig::default() }.into(), ..good };
         assert_eq!(bad.check().unwrap_err().field, "width");
     }
 }

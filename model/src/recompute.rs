@@ -22,16 +22,16 @@ use gradus_tensor::{Real, Tensor};
 
 use crate::block::Block;
 use crate::dropout::DropoutSeed;
-use crate::gpt::Gpt;
 use crate::head::Heads;
 use crate::hidden::Hidden;
 use crate::side::{Side, Sight};
+use crate::transformer::Transformer;
 use crate::tree::Tree;
 
 /// L, and the leaves of the heads with the numbers of their parameters.
 type Objective<'t, T> = (Var<'t, T>, Heads<(Var<'t, T>, usize)>);
 
-impl<T: Real> Gpt<Tensor<T>> {
+impl<T: Real> Transformer<Tensor<T>> {
     /// L, with the activations of one block at a time. `objective` computes L from the last hidden states, and makes the leaves of its
     /// own heads. The gradient of each parameter that it reaches is handed to `each` with its number of `numbers`, block by block.
     pub(crate) fn recomputed_gradient(
@@ -39,7 +39,7 @@ impl<T: Real> Gpt<Tensor<T>> {
         observer: Option<Arc<dyn Observer<T>>>,
         side: &Side,
         dropout: Option<DropoutSeed>,
-        numbers: Gpt<usize>,
+        numbers: Transformer<usize>,
         each: &mut dyn FnMut(usize, Tensor<T>),
         objective: impl for<'t> FnOnce(&'t Tape<T>, &Hidden<'t, T>) -> Objective<'t, T>,
     ) -> Tensor<T> {
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::batch::{Batch, Labels};
     use crate::check::random_batch;
-    use crate::config::{Embedding, GptConfig, Positions};
+    use crate::config::{Embedding, Positions, TransformerConfig};
     use crate::head::{Form, HeadConfig};
     use crate::layers::Table;
     use crate::model::{GradientMode, Model, ModelConfig};
@@ -127,7 +127,7 @@ mod tests {
     use crate::tree::P;
 
     /// Large enough that its kernels share their work between threads; with a head, with and without tokens to predict.
-    fn agrees<T: Real>(config: &GptConfig) {
+    fn agrees<T: Real>(config: &TransformerConfig) {
         let (b, t) = (4, config.context - 1);
         let weights = Objective::TokenMean.weights(&vec![1.0; b * t], b);
         let labels = Labels {
@@ -164,12 +164,19 @@ mod tests {
 
     #[test]
     fn the_recomputed_gradient_has_the_same_bits() {
-        let config =
-            GptConfig { vocab: 301, context: 32, width: 48, layers: 3, heads: 4, initializer_range: 0.1, ..GptConfig::default() };
+        let config = TransformerConfig {
+            vocab: 301,
+            context: 32,
+            width: 48,
+            layers: 3,
+            heads: 4,
+            initializer_range: 0.1,
+            ..TransformerConfig::default()
+        };
         for config in [
             config.clone(),
-            GptConfig { embedding: Embedding::Joint, ..config.clone() },
-            GptConfig { positions: Positions::Sinusoidal, layers: 1, ..config },
+            TransformerConfig { embedding: Embedding::Joint, ..config.clone() },
+            TransformerConfig { positions: Positions::Sinusoidal, layers: 1, ..config },
         ] {
             agrees::<f32>(&config);
             agrees::<f64>(&config);
@@ -178,14 +185,14 @@ mod tests {
 
     #[test]
     fn a_parameter_that_the_model_does_not_use_has_no_gradient() {
-        let sizes = GptConfig { vocab: 5, context: 4, width: 4, layers: 1, heads: 2, ..GptConfig::default() };
-        let joint = GptConfig { embedding: Embedding::Joint, ..sizes };
-        let mut gpt = Gpt::<Tensor<f64>>::init(&joint, 1);
-        gpt.positions_embed = Some(Table { weight: P(Tensor::zeros([4, 4])) }); // the joint matrix has rows for positions
-        let params = Model::from(gpt);
+        let sizes = TransformerConfig { vocab: 5, context: 4, width: 4, layers: 1, heads: 2, ..TransformerConfig::default() };
+        let joint = TransformerConfig { embedding: Embedding::Joint, ..sizes };
+        let mut transformer = Transformer::<Tensor<f64>>::init(&joint, 1);
+        transformer.positions_embed = Some(Table { weight: P(Tensor::zeros([4, 4])) }); // the joint matrix has rows for positions
+        let params = Model::from(transformer);
         let batch = random_batch(&mut Philox::new(1), joint.vocab, 1, vec![1.0; 3]);
         let (_, gradient) = params.gradient(&batch, None, GradientMode::Recompute);
-        let gradient = gradient.gpt().unwrap();
+        let gradient = gradient.transformer().unwrap();
         assert!(gradient.tokens_embed.weight.0.is_some() && gradient.positions_embed.as_ref().unwrap().weight.0.is_none());
     }
 }

@@ -106,12 +106,12 @@ impl<T: Real> Model<Tensor<T>> {
 
     /// The body without its layer before the output's matrix, for tasks that ask for no token: no loss would reach that layer.
     pub fn without_transform(mut self) -> Self {
-        if let Backbone::Gpt(gpt) = &mut self.backbone
-            && gpt.end.transform.take().is_some()
+        if let Backbone::Transformer(transformer) = &mut self.backbone
+            && transformer.end.transform.take().is_some()
         {
-            let mut config = gpt.config().clone();
+            let mut config = transformer.config().clone();
             config.parts.transform = false;
-            gpt.set_config(config);
+            transformer.set_config(config);
         }
         self
     }
@@ -139,29 +139,29 @@ impl<T: Real> Model<Tensor<T>> {
 mod tests {
     use super::*;
     use crate::check::tiny_bert;
-    use crate::config::{Embedding, GptConfig};
+    use crate::config::{Embedding, TransformerConfig};
     use crate::head::{Form, Head};
 
     fn kept(by: Transfer) -> Vec<String> {
         kept_of(tiny(), by)
     }
 
-    fn kept_of(config: GptConfig, by: Transfer) -> Vec<String> {
+    fn kept_of(config: TransformerConfig, by: Transfer) -> Vec<String> {
         let mut names = Vec::new();
         Model::declare(&config.into()).visit(|name, p| names.extend(by.keeps(name, &p).then(|| name.to_owned())));
         names
     }
 
-    fn tiny() -> GptConfig {
-        GptConfig { vocab: 5, context: 4, width: 4, layers: 2, heads: 2, ..GptConfig::default() }
+    fn tiny() -> TransformerConfig {
+        TransformerConfig { vocab: 5, context: 4, width: 4, layers: 2, heads: 2, ..TransformerConfig::default() }
     }
 
-    fn began(config: GptConfig) -> Model<Tensor<f64>> {
+    fn began(config: TransformerConfig) -> Model<Tensor<f64>> {
         Model::init(&config.into(), 1)
     }
 
     fn table(model: &Model<Tensor<f64>>) -> Vec<f64> {
-        model.gpt().unwrap().tokens_embed.weight.0.to_vec()
+        model.transformer().unwrap().tokens_embed.weight.0.to_vec()
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
     fn fresh_blocks_differ_by_seed() {
         let last = |seed| {
             let model = began(tiny()).with_head(HeadConfig::new(Form::Classify, 3), Transfer::Layers(1), seed);
-            model.gpt().unwrap().h.0[1].mlp.c_fc.weight.0.to_vec()
+            model.transformer().unwrap().h.0[1].mlp.c_fc.weight.0.to_vec()
         };
         let all = [0, 1, 2, ABOVE].map(last);
         assert!(all.iter().enumerate().all(|(i, one)| !all[..i].contains(one)));
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn new_rows_stand_behind_the_tokens() {
         for embedding in [Embedding::Separate, Embedding::Joint] {
-            let old = began(GptConfig { embedding, ..tiny() });
+            let old = began(TransformerConfig { embedding, ..tiny() });
             let new = old.clone().with_tokens(5..8, 0.02, 7);
             let grown = new.config();
             assert_eq!(grown.backbone.vocab(), 8);

@@ -1,6 +1,6 @@
 //! Parameters as a functor: a model is generic over its leaves.
 //!
-//! `Gpt<Param>` is a model's declaration, `Gpt<Tensor>` the model at rest, `Gpt<Var>` the same on a tape; its gradients and its
+//! `Transformer<Param>` is a model's declaration, `Transformer<Tensor>` the model at rest, `Transformer<Var>` the same on a tape; its gradients and its
 //! moments are trees again. Initialisation, checkpoints, gradient norms, updates and the alarm for a parameter without gradient
 //! are each one traversal, and nothing looks a parameter up by its name.
 //!

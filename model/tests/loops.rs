@@ -7,8 +7,8 @@ use std::f64::consts::PI;
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::check::{Loss, Sample, samples, tiny_gpt};
 use gradus_model::{
-    Activation, Backbone, BackboneConfig, Batch, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig,
-    LstmConfig, Model, NormPlace, Objective, Positions, Side, Sight, Tree,
+    Activation, Backbone, BackboneConfig, Batch, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, LstmConfig, Model,
+    NormPlace, Objective, Positions, Side, Sight, Transformer, TransformerConfig, Tree,
 };
 
 type Row = Vec<f64>;
@@ -92,7 +92,7 @@ impl Parameters {
         out
     }
 
-    fn gpt(&self, c: &GptConfig, ids: &[u32], segments: &[u32], sees: &dyn Fn(usize, usize) -> bool) -> Vec<Row> {
+    fn gpt(&self, c: &TransformerConfig, ids: &[u32], segments: &[u32], sees: &dyn Fn(usize, usize) -> bool) -> Vec<Row> {
         let tokens = self.rows("tokens_embed.weight");
         let position = |t: usize| match (c.embedding, c.positions) {
             (Embedding::Joint, _) => tokens[c.vocab + t].clone(),
@@ -160,7 +160,7 @@ impl Parameters {
             Sight::Full(lengths) => j < lengths.as_ref().unwrap()[b],
         };
         match config {
-            BackboneConfig::Gpt(c) => {
+            BackboneConfig::Transformer(c) => {
                 self.gpt(c, &row(&side.tokens), &side.segments.as_deref().map(row).unwrap_or_default(), &sees)
             }
             BackboneConfig::Lstm(c) => self.lstm(c, &row(&side.tokens)),
@@ -169,7 +169,7 @@ impl Parameters {
 
     fn logits(&self, config: &BackboneConfig, h: &[f64]) -> Row {
         let further = match config {
-            BackboneConfig::Gpt(c) if c.parts.transform => Some(c),
+            BackboneConfig::Transformer(c) if c.parts.transform => Some(c),
             _ => None,
         };
         let Some(c) = further else { return self.rows("tokens_embed.weight").iter().map(|row| dot(h, row)).collect() };
@@ -200,7 +200,8 @@ impl Parameters {
 }
 
 fn all() -> Vec<Loss> {
-    let gpt = |activation| Sample::new("another activation", GptConfig { activation, ..tiny_gpt() }, Objective::TokenMean);
+    let gpt =
+        |activation| Sample::new("another activation", TransformerConfig { activation, ..tiny_gpt() }, Objective::TokenMean);
     let more = [Activation::GeluErf, Activation::Relu].map(gpt);
     samples().into_iter().chain(more).map(|sample| Loss { dropout: None, ..sample.loss(7) }).collect()
 }
@@ -256,12 +257,12 @@ fn every_number_is_that_of_the_loops() {
 #[test]
 fn a_gpt_has_the_loss_of_its_model() {
     let Loss { model, batch, .. } = samples()[0].loss(7);
-    let Backbone::Gpt(gpt) = &model.backbone else { panic!("the first sample is a GPT") };
+    let Backbone::Transformer(gpt) = &model.backbone else { panic!("the first sample is a GPT") };
     let tape = Tape::off();
     for dropout in [None, Some(DropoutSeed::new(5, 1))] {
         let alone = gpt.constants(&tape).loss(&batch, dropout).value().item();
         assert_eq!(alone, model.constants(&tape).loss(&batch, dropout).value().item());
     }
-    let fresh: Gpt<Tensor<f64>> = Gpt::init(gpt.config(), 3);
+    let fresh: Transformer<Tensor<f64>> = Transformer::init(gpt.config(), 3);
     assert!(Model::from(fresh) == Model::init(&gpt.config().clone().into(), 3), "drawn alike");
 }

@@ -3,8 +3,8 @@
 use gradus_autograd::{Tape, Tensor, check};
 use gradus_model::check::{Loss, Sample, properties, samples, shaken, sight, tiny_bert, tiny_gpt, tiny_lstm};
 use gradus_model::{
-    Activation, Batch, DropoutSeed, Embedding, Form, GptConfig, GradientMode, HeadConfig, Labels, LstmConfig, Model, ModelConfig,
-    Objective, Side, Sight, Tree,
+    Activation, Batch, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Labels, LstmConfig, Model, ModelConfig, Objective,
+    Side, Sight, TransformerConfig, Tree,
 };
 
 fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
@@ -13,7 +13,7 @@ fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
 
 /// Every sample and more, each with and without its dropouts, by name.
 fn cases() -> Vec<(String, Loss)> {
-    let gpt = |activation| GptConfig { activation, ..tiny_gpt() };
+    let gpt = |activation| TransformerConfig { activation, ..tiny_gpt() };
     let wide = LstmConfig { width: 13, units: 4, ..tiny_lstm() };
     let two = HeadConfig { bias: true, ..HeadConfig::new(Form::Similar, 2) };
     let more = [
@@ -107,7 +107,7 @@ fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
 fn each_dropout_of_a_gpt_acts_alone() {
     let ids = [3, 1, 4, 1, 5].repeat(2);
     let run = |[embd_dropout, attn_dropout, resid_dropout]: [f64; 3], ids: &[u32], sequences: usize, first: u64| {
-        let config = GptConfig { embd_dropout, attn_dropout, resid_dropout, ..tiny_gpt() };
+        let config = TransformerConfig { embd_dropout, attn_dropout, resid_dropout, ..tiny_gpt() };
         let model = parameters(&config.into());
         let tape = Tape::off();
         let seed = DropoutSeed::new(11, 1).from_sequence(first);
@@ -189,8 +189,8 @@ fn both_orders_of_a_pair_are_dropped_as_one() {
     assert!((80..=160).contains(&kept), "half of 240: {kept}");
 }
 
-fn joint(dropout: f64) -> GptConfig {
-    GptConfig { embedding: Embedding::Joint, embd_dropout: dropout, ..tiny_gpt().with_dropout(0.0) }
+fn joint(dropout: f64) -> TransformerConfig {
+    TransformerConfig { embedding: Embedding::Joint, embd_dropout: dropout, ..tiny_gpt().with_dropout(0.0) }
 }
 
 /// OpenAI's order: a token that occurs twice loses the same features in both places, and in the output.
@@ -198,7 +198,7 @@ fn joint(dropout: f64) -> GptConfig {
 fn the_joint_matrix_is_dropped_before_it_is_read() {
     let config = joint(0.5);
     let params = parameters(&config.clone().into());
-    let gpt = params.gpt().unwrap();
+    let gpt = params.transformer().unwrap();
     let tape = Tape::off();
     let (model, ids) = (gpt.constants(&tape), [3, 3, 8]);
     let (states, output) = model.embed(&Side::causal(1, ids), 0, Some(DropoutSeed::new(3, 1)));
@@ -219,7 +219,7 @@ fn the_joint_matrix_is_dropped_before_it_is_read() {
 fn the_joint_softmax_runs_over_positions_too() {
     let config = joint(0.0);
     let params = parameters(&config.clone().into());
-    let gpt = params.gpt().unwrap();
+    let gpt = params.transformer().unwrap();
     let ids = [3, 1, 4];
     let tape = Tape::off();
     let logits = gpt.constants(&tape).hidden(&Side::causal(1, ids), None).logits().into_value();

@@ -47,7 +47,7 @@ fn ten_steps_of_every_form_agree_to_1e_9() {
     assert!(trained.len() >= 2, "trained fixtures, found {trained:?}");
     for dir in trained {
         let start = checkpoint::load(&dir).unwrap();
-        let config = ModelConfig::from(start.gpt().unwrap().config().clone().with_dropout(0.0));
+        let config = ModelConfig::from(start.transformer().unwrap().config().clone().with_dropout(0.0));
         let start: Model<Tensor<f64>> = start.with_config(&config).cast();
         let expected = Arrays::read(&dir.join("steps.safetensors"));
         let (ids, shape) = expected.ids("input_ids");

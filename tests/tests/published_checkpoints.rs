@@ -125,7 +125,7 @@ fn padding_has_no_position_in_roberta() {
     let files = Files::of("published-roberta");
     let model = files.read().unwrap();
     assert!(worst(&logits(&model, sequences, &ids), &theirs) <= 1e-10);
-    let config = model.gpt().unwrap().config();
+    let config = model.transformer().unwrap().config();
     assert_eq!(
         (config.context, config.parts.padding, config.parts.segments, config.parts.names),
         (10, Some(3), 2, Names::ByParts)
@@ -151,7 +151,7 @@ fn padding_has_no_position_in_roberta() {
     let side = Side::full(sequences, ids.clone());
     let batch = Batch { side, ..Batch::next(sequences, ids.clone(), ids, vec![1.0 / n as f64; n]) };
     let grads = tape.backward(&leaves.loss(&batch, None));
-    let gradient = grads.of(&leaves.gpt().unwrap().positions_embed.as_ref().unwrap().weight.0).unwrap().to_vec();
+    let gradient = grads.of(&leaves.transformer().unwrap().positions_embed.as_ref().unwrap().weight.0).unwrap().to_vec();
     let moved: Vec<bool> = gradient.chunks(8).map(|row| row.iter().any(|&g| g != 0.0)).collect();
     assert_eq!(moved, [&[false][..], &[true; 10]].concat());
 }
@@ -288,7 +288,7 @@ fn the_tensors_tell_which_heads_there_are() {
     assert!(told.contains("those of RobertaModel; set architectures to [\"RobertaModel\"]"), "{told}");
     let told = lm.set("architectures", json!(["RobertaForSequenceClassification"])).refused();
     assert!(told.contains("needs classifier.out_proj.weight") && told.contains("those of RobertaForMaskedLM"), "{told}");
-    assert!(!body.set("architectures", json!(["RobertaModel"])).read().unwrap().gpt().unwrap().config().parts.transform);
+    assert!(!body.set("architectures", json!(["RobertaModel"])).read().unwrap().transformer().unwrap().config().parts.transform);
 }
 
 fn files_of_names(names: Value) -> Files {
@@ -424,7 +424,7 @@ fn gpt2_s_sizes_have_aliases() {
     let both = files.clone().set("n_head", json!(4)).set("n_positions", json!(7)); // the alias prevails
     for files in [&files, &both] {
         let model = files.read().unwrap();
-        assert_eq!(model.gpt().unwrap().config().context, 10);
+        assert_eq!(model.transformer().unwrap().config().context, 10);
         assert!(worst(&logits(&model, sequences, &ids), &theirs) <= 1e-10);
     }
     let error = files.without("max_position_embeddings").refused();
@@ -496,7 +496,7 @@ fn a_configuration_as_python_writes_it() {
 fn ernie_keeps_its_names() {
     let files = Files::of("relative-ernie");
     let model = files.read().unwrap();
-    assert_eq!(model.gpt().unwrap().config().parts.names, Names::Ernie);
+    assert_eq!(model.transformer().unwrap().config().parts.names, Names::Ernie);
     let names: Vec<String> = checkpoint::theirs(&model).into_iter().map(|(name, _)| name).collect();
     assert!(names.iter().all(|name| name.starts_with("ernie.") || name.starts_with("cls.")), "{names:?}");
     let copy = tempfile::tempdir().unwrap();

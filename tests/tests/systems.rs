@@ -8,8 +8,8 @@ use gradus_audit::systems::{answer, audit, tiny};
 use gradus_autograd::Tensor;
 use gradus_model::check::{Loss, labelled_batch, masked_batch};
 use gradus_model::{
-    BackboneConfig, Batch, DropoutSeed, GptConfig, GradientMode, LstmConfig, Model, ModelConfig, NormPlace, Objective, Parts,
-    Tree,
+    BackboneConfig, Batch, DropoutSeed, GradientMode, LstmConfig, Model, ModelConfig, NormPlace, Objective, Parts,
+    TransformerConfig, Tree,
 };
 use gradus_train::pretrain::{PretrainOptions, digest};
 use gradus_train::systems::{self, ALL, Axes, Card, Density};
@@ -230,7 +230,7 @@ fn every_system_is_audited_as_a_whole() {
 /// Large enough that products and norms share their work between threads, with dropout.
 fn larger(axes: &Axes) -> ModelConfig {
     let backbone = match tiny(axes).backbone {
-        BackboneConfig::Gpt(gpt) => GptConfig { vocab: 700, context: 64, width: 96, heads: 4, ..gpt }.into(),
+        BackboneConfig::Transformer(gpt) => TransformerConfig { vocab: 700, context: 64, width: 96, heads: 4, ..gpt }.into(),
         BackboneConfig::Lstm(lstm) => LstmConfig { vocab: 700, context: 64, width: 96, units: 100, ..lstm }.into(),
     };
     BackboneConfig::with_dropout(backbone, 0.1).into()

@@ -166,13 +166,20 @@ pub fn gradients<T: Real>(
 #[cfg(test)]
 mod tests {
     use gradus_autograd::Tape;
-    use gradus_model::{GptConfig, Side};
+    use gradus_model::{Side, TransformerConfig};
 
     use super::*;
 
     fn tiny() -> Model<Tensor<f64>> {
-        let config =
-            GptConfig { vocab: 7, context: 6, width: 8, layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() };
+        let config = TransformerConfig {
+            vocab: 7,
+            context: 6,
+            width: 8,
+            layers: 2,
+            heads: 2,
+            initializer_range: 0.5,
+            ..Default::default()
+        };
         Model::init(&config.into(), 3)
     }
 

@@ -200,7 +200,7 @@ pub fn by_bayes(model: &Model<Tensor>, before: &[u32], tokens: &[u32], after: &[
 #[cfg(test)]
 mod tests {
     use gradus_model::check::{tiny_bert, tiny_gpt};
-    use gradus_model::{GptConfig, LstmConfig, ModelConfig, Tree};
+    use gradus_model::{LstmConfig, ModelConfig, TransformerConfig, Tree};
 
     use super::*;
 
@@ -216,8 +216,8 @@ mod tests {
         fill(&Model::init(&config.into(), 3), &tokenizer(), text, &mut |_| {})
     }
 
-    fn bert() -> GptConfig {
-        GptConfig { vocab: 8, context: 9, ..tiny_bert() }
+    fn bert() -> TransformerConfig {
+        TransformerConfig { vocab: 8, context: 9, ..tiny_bert() }
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn every_gap_has_a_distribution() {
-        let gpt = GptConfig { vocab: 8, context: 9, ..tiny_gpt() };
+        let gpt = TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() };
         let lstm = LstmConfig { vocab: 8, context: 9, width: 4, units: 5, ..LstmConfig::default() };
         let one = [filled(bert(), "a[MASK]cd"), filled(gpt, "a[MASK]cd"), filled(lstm, "a[MASK]cd")].map(Result::unwrap);
         assert_eq!([false, true, true], one.each_ref().map(|filled| filled.by_bayes));
@@ -245,7 +245,7 @@ mod tests {
     /// P(b | a _ c) of a model of the next token, from the probabilities of single texts.
     #[test]
     fn bayes_compares_whole_texts() {
-        let model: Model<Tensor> = Model::init(&GptConfig { vocab: 8, context: 9, ..tiny_gpt() }.into(), 3);
+        let model: Model<Tensor> = Model::init(&TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() }.into(), 3);
         let text = |word: u32| -> f64 {
             let batch = Batch::next(1, [4, 0, word], [0, word, 2], [1.0; 3]); // opened by the separator
             -model.token_losses(&batch).to_vec().iter().map(|&loss| f64::from(loss)).sum::<f64>()
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_text_is_opened_once_and_a_first_gap_is_told() {
-        let config = || GptConfig { vocab: 8, context: 9, ..tiny_gpt() };
+        let config = || TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() };
         let [bare, opened] = ["a[MASK]c", "<story>a[MASK]c"].map(|text| filled(config(), text).unwrap());
         assert_eq!(bare.gaps[0].probabilities, opened.gaps[0].probabilities);
         assert_eq!((bare.gaps[0].at, opened.gaps[0].at, bare.is_first), (1, 2, false));
@@ -291,7 +291,7 @@ mod tests {
         for special in ["[CLS]", "[SEP]", "[MASK]"] {
             tokenizer.add_special(special).unwrap();
         }
-        let model = Model::init(&GptConfig { vocab: 259, context: 9, ..tiny_bert() }.into(), 3);
+        let model = Model::init(&TransformerConfig { vocab: 259, context: 9, ..tiny_bert() }.into(), 3);
         let gaps = fill(&model, &tokenizer, "ab [MASK] cd [MASK]", &mut |_| {}).unwrap().gaps;
         assert_eq!(gaps.iter().map(|gap| gap.at).collect::<Vec<_>>(), [2, 6]);
     }
@@ -310,7 +310,7 @@ mod tests {
         tokenizer.add_special("<x>").unwrap();
         let tokenizer = tokenizer.with_rows(9);
         let configs: [ModelConfig; 2] =
-            [GptConfig { vocab: 12, ..bert() }.into(), GptConfig { vocab: 12, context: 9, ..tiny_gpt() }.into()];
+            [TransformerConfig { vocab: 12, ..bert() }.into(), TransformerConfig { vocab: 12, context: 9, ..tiny_gpt() }.into()];
         for config in configs {
             let filled = fill(&Model::init(&config, 3), &tokenizer, "a [MASK] b", &mut |_| {}).unwrap();
             let mut ids: Vec<u32> = filled.gaps[0].top(100).into_iter().map(|(id, _)| id).collect();
@@ -323,8 +323,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_filled_is_refused() {
-        let told = |config: GptConfig, text: &str| filled(config, text).err().unwrap().to_string();
-        let gpt = || GptConfig { vocab: 8, context: 9, ..tiny_gpt() };
+        let told = |config: TransformerConfig, text: &str| filled(config, text).err().unwrap().to_string();
+        let gpt = || TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() };
         assert!(told(bert(), "abc").starts_with("expected a text with a gap, [MASK], found none"));
         assert!(told(gpt(), "[MASK]a[MASK]").starts_with("expected one gap, found 2"));
         assert!(told(bert(), "a[MASK]bcdabc").starts_with("the text has 8 tokens, which do not fit the 7 places between"));

@@ -223,7 +223,7 @@ pub fn generate<T: Real>(
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::{GptConfig, Tree};
+    use gradus_model::{TransformerConfig, Tree};
 
     use super::*;
 
@@ -287,8 +287,15 @@ mod tests {
 
     #[test]
     fn sliding_reads_the_last_half_context() {
-        let config =
-            GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, initializer_range: 1.5, ..Default::default() };
+        let config = TransformerConfig {
+            vocab: 9,
+            context: 4,
+            width: 8,
+            layers: 1,
+            heads: 2,
+            initializer_range: 1.5,
+            ..Default::default()
+        };
         let model: Model<Tensor<f64>> = Model::init(&config.into(), 2);
         let run = |ids: &mut Vec<u32>, tokens, overflow| {
             let how = Continuation { vocab: 9, tokens, choice: Choice::Greedy, overflow };
@@ -347,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_logit_that_is_not_finite_is_named_by_its_token() {
-        let config = GptConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, ..Default::default() };
+        let config = TransformerConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, ..Default::default() };
         let model: Model<Tensor<f64>> = Model::init(&config.into(), 1);
         let model = model.map(|name, p| if name.ends_with("ln_2.bias") { p.map(|_| f64::NAN) } else { p });
         let mut ids = vec![3, 1, 2];

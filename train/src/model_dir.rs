@@ -45,7 +45,7 @@ pub enum ModelDirError {
 
 /// A model that predicts the next token, which all else here expects.
 fn predicting(dir: &Path, model: Model<Tensor<f32>>) -> Result<Model<Tensor<f32>>, ModelDirError> {
-    match model.gpt().is_some_and(|gpt| gpt.config().parts.asks == Asks::Masked) {
+    match model.transformer().is_some_and(|gpt| gpt.config().parts.asks == Asks::Masked) {
         true => Err(ModelDirError::Masked { path: dir.to_owned() }),
         false => Ok(model),
     }
@@ -187,7 +187,7 @@ mod tests {
     fn a_model_that_fills_masks_is_not_asked_for_the_next_token() {
         let dir = tempfile::tempdir().unwrap();
         checkpoint::save(dir.path(), &Model::init(&tiny_gpt2().into(), 1)).unwrap();
-        assert_eq!(load(dir.path()).unwrap().gpt().unwrap().config(), &tiny_gpt2());
+        assert_eq!(load(dir.path()).unwrap().transformer().unwrap().config(), &tiny_gpt2());
         checkpoint::save(dir.path(), &Model::init(&tiny_bert().into(), 1)).unwrap();
         let told = load(dir.path()).unwrap_err().to_string();
         assert!(told.contains("expected a model that predicts the next token, found one that fills masks"), "{told}");

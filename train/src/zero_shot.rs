@@ -237,14 +237,21 @@ fn threshold(scores: &[f64], labels: &[usize]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::{Decoder, GptConfig, Role, Tree};
+    use gradus_model::{Decoder, Role, TransformerConfig, Tree};
     use gradus_tensor::rng::Philox;
 
     use super::*;
 
     fn model() -> Model<Tensor> {
-        let sizes =
-            GptConfig { vocab: 256, context: 24, width: 12, layers: 1, heads: 2, initializer_range: 0.5, ..Default::default() };
+        let sizes = TransformerConfig {
+            vocab: 256,
+            context: 24,
+            width: 12,
+            layers: 1,
+            heads: 2,
+            initializer_range: 0.5,
+            ..Default::default()
+        };
         Model::init(&sizes.into(), 4)
     }
 

@@ -6,8 +6,8 @@ use gradus_autograd::Tensor;
 use gradus_autograd::anomaly::Direction;
 use gradus_model::check::{Sample, random_batch, tiny_bert};
 use gradus_model::{
-    Activation, Backbone, Batch, DropoutSeed, Embedding, Form, Gpt, GptConfig, GradientMode, HeadConfig, Labels, Model,
-    ModelConfig, Objective, Tree,
+    Activation, Backbone, Batch, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Labels, Model, ModelConfig, Objective,
+    Transformer, TransformerConfig, Tree,
 };
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
@@ -15,8 +15,16 @@ use gradus_train::optim::Schedule;
 use gradus_train::trainer::{Recipe, Replay, TrainError, Trainer};
 use safetensors::SafeTensors;
 
-fn config() -> GptConfig {
-    GptConfig { vocab: 23, context: 8, width: 16, layers: 2, heads: 4, initializer_range: 0.2, ..GptConfig::default() }
+fn config() -> TransformerConfig {
+    TransformerConfig {
+        vocab: 23,
+        context: 8,
+        width: 16,
+        layers: 2,
+        heads: 4,
+        initializer_range: 0.2,
+        ..TransformerConfig::default()
+    }
 }
 
 fn recipe(shards: usize, concurrent_shards: usize) -> Recipe {
@@ -24,12 +32,12 @@ fn recipe(shards: usize, concurrent_shards: usize) -> Recipe {
     Recipe { schedule, concurrent_shards, seed: 3, ..Recipe::new(20, shards) }
 }
 
-fn trainer<T: Real>(config: GptConfig, recipe: Recipe) -> Trainer<T> {
-    Trainer::new(recipe, Gpt::init(&config, 1))
+fn trainer<T: Real>(config: TransformerConfig, recipe: Recipe) -> Trainer<T> {
+    Trainer::new(recipe, Transformer::init(&config, 1))
 }
 
 /// Seven sequences, which no number of shards divides, of unequal weight.
-fn batch(config: &GptConfig) -> Batch {
+fn batch(config: &TransformerConfig) -> Batch {
     let (b, t) = (7, config.context);
     let mask: Vec<f64> = (0..b * t).map(|i| if i % t <= i / t { 1.0 } else { 0.0 }).collect();
     random_batch(&mut Philox::new(8), config.vocab, b, Objective::TokenMean.weights(&mask, b))
@@ -48,7 +56,7 @@ fn spoil(trainer: &mut Trainer, parameter: &str, at: usize, value: f32) {
 #[test]
 fn shards_give_the_same_loss_and_gradient() {
     for embedding in [Embedding::Separate, Embedding::Joint] {
-        let config = GptConfig { embedding, ..config() };
+        let config = TransformerConfig { embedding, ..config() };
         for dropout in [None, Some(DropoutSeed::new(5, 2))] {
             let run = |shards, concurrent| {
                 trainer::<f64>(config.clone(), recipe(shards, concurrent)).gradient(&batch(&config), dropout).unwrap()
@@ -74,7 +82,7 @@ fn shards_give_the_same_loss_and_gradient() {
 fn shards_at_once_and_recomputing_do_not_change_a_bit() {
     use GradientMode::{Recompute, Whole};
     for embedding in [Embedding::Separate, Embedding::Joint] {
-        let config = GptConfig { embedding, ..config() };
+        let config = TransformerConfig { embedding, ..config() };
         let run = |shards, concurrent, backward| {
             let recipe = Recipe { backward, ..recipe(shards, concurrent) };
             trainer::<f32>(config.clone(), recipe).gradient(&batch(&config), Some(DropoutSeed::new(5, 2))).unwrap()
@@ -122,7 +130,7 @@ fn nan_stops_before_the_step_and_changes_nothing() {
 /// A ReLU turns −∞ into 0: the loss and its gradient are finite, and only an observer of every number notices.
 #[test]
 fn who_watches_sees_what_never_reaches_the_loss() {
-    let config = GptConfig { activation: Activation::Relu, ..config() };
+    let config = TransformerConfig { activation: Activation::Relu, ..config() };
     let batch = batch(&config);
     for backward in [GradientMode::Whole, GradientMode::Recompute] {
         let mut trainer = trainer::<f32>(config.clone(), Recipe { backward, ..recipe(2, 2) });
@@ -198,9 +206,9 @@ fn a_step_that_failed_is_kept_and_made_again() {
 /// Separate position vectors in a model whose configuration has them in the joint matrix: nothing reads them.
 #[test]
 fn a_parameter_without_gradient_is_named() {
-    let joint = GptConfig { embedding: Embedding::Joint, ..config() };
-    let mut params: Gpt<Tensor<f32>> = Gpt::init(&joint, 1);
-    params.positions_embed = Gpt::init(&config(), 1).positions_embed;
+    let joint = TransformerConfig { embedding: Embedding::Joint, ..config() };
+    let mut params: Transformer<Tensor<f32>> = Transformer::init(&joint, 1);
+    params.positions_embed = Transformer::init(&config(), 1).positions_embed;
     let batch = batch(&joint);
     for backward in [GradientMode::Whole, GradientMode::Recompute] {
         let mut trainer = Trainer::new(Recipe { backward, ..recipe(2, 2) }, params.clone());
@@ -276,9 +284,9 @@ fn what_a_batch_asks_must_have_a_gradient() {
     assert_eq!([error(&model, &all), error(&model, &one)], [None, None]);
     // Positions beside a matrix that has them too: nothing reads them.
     let mut unread = model.clone();
-    let Backbone::Gpt(gpt) = &mut unread.backbone else { unreachable!("a Transformer") };
-    let config = GptConfig { embedding: Embedding::Joint, ..gpt.config().clone() };
-    let mut other: Gpt<Tensor<f32>> = Gpt::init(&config, 1);
+    let Backbone::Transformer(gpt) = &mut unread.backbone else { unreachable!("a Transformer") };
+    let config = TransformerConfig { embedding: Embedding::Joint, ..gpt.config().clone() };
+    let mut other: Transformer<Tensor<f32>> = Transformer::init(&config, 1);
     other.positions_embed = gpt.positions_embed.clone();
     *gpt = other;
     assert_eq!([error(&unread, &all), error(&unread, &one)], [(); 2].map(|()| missing("positions_embed.weight")));

@@ -8,7 +8,7 @@ use gradus_tensor::rng::Philox;
 use super::Loss;
 use crate::backbone::BackboneConfig;
 use crate::batch::{Batch, Labels};
-use crate::config::{Asks, Embedding, GptConfig, NormPlace, Parts, Positions};
+use crate::config::{Asks, Embedding, NormPlace, Parts, Positions, TransformerConfig};
 use crate::dropout::DropoutSeed;
 use crate::head::{Form, HeadConfig};
 use crate::lstm::LstmConfig;
@@ -64,20 +64,28 @@ impl Sample {
 }
 
 /// A GPT of 4,000 parameters; weights far wider than 0.02, so that no term of the gradient is negligible.
-pub fn tiny_gpt() -> GptConfig {
-    GptConfig { vocab: 19, context: 9, width: 12, layers: 2, heads: 3, initializer_range: 0.3, ..GptConfig::default() }
+pub fn tiny_gpt() -> TransformerConfig {
+    TransformerConfig {
+        vocab: 19,
+        context: 9,
+        width: 12,
+        layers: 2,
+        heads: 3,
+        initializer_range: 0.3,
+        ..TransformerConfig::default()
+    }
 }
 
 /// A Transformer of the same sizes with BERT's parts.
-pub fn tiny_bert() -> GptConfig {
+pub fn tiny_bert() -> TransformerConfig {
     let parts = Parts { asks: Asks::Masked, segments: 2, embedding_norm: true, transform: true, ..Parts::default() };
-    GptConfig { parts, ..tiny_gpt() }
+    TransformerConfig { parts, ..tiny_gpt() }
 }
 
 /// A Transformer of the same sizes with GPT-2's parts.
-pub fn tiny_gpt2() -> GptConfig {
+pub fn tiny_gpt2() -> TransformerConfig {
     let parts = Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::default() };
-    GptConfig { parts, ..tiny_gpt() }
+    TransformerConfig { parts, ..tiny_gpt() }
 }
 
 /// An LSTM of the same sizes.
@@ -93,8 +101,8 @@ pub fn samples() -> Vec<Sample> {
     vec![
         Sample::new("GPT, token mean", gpt(), mean),
         Sample::new("GPT, sequence mean", gpt(), per_sequence),
-        Sample::new("GPT, joint embedding", GptConfig { embedding: Embedding::Joint, ..gpt() }, mean),
-        Sample::new("GPT, sinusoidal positions", GptConfig { positions: Positions::Sinusoidal, ..gpt() }, mean),
+        Sample::new("GPT, joint embedding", TransformerConfig { embedding: Embedding::Joint, ..gpt() }, mean),
+        Sample::new("GPT, sinusoidal positions", TransformerConfig { positions: Positions::Sinusoidal, ..gpt() }, mean),
         Sample::under("GPT, classification, λ = ½", gpt(), classify(), 0.5),
         Sample::under("GPT, classification, λ = 0", gpt(), classify(), 0.0),
         Sample::under("GPT, similarity", gpt(), head(Form::Similar, 6), 0.5),

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::backbone::BackboneConfig;
     use crate::check::{tiny_bert, tiny_gpt2};
-    use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
+    use crate::config::{Activation, Embedding, Parts, Positions, TransformerConfig};
     use crate::head::Form;
     use crate::lstm::LstmConfig;
 
@@ -197,18 +197,22 @@ mod tests {
     #[test]
     fn a_configuration_survives_the_file() {
         let all = [
-            GptConfig::preset("tiny").unwrap().with_dropout(0.25),
-            GptConfig { activation: Activation::Relu, positions: Positions::Sinusoidal, ..Default::default() },
-            GptConfig { activation: Activation::GeluErf, embedding: Embedding::Joint, ..Default::default() },
-            GptConfig { inner: Some(77), ..Default::default() },
-            GptConfig { inner: Some(50), ..tiny_bert() },
-            GptConfig { inner: Some(50), ..tiny_gpt2() },
+            TransformerConfig::preset("tiny").unwrap().with_dropout(0.25),
+            TransformerConfig { activation: Activation::Relu, positions: Positions::Sinusoidal, ..Default::default() },
+            TransformerConfig { activation: Activation::GeluErf, embedding: Embedding::Joint, ..Default::default() },
+            TransformerConfig { inner: Some(77), ..Default::default() },
+            TransformerConfig { inner: Some(50), ..tiny_bert() },
+            TransformerConfig { inner: Some(50), ..tiny_gpt2() },
             tiny_bert(),
-            GptConfig { activation: Activation::GeluErf, parts: Parts { segments: 1, ..tiny_bert().parts }, ..tiny_bert() },
-            GptConfig { parts: Parts { transform: false, ..tiny_bert().parts }, ..tiny_bert() },
-            GptConfig { parts: Parts { final_norm: true, ..tiny_bert().parts }, ..tiny_bert() },
+            TransformerConfig {
+                activation: Activation::GeluErf,
+                parts: Parts { segments: 1, ..tiny_bert().parts },
+                ..tiny_bert()
+            },
+            TransformerConfig { parts: Parts { transform: false, ..tiny_bert().parts }, ..tiny_bert() },
+            TransformerConfig { parts: Parts { final_norm: true, ..tiny_bert().parts }, ..tiny_bert() },
             tiny_gpt2(),
-            GptConfig { parts: Parts { scaled_init: false, ..tiny_gpt2().parts }, ..tiny_gpt2() },
+            TransformerConfig { parts: Parts { scaled_init: false, ..tiny_gpt2().parts }, ..tiny_gpt2() },
         ];
         let heads = [
             vec![],
@@ -238,7 +242,7 @@ mod tests {
     #[test]
     fn a_classifier_of_transformers_has_its_head() {
         for head in [HeadConfig::new(Form::Classify, 3), named()] {
-            let mut fields = to_json(&ModelConfig { backbone: GptConfig::default().into(), heads: vec![head.clone()] });
+            let mut fields = to_json(&ModelConfig { backbone: TransformerConfig::default().into(), heads: vec![head.clone()] });
             let names = ["0", "1", "2"].map(|id| fields["id2label"][id].as_str().unwrap().to_owned());
             let ids = names.map(|name| fields["label2id"][name].clone());
             assert_eq!((ids, fields["label2id"].as_object().unwrap().len()), ([0, 1, 2].map(Value::from), 3));
@@ -256,12 +260,12 @@ mod tests {
             (theirs, fields["architectures"] == json!([CLASSIFIER]), fields.get("id2label").is_some())
         };
         let classify = || HeadConfig::new(Form::Classify, 3);
-        assert_eq!(called(GptConfig::default().into(), classify()), (true, true, true));
+        assert_eq!(called(TransformerConfig::default().into(), classify()), (true, true, true));
         for head in [HeadConfig { bias: true, ..classify() }, HeadConfig::new(Form::Similar, 3), HeadConfig::new(Form::Choose, 1)]
         {
-            assert_eq!(called(GptConfig::default().into(), head), (false, false, false));
+            assert_eq!(called(TransformerConfig::default().into(), head), (false, false, false));
         }
-        let joint = GptConfig { embedding: Embedding::Joint, ..GptConfig::default() };
+        let joint = TransformerConfig { embedding: Embedding::Joint, ..TransformerConfig::default() };
         for backbone in [joint.into(), LstmConfig::default().into()] {
             assert_eq!(called(backbone, classify()), (true, false, false));
         }
@@ -269,14 +273,14 @@ mod tests {
 
     #[test]
     fn what_transformers_cannot_say_has_another_model_type() {
-        let ok = GptConfig::default;
+        let ok = TransformerConfig::default;
         for (config, kind, ours) in [
             (ok().into(), "openai-gpt", &[][..]),
-            (GptConfig { activation: Activation::Relu, ..ok() }.into(), "openai-gpt", &[]),
-            (GptConfig { embedding: Embedding::Joint, ..ok() }.into(), "gradus-gpt", &["gradus_embedding"]),
-            (GptConfig { positions: Positions::Sinusoidal, ..ok() }.into(), "openai-gpt", &["gradus_positions"]),
-            (GptConfig { activation: Activation::GeluErf, ..ok() }.into(), "gradus-gpt", &[]),
-            (GptConfig { inner: Some(3000), ..ok() }.into(), "gradus-gpt", &["gradus_inner"]),
+            (TransformerConfig { activation: Activation::Relu, ..ok() }.into(), "openai-gpt", &[]),
+            (TransformerConfig { embedding: Embedding::Joint, ..ok() }.into(), "gradus-gpt", &["gradus_embedding"]),
+            (TransformerConfig { positions: Positions::Sinusoidal, ..ok() }.into(), "openai-gpt", &["gradus_positions"]),
+            (TransformerConfig { activation: Activation::GeluErf, ..ok() }.into(), "gradus-gpt", &[]),
+            (TransformerConfig { inner: Some(3000), ..ok() }.into(), "gradus-gpt", &["gradus_inner"]),
             (LstmConfig::default().into(), "gradus-lstm", &[]),
         ] {
             let config: ModelConfig = config;
@@ -302,7 +306,7 @@ mod tests {
     #[test]
     fn a_wrong_field_is_named() {
         let error = |change: Value| {
-            let mut fields = to_json(&GptConfig::default().into());
+            let mut fields = to_json(&TransformerConfig::default().into());
             change.as_object().unwrap().iter().for_each(|(k, v)| fields[k] = v.clone());
             from_json(fields.as_object().unwrap()).unwrap_err()
         };

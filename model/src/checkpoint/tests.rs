@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::check::{samples, tiny_bert, tiny_gpt2};
-use crate::config::{GptConfig, Positions};
+use crate::config::{Positions, TransformerConfig};
 
 /// Files by name.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -29,7 +29,7 @@ fn files_of(model: &Model<Tensor<f32>>) -> Files {
 }
 
 pub(super) fn tiny() -> Model<Tensor<f32>> {
-    let config = GptConfig { vocab: 7, context: 5, width: 4, layers: 1, heads: 2, ..GptConfig::default() };
+    let config = TransformerConfig { vocab: 7, context: 5, width: 4, layers: 1, heads: 2, ..TransformerConfig::default() };
     Model::init(&config.into(), 3)
 }
 
@@ -178,7 +178,7 @@ fn an_output_of_its_own_is_refused() {
 #[test]
 fn a_parameter_of_another_shape_is_named() {
     let mut files = files_of(&tiny());
-    let larger = GptConfig { context: 6, ..tiny().gpt().unwrap().config().clone() };
+    let larger = TransformerConfig { context: 6, ..tiny().transformer().unwrap().config().clone() };
     files.insert(CONFIG_FILE.into(), config_json::encode(&larger.into()));
     refused(&files, &["positions_embed.weight: config.json expects shape [6, 4], found [5, 4]"]);
 }
@@ -201,12 +201,12 @@ fn the_first_problems_are_told() {
 /// Fixed positions are written as if they had been learned, so that others compute the same.
 #[test]
 fn sinusoidal_positions_are_in_the_file() {
-    let config = GptConfig { positions: Positions::Sinusoidal, ..tiny().gpt().unwrap().config().clone() };
+    let config = TransformerConfig { positions: Positions::Sinusoidal, ..tiny().transformer().unwrap().config().clone() };
     let model = Model::init(&config.clone().into(), 1);
     let files = files_of(&model);
     let found = SafeTensors::deserialize(&files[WEIGHTS_FILE]).unwrap();
     let positions = found.tensor("transformer.positions_embed.weight").unwrap();
-    let expected = crate::gpt::sinusoids(&Tensor::scalar(0.0), 0..config.context, config.width);
+    let expected = crate::transformer::sinusoids(&Tensor::scalar(0.0), 0..config.context, config.width);
     assert_eq!((positions.shape(), positions.data()), (&[5, 4][..], &*weights::little_endian(&expected)));
     assert_eq!(read_files(&files).unwrap(), model);
 }

@@ -8,8 +8,8 @@ use safetensors::{Dtype, View};
 
 use super::{HEAD, HEAD_FILE, WEIGHTS_FILE, dialect};
 use crate::config::Positions;
-use crate::gpt::sinusoids;
 use crate::model::{Model, ModelConfig};
+use crate::transformer::sinusoids;
 
 /// The name of learned positions, under which fixed ones are written too.
 pub(super) const POSITIONS: &str = "positions_embed.weight";
@@ -60,5 +60,5 @@ pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)>
 
 /// Are positions a function, not parameters?
 pub(super) fn fixed_positions(config: &ModelConfig) -> bool {
-    config.gpt().is_some_and(|c| c.positions == Positions::Sinusoidal)
+    config.transformer().is_some_and(|c| c.positions == Positions::Sinusoidal)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gradus_model::checkpoint::{self, Bytes, openai};
-use gradus_model::{Embedding, Form, GptConfig, HeadConfig, LstmConfig, Model, ModelConfig, Tree};
+use gradus_model::{Embedding, Form, HeadConfig, LstmConfig, Model, ModelConfig, TransformerConfig, Tree};
 use gradus_tensor::Tensor;
 
 use super::{MIB, Parser, files};
@@ -48,8 +48,8 @@ fn fits(model: &Model<Tensor<f32>>, input: usize) {
     assert!(numbers * 2 <= input, "{numbers} parameters from {input} bytes");
 }
 
-fn config() -> GptConfig {
-    GptConfig { vocab: 3, context: 2, width: 2, layers: 1, heads: 1, ..GptConfig::default() }
+fn config() -> TransformerConfig {
+    TransformerConfig { vocab: 3, context: 2, width: 2, layers: 1, heads: 1, ..TransformerConfig::default() }
 }
 
 fn checkpoints() -> Vec<Vec<u8>> {
@@ -60,7 +60,7 @@ fn checkpoints() -> Vec<Vec<u8>> {
         gpt(vec![HeadConfig::new(Form::Classify, 2)]),
         gpt(vec![HeadConfig { bias: true, ..HeadConfig::new(Form::Similar, 2) }]),
         gpt(vec![HeadConfig::new(Form::Classify, 2), HeadConfig::new(Form::Choose, 2)]),
-        ModelConfig { backbone: GptConfig { embedding: Embedding::Joint, ..config() }.into(), heads: vec![] },
+        ModelConfig { backbone: TransformerConfig { embedding: Embedding::Joint, ..config() }.into(), heads: vec![] },
         ModelConfig { backbone: lstm.into(), heads: vec![HeadConfig::new(Form::Choose, 2)] },
     ];
     let whole = configs.iter().map(|config| checkpoint::files(&Model::init(config, 1)).expect("on the CPU"));

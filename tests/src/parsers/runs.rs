@@ -5,7 +5,7 @@ use std::path::Path;
 use gradus_io::checksums::{Checksums, Sum};
 use gradus_io::files::json_text;
 use gradus_io::hex;
-use gradus_model::{GptConfig, Model};
+use gradus_model::{Model, TransformerConfig};
 use gradus_report::PretrainReport;
 use gradus_report::metrics;
 use gradus_train::trainer::{Recipe, Trainer};
@@ -23,8 +23,8 @@ pub static METRICS: Parser = Parser { name: "metrics", read: read_metrics, seeds
 /// `checksums.json`.
 pub static CHECKSUMS: Parser = Parser { name: "checksums", read: read_sums, seeds: sums, always: MIB, per_byte: 200 };
 
-fn config() -> GptConfig {
-    GptConfig { vocab: 3, context: 2, width: 2, layers: 1, heads: 1, ..GptConfig::default() }
+fn config() -> TransformerConfig {
+    TransformerConfig { vocab: 3, context: 2, width: 2, layers: 1, heads: 1, ..TransformerConfig::default() }
 }
 
 fn read_state(input: &[u8]) {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gradus_io::checksums::{self, Kept};
 use gradus_io::files::json_text;
-use gradus_model::{Batch, Form, GptConfig, HeadConfig, Labels, Model, ModelConfig};
+use gradus_model::{Batch, Form, HeadConfig, Labels, Model, ModelConfig, TransformerConfig};
 use gradus_paper::Sizes;
 use gradus_study::plan::Plan;
 use gradus_survey::Survey;
@@ -31,7 +31,7 @@ fn read_settings(input: &[u8]) {
                     check(&run.settings, run.steps);
                 }
                 if let Ok(run) = FinetuneManifest::parse(path, bytes) {
-                    let _ = run.settings.check(&GptConfig::default().into());
+                    let _ = run.settings.check(&TransformerConfig::default().into());
                 }
             }
             "plan.json" => {
@@ -100,8 +100,8 @@ fn settings() -> Vec<Vec<u8>> {
     .into()
 }
 
-fn config() -> GptConfig {
-    GptConfig { vocab: 5, context: 3, width: 2, layers: 1, heads: 1, ..GptConfig::default() }
+fn config() -> TransformerConfig {
+    TransformerConfig { vocab: 5, context: 3, width: 2, layers: 1, heads: 1, ..TransformerConfig::default() }
 }
 
 /// For a language model, and for one with heads.

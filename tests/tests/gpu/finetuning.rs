@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use gradus_data::sets::{Split, Task};
-use gradus_model::{GptConfig, Model};
+use gradus_model::{Model, TransformerConfig};
 use gradus_tensor::Device;
 use gradus_text::Tokenizer;
 use gradus_train::finetune::{Data, FinetuneSettings, Session, TaskModel};
@@ -37,8 +37,9 @@ impl Prepared {
         let write = |name: &str, count| std::fs::write(folder.path().join(name), rows(count)).expect("written");
         write("train.tsv", ROWS);
         write("dev.tsv", 8);
-        let config = GptConfig { vocab: 256, context: 72, width: 16, layers: 1, heads: 2, ..GptConfig::default() };
-        let config = GptConfig { initializer_range: 0.1, ..config }.with_dropout(0.1);
+        let config =
+            TransformerConfig { vocab: 256, context: 72, width: 16, layers: 1, heads: 2, ..TransformerConfig::default() };
+        let config = TransformerConfig { initializer_range: 0.1, ..config }.with_dropout(0.1);
         let task_model = TaskModel::prepare(Model::init(&config.into(), 1), Tokenizer::bytes(), 1).expect("a model");
         let task = Task::named("rte").expect("a task");
         let read = |split| task_model.read(task, folder.path(), split).expect("rows");

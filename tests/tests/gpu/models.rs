@@ -4,8 +4,8 @@ use gradus_autograd::Tape;
 use gradus_autograd::anomaly::{Anomaly, Direction};
 use gradus_model::check::random_batch;
 use gradus_model::{
-    Activation, Batch, Decoder, DropoutSeed, Gpt, GptConfig, GradientMode, Lstm, LstmConfig, Model, Objective, Side, Tree,
-    checkpoint,
+    Activation, Batch, Decoder, DropoutSeed, GradientMode, Lstm, LstmConfig, Model, Objective, Side, Transformer,
+    TransformerConfig, Tree, checkpoint,
 };
 use gradus_tensor::device::testing::Scarce;
 use gradus_tensor::device::{Counts, Runs};
@@ -26,8 +26,9 @@ pub fn gpt() -> Model<Tensor> {
 }
 
 fn gpt_of(layers: usize) -> Model<Tensor> {
-    let config = GptConfig { vocab: VOCAB, context: CONTEXT, width: 32, layers, heads: 4, ..GptConfig::default() };
-    Gpt::init(&GptConfig { initializer_range: 0.1, ..config }.with_dropout(0.1), 1).into()
+    let config =
+        TransformerConfig { vocab: VOCAB, context: CONTEXT, width: 32, layers, heads: 4, ..TransformerConfig::default() };
+    Transformer::init(&TransformerConfig { initializer_range: 0.1, ..config }.with_dropout(0.1), 1).into()
 }
 
 fn lstm() -> Model<Tensor> {
@@ -155,7 +156,7 @@ fn a_step_sends_tokens_reads_once_and_makes_no_buffers() {
 fn a_block_takes_at_most_forty_dispatches() {
     let Some(gpu) = crate::gpu_alone() else { return };
     let mut parameters = 0;
-    gpt_of(1).gpt().expect("a GPT").h.0[0].as_ref().visit(|_, _| parameters += 1);
+    gpt_of(1).transformer().expect("a GPT").h.0[0].as_ref().visit(|_, _| parameters += 1);
     for (backward, shards, most) in
         [(GradientMode::Whole, 1, 40), (GradientMode::Whole, 2, 2 * 40 + parameters), (GradientMode::Recompute, 1, 40 + 20)]
     {
@@ -261,9 +262,10 @@ fn what_is_not_finite_is_named_and_changes_nothing() {
 
 /// What would be infinite in the model's middle is cut off by the ReLU after it: the loss is finite.
 fn hidden_infinity(shards: usize, device: &Device) -> Trainer {
-    let config = GptConfig { vocab: VOCAB, context: CONTEXT, width: 32, layers: 2, heads: 4, ..GptConfig::default() };
-    let config = GptConfig { activation: Activation::Relu, initializer_range: 0.1, ..config }.with_dropout(0.1);
-    let mut trainer = Trainer::new(Recipe::new(100, shards), Gpt::init(&config, 1));
+    let config =
+        TransformerConfig { vocab: VOCAB, context: CONTEXT, width: 32, layers: 2, heads: 4, ..TransformerConfig::default() };
+    let config = TransformerConfig { activation: Activation::Relu, initializer_range: 0.1, ..config }.with_dropout(0.1);
+    let mut trainer = Trainer::new(Recipe::new(100, shards), Transformer::init(&config, 1));
     trainer.place(device).expect("room for a small model");
     trainer.watches = true;
     trainer.params.as_mut().visit(|name, p| {

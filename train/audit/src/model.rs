@@ -137,7 +137,7 @@ pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(usize)) -
         ("SHA-256 of the parameters, in f64", digest(model)),
         ("model", serde_json::to_string(config).unwrap_or_default()),
     ];
-    let kinked = config.gpt().is_some_and(|gpt| gpt.activation == Activation::Relu);
+    let kinked = config.transformer().is_some_and(|gpt| gpt.activation == Activation::Relu);
     let (name, parameters) = (name.to_owned(), config.parameters());
     let mut audited =
         AuditedModel { name, parameters, loss, facts, broken, kinked, each: vec![], witnesses: vec![], properties: vec![] };

@@ -2,7 +2,7 @@
 //! turn, and the sum of the probabilities of all short texts.
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, GptConfig, LstmConfig, Model, ModelConfig, Side, Tree};
+use gradus_model::{Batch, LstmConfig, Model, ModelConfig, Side, TransformerConfig, Tree};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::systems::{Axes, BackboneKind, Card, Density};
 use gradus_train::trainer::{Recipe, Trainer};
@@ -78,8 +78,16 @@ pub fn tiny(axes: &Axes) -> ModelConfig {
     match axes.backbone {
         BackboneKind::Transformer => {
             let (activation, layer_norm_epsilon, parts) = (axes.activation, axes.epsilon, axes.parts);
-            let base = GptConfig { vocab, context, width, layers: 2, heads: 2, initializer_range: 0.5, ..GptConfig::default() };
-            GptConfig { activation, layer_norm_epsilon, parts, ..base.with_dropout(0.0) }.into()
+            let base = TransformerConfig {
+                vocab,
+                context,
+                width,
+                layers: 2,
+                heads: 2,
+                initializer_range: 0.5,
+                ..TransformerConfig::default()
+            };
+            TransformerConfig { activation, layer_norm_epsilon, parts, ..base.with_dropout(0.0) }.into()
         }
         BackboneKind::Lstm => {
             let base = LstmConfig { vocab, context, width, units: 12, initializer_range: 0.5, ..LstmConfig::default() };

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use gradus_autograd::observer::{Applied, Observer, Pulled};
 use gradus_autograd::{Shape, Site, Tensor};
 use gradus_io::numbers::{count, figure, many, median};
-use gradus_model::{Batch, Gpt};
+use gradus_model::{Batch, Transformer};
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{Axis, Block, Document, Row, Scale};
 use gradus_tensor::Device;
@@ -295,7 +295,7 @@ impl Observer<f32> for Stopwatch {
 /// Returns the trainer's errors.
 pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> Result<Cost, TrainError> {
     let (config, device) = (&workload.config, &workload.device);
-    let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Gpt::init(config, 0));
+    let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Transformer::init(config, 0));
     trainer.place(device).map_err(|error| TrainError::Device { step: 1, error })?;
     let clock = Clock::of(device);
     let (mut whole, mut all) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! The rate of generation on this machine.
 
 use gradus_io::numbers::median;
-use gradus_model::{Decoder, Gpt, Model, Param, Role, Tree};
+use gradus_model::{Decoder, Model, Param, Role, Transformer, Tree};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, DeviceError, Tensor};
 use serde::Serialize;
@@ -49,7 +49,12 @@ pub struct GenerateReport {
 ///
 /// # Errors
 /// Returns an error if the device has no room for the model, or fails.
-pub fn generate(gpt: &Gpt<Tensor<f32>>, device: &Device, prompt: usize, tokens: usize) -> Result<GenerateReport, DeviceError> {
+pub fn generate(
+    gpt: &Transformer<Tensor<f32>>,
+    device: &Device,
+    prompt: usize,
+    tokens: usize,
+) -> Result<GenerateReport, DeviceError> {
     let (config, model) = (gpt.config(), Model::from(gpt.clone()).to(device)?);
     let mut rng = Philox::new(0);
     let mut random = || rng.below(config.vocab as u64) as u32;
@@ -91,7 +96,7 @@ pub fn generate(gpt: &Gpt<Tensor<f32>>, device: &Device, prompt: usize, tokens: 
     // All weights of the blocks and of the output, and one row of the position table.
     let mut weights = 0;
     let numbers = |p: Param| if p.role == Role::PositionEmbedding { config.width } else { p.shape.numel() };
-    Gpt::declare(config).visit(|_, p| weights += numbers(p));
+    Transformer::declare(config).visit(|_, p| weights += numbers(p));
     let weight_bytes_per_token = 4 * weights as u64;
     let rate = weight_bytes_per_token as f64 / token_seconds;
     let (layers, d) = (config.layers, config.width);

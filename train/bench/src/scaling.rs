@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use gradus_autograd::Tape;
 use gradus_autograd::ops::Attention;
-use gradus_model::{Gpt, GptConfig, Tree};
+use gradus_model::{Transformer, TransformerConfig, Tree};
 use gradus_tensor::Mask;
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Tensor, buffer};
@@ -182,7 +182,8 @@ fn attention(context: usize, repeats: usize) -> Point {
 /// Measures a training step of 4 sequences of 128 tokens, 2 blocks of d 128 and a vocabulary of 500, except for the size that
 /// grows. For the vocabulary it has 1 sequence and 1 block, so that the output dominates.
 fn step(name: &str, value: usize, repeats: usize) -> Result<Point, TrainError> {
-    let mut config = GptConfig { vocab: 500, context: 128, width: 128, layers: 2, ..GptConfig::default() }.with_dropout(0.0);
+    let mut config =
+        TransformerConfig { vocab: 500, context: 128, width: 128, layers: 2, ..TransformerConfig::default() }.with_dropout(0.0);
     let mut sequences = 4;
     match name {
         "context" => (config.context, sequences) = (value, 1),
@@ -192,7 +193,7 @@ fn step(name: &str, value: usize, repeats: usize) -> Result<Point, TrainError> {
     }
     config.heads = config.width / 64;
     let idle = buffer::stats().live_bytes;
-    let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Gpt::init(&config, 0));
+    let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Transformer::init(&config, 0));
     let batch = random_windows(&config, sequences, 0);
     let (ms, peak) = measure(repeats, || trainer.step(&batch).map(drop))?;
     let tape = Tape::new();

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use gradus_autograd::Tape;
 use gradus_io::numbers::median;
-use gradus_model::{Batch, DropoutSeed, Gpt, Tree};
+use gradus_model::{Batch, DropoutSeed, Transformer, Tree};
 use gradus_tensor::Device;
 use gradus_tensor::device::Counts;
 use gradus_train::collective::AdditionTree;
@@ -148,7 +148,7 @@ impl Memory {
 
 /// Returns the growth of the buffers in use over a forward pass whose saved tensors are alive.
 fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute: bool) -> usize {
-    let gpt = trainer.params.gpt().expect("workloads are of Transformers");
+    let gpt = trainer.params.transformer().expect("workloads are of Transformers");
     let (config, dropout) = (gpt.config(), Some(DropoutSeed::new(0, 1)));
     let before = memory(device).live_bytes;
     if !recompute {
@@ -171,7 +171,7 @@ fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute
 pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
     let &Workload { ref config, sequences, accumulate, shards, recompute, ref device, .. } = workload;
     let recipe = recipe(accumulate * shards, shards, recompute);
-    let mut trainer: Trainer = Trainer::new(recipe, Gpt::init(config, 0));
+    let mut trainer: Trainer = Trainer::new(recipe, Transformer::init(config, 0));
     trainer.place(device).map_err(|error| TrainError::Device { step: 1, error })?;
     let (mut times, mut watched) = (Vec::with_capacity(steps), Vec::new());
     let (mut final_loss, mut begun) = (f64::NAN, None);

@@ -1,6 +1,6 @@
 //! Fixed training workloads.
 
-use gradus_model::{Batch, GptConfig, GradientMode, Side, Sight};
+use gradus_model::{Batch, GradientMode, Side, Sight, TransformerConfig};
 use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
 use gradus_train::hyperparameters::{RangeError, in_range};
@@ -13,7 +13,7 @@ pub struct Workload {
     /// The workload's name.
     pub name: &'static str,
     /// The model.
-    pub config: GptConfig,
+    pub config: TransformerConfig,
     /// The number of sequences per batch, each as long as the context.
     pub sequences: usize,
     /// The number of micro-batches, computed one after the other; at most the number of sequences.
@@ -32,7 +32,7 @@ pub struct Workload {
 
 impl Workload {
     /// The names, smallest first.
-    pub const NAMES: [&'static str; 3] = GptConfig::PRESETS;
+    pub const NAMES: [&'static str; 3] = TransformerConfig::PRESETS;
 
     /// Returns a workload by name: `tiny` has 16 × 128 tokens and a vocabulary of 2,000, `small` 8 × 256 and 8,000, `gpt1` 1 × 512
     /// and 40,478.
@@ -43,7 +43,7 @@ impl Workload {
             "gpt1" => (1, 40_478),
             _ => return None,
         };
-        let config = GptConfig { vocab, ..GptConfig::preset(name)? };
+        let config = TransformerConfig { vocab, ..TransformerConfig::preset(name)? };
         Some(Workload {
             name: Self::NAMES.into_iter().find(|&known| known == name)?,
             config,
@@ -69,7 +69,7 @@ impl Workload {
     pub fn masked(self, share: f64) -> Result<Self, RangeError> {
         in_range("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
         let first = systems::ALL.iter().find(|card| !card.axes.view.is_next()).expect("one fills masks");
-        Ok(Workload { config: GptConfig { parts: first.axes.parts, ..self.config }, masked: Some(share), ..self })
+        Ok(Workload { config: TransformerConfig { parts: first.axes.parts, ..self.config }, masked: Some(share), ..self })
     }
 
     /// Returns `sequences` sequences of random tokens.
@@ -108,7 +108,7 @@ impl Workload {
     /// Returns the FLOPs per token without those hidden by a causal mask: a slot attends to (T + 1)/2 slots on average, so
     /// attention's 12·L·T·d becomes 6·L·(T + 1)·d. It compares steps with causal and with bidirectional attention.
     pub fn needed_flops(&self) -> f64 {
-        let GptConfig { layers, context, width, .. } = self.config;
+        let TransformerConfig { layers, context, width, .. } = self.config;
         let hidden = 6.0 * (layers * (context - 1) * width) as f64;
         if self.masked.is_some() { self.flops() } else { self.flops() - hidden }
     }
@@ -140,7 +140,7 @@ pub fn recipe(shards: usize, concurrent_shards: usize, recompute: bool) -> Recip
 }
 
 /// Returns uniformly random tokens, each with the next as its target.
-pub fn random_windows(config: &GptConfig, sequences: usize, seed: u64) -> Batch {
+pub fn random_windows(config: &TransformerConfig, sequences: usize, seed: u64) -> Batch {
     let (t, mut rng) = (config.context, Philox::new(seed));
     let (mut inputs, mut targets) = (Vec::new(), Vec::new());
     for _ in 0..sequences {
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_causal_mask_hides_half_of_attention() {
         let gpt = Workload::named("tiny").unwrap();
-        let GptConfig { layers, context, width, .. } = gpt.config;
+        let TransformerConfig { layers, context, width, .. } = gpt.config;
         let seen: usize = (1..=context).sum();
         let hidden = 12.0 * (layers * width * (context * context - seen)) as f64 / context as f64;
         assert_eq!(gpt.flops() - gpt.needed_flops(), hidden);

@@ -232,7 +232,7 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
     let context = model.backbone.config().context();
     within("prompt-tokens", args.prompt_tokens, 1..=context.saturating_sub(1), ", to leave room in the context")?;
     within("tokens", args.tokens, 1..=context - args.prompt_tokens, ", the rest of the context")?;
-    let Some(gpt) = model.gpt() else {
+    let Some(gpt) = model.transformer() else {
         return Err(RangeError::new("model", args.model.as_deref().unwrap_or("".as_ref()).display(), "a Transformer").into());
     };
     let report = generate(gpt, &args.on.open_for_training()?, args.prompt_tokens, args.tokens)?;

@@ -126,7 +126,10 @@ pub fn replaceable(dir: &Path, overwrite: bool, written: &[&str]) -> Result<(), 
 /// Says what was written where.
 pub fn report(out: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer, as_json: bool) -> Result<(), CliError> {
     let config = model.config();
-    let gpt = config.gpt().ok_or_else(|| CheckpointError::NotSayable { what: "an LSTM".into() }).map_err(ModelDirError::from)?;
+    let gpt = config
+        .transformer()
+        .ok_or_else(|| CheckpointError::NotSayable { what: "an LSTM".into() })
+        .map_err(ModelDirError::from)?;
     let (parameters, mode) = (config.parameters(), tokenizer.mode().map_or("none", Mode::name));
     let (blocks, heads) = (many(gpt.layers, "block"), many(gpt.heads, "head"));
     let sizes = format!("{blocks} of width {} and {heads}, context {}", gpt.width, gpt.context);

@@ -168,7 +168,7 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use clap::{Arg, ValueEnum};
-    use gradus_model::GptConfig;
+    use gradus_model::TransformerConfig;
     use gradus_tensor::device::GpuInfo;
     use gradus_tests::lines;
     use gradus_train::finetune::FinetuneSettings;
@@ -245,7 +245,9 @@ mod tests {
         let mut in_words = Vec::new();
         for arg in Flags::command().get_arguments() {
             let (id, flag) = (arg.get_id().as_str(), format!("--{}", arg.get_long().expect("a flag")));
-            for (stated, preset) in stated(arg).iter().flat_map(|stated| GptConfig::PRESETS.map(|preset| (stated, preset))) {
+            for (stated, preset) in
+                stated(arg).iter().flat_map(|stated| TransformerConfig::PRESETS.map(|preset| (stated, preset)))
+            {
                 let plain: &[&str] = match id {
                     "preset" => &[],
                     "units" => &["--preset", preset, "--backbone", "lstm"],
@@ -293,7 +295,7 @@ mod tests {
         let sizes = format!("matmul --sizes: {cpu}; to {largest} on a GPU; {software} on a software renderer");
         let lambda = |asks| {
             let parts = gradus_model::Parts { asks, ..gradus_model::Parts::NONE };
-            let body = gradus_model::GptConfig { parts, ..gradus_model::GptConfig::default() };
+            let body = gradus_model::TransformerConfig { parts, ..gradus_model::TransformerConfig::default() };
             gradus_train::finetune::FinetuneSettings::default().lambda(&body.into())
         };
         let [next, masked] = [gradus_model::Asks::Next, gradus_model::Asks::Masked].map(lambda);

@@ -9,14 +9,14 @@
 //! are 350, 64, 125e6, 0.001 and 5e-10.
 
 use gradus_cluster::cost::{Link, Work, cost};
-use gradus_model::{GptConfig, Model, Tree};
+use gradus_model::{Model, TransformerConfig, Tree};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut given = std::env::args().skip(1);
     let mut next = |default: f64| given.next().map_or(Ok(default), |text| text.parse::<f64>());
     let (rate_of_one, sequences) = (next(350.0)?, next(64.0)?);
     let link = Link { rate: next(125e6)?, latency: next(0.001)?, copying: next(5e-10)? };
-    let config = GptConfig::default();
+    let config = TransformerConfig::default();
     let (mut gradient, mut at_the_end) = (0.0, 0.0);
     Model::declare(&config.clone().into()).visit(|name, p| {
         let bytes = 4.0 * p.shape.numel() as f64;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gradus_model::check::{random_batch, tiny_gpt};
-use gradus_model::{Gpt, GptConfig, GradientMode, Objective};
+use gradus_model::{GradientMode, Objective, Transformer, TransformerConfig};
 use gradus_tensor::rng::Philox;
 use gradus_train::collective::Collective;
 use gradus_train::optim::Optimizer;
@@ -12,13 +12,13 @@ use gradus_train::trainer::{Recipe, StepSummary, Trainer};
 use crate::with_processes;
 
 /// Returns a configuration with dropout and with parameters of more than one piece.
-fn config() -> GptConfig {
-    GptConfig { vocab: 2500, width: 48, layers: 2, heads: 4, context: 6, ..tiny_gpt() }.with_dropout(0.1)
+fn config() -> TransformerConfig {
+    TransformerConfig { vocab: 2500, width: 48, layers: 2, heads: 4, context: 6, ..tiny_gpt() }.with_dropout(0.1)
 }
 
 /// Returns the summaries of three steps, and the trainer after them.
 fn trained(recipe: &Recipe, together: Option<Arc<dyn Collective<f32>>>, in_parts: bool) -> (Vec<StepSummary>, Trainer) {
-    let mut trainer: Trainer = Trainer::new(recipe.clone(), Gpt::init(&config(), 1));
+    let mut trainer: Trainer = Trainer::new(recipe.clone(), Transformer::init(&config(), 1));
     trainer.together = together.unwrap_or_else(|| Arc::clone(&trainer.together));
     if in_parts {
         trainer.shard_moments().unwrap();

@@ -10,7 +10,7 @@ use gradus_io::files::quoted;
 use gradus_io::interrupt;
 use gradus_io::numbers::count;
 use gradus_io::progress::Monitor;
-use gradus_model::{BackboneConfig, GptConfig, LstmConfig, Model, Transfer};
+use gradus_model::{BackboneConfig, LstmConfig, Model, Transfer, TransformerConfig};
 use gradus_report::metrics::{self, Record, VALIDATION};
 use gradus_study::plan::Plan;
 use gradus_study::{StudyError, records};
@@ -148,9 +148,9 @@ fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, Re
     settings.eval_tokens = Some((100_000.0 * sizes.scale.clamp(0.05, 1.0)) as usize);
     settings.shuffle_sentences = body == Body::Shuffled;
     settings.retold = sizes.retold;
-    if let (Body::Lstm, BackboneConfig::Gpt(gpt)) = (body, &settings.model) {
+    if let (Body::Lstm, BackboneConfig::Transformer(gpt)) = (body, &settings.model) {
         // The vocabulary is the tokenizer's; the world's BPE fills it.
-        let gpt = GptConfig { vocab: pretrain::VOCABULARY, ..gpt.clone() };
+        let gpt = TransformerConfig { vocab: pretrain::VOCABULARY, ..gpt.clone() };
         settings.model = LstmConfig::matching(&gpt).into();
         settings.optimizer.lr *= LSTM_PRETRAINING;
     }

@@ -49,7 +49,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use gradus_model::check::{tiny_bert, tiny_gpt2};
-    use gradus_model::{GptConfig, Tree};
+    use gradus_model::{TransformerConfig, Tree};
 
     use super::*;
 
@@ -58,7 +58,7 @@ mod tests {
     fn the_gradient_is_that_of_the_mean() {
         let tokens = vec![1, 5, 3, 0, 2];
         let asked = Asked { tokens, segments: None, targets: vec![Some(4), None, Some(1), None, Some(1)] };
-        for config in [tiny_bert(), tiny_gpt2()].map(|config| GptConfig { vocab: 7, context: 6, ..config }) {
+        for config in [tiny_bert(), tiny_gpt2()].map(|config| TransformerConfig { vocab: 7, context: 6, ..config }) {
             let model: Model<Tensor<f64>> = Model::init(&config.into(), 3);
             let direction: Model<Tensor<f64>> = Model::init(&model.config(), 9);
             let mut slope = 0.0;

@@ -62,14 +62,14 @@ fn with_each_hidden(window: &[u32], hidden: &[usize], marks: Marks) -> Batch {
 mod tests {
     use gradus_autograd::Tape;
     use gradus_model::check::tiny_bert;
-    use gradus_model::{GptConfig, Tree};
+    use gradus_model::{TransformerConfig, Tree};
 
     use super::*;
 
     /// Each from the logits of its own pass, with windows that end anywhere.
     #[test]
     fn each_token_is_told_from_all_others_of_its_window() {
-        let model: Model<Tensor<f64>> = Model::init(&GptConfig { vocab: 9, context: 8, ..tiny_bert() }.into(), 3);
+        let model: Model<Tensor<f64>> = Model::init(&TransformerConfig { vocab: 9, context: 8, ..tiny_bert() }.into(), 3);
         let marks = Marks { open: 6, close: 7, mask: 8, words: 6 };
         let texts: [&[u32]; 3] = [&[1, 2, 3, 4, 5, 0, 1, 1, 3, 2, 2, 4, 5], &[], &[4]];
         for context in [3, 5, 8] {

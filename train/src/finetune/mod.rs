@@ -363,7 +363,7 @@ pub fn evenly<R>(mut rows: Vec<R>, most: Option<usize>) -> Vec<R> {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::GptConfig;
+    use gradus_model::TransformerConfig;
 
     use super::*;
 
@@ -371,10 +371,10 @@ mod tests {
     #[test]
     fn special_tokens_are_fresh_also_in_a_vocabulary_with_room() {
         for vocab in [256, 258, 300] {
-            let config = GptConfig { vocab, ..GptConfig::preset("tiny").unwrap() };
+            let config = TransformerConfig { vocab, ..TransformerConfig::preset("tiny").unwrap() };
             let model: Model<Tensor> = Model::init(&config.into(), 1);
             let row = |m: &Model<Tensor>, token: u32| {
-                let table = &m.gpt().unwrap().tokens_embed.weight.0;
+                let table = &m.transformer().unwrap().tokens_embed.weight.0;
                 let d = table.shape()[1];
                 table.to_vec().get(token as usize * d..).map(|rest| rest[..d.min(rest.len())].to_vec())
             };
@@ -395,7 +395,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("dev.tsv"), "sentence\tlabel\nabba\t1\nabcba\t0\n").unwrap();
         let tokenizer = Tokenizer::characters(["ab"]);
-        let config = GptConfig { vocab: tokenizer.vocab_size(), ..GptConfig::preset("tiny").unwrap() };
+        let config = TransformerConfig { vocab: tokenizer.vocab_size(), ..TransformerConfig::preset("tiny").unwrap() };
         let task_model = TaskModel::prepare(Model::init(&config.into(), 1), tokenizer, 1).unwrap();
         let told = task_model.read(Task::named("sst-2").unwrap(), folder.path(), Split::Dev).unwrap_err().to_string();
         for part in ["SST-2, split `dev`", &folder.path().display().to_string(), "example 1", "'c'"] {
@@ -408,7 +408,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut tokenizer = Tokenizer::bytes();
         ["[CLS]", "[SEP]", "[MASK]"].into_iter().for_each(|mark| _ = tokenizer.add_special(mark).unwrap());
-        let backbone = GptConfig { vocab: tokenizer.vocab_size(), ..gradus_model::check::tiny_bert() };
+        let backbone = TransformerConfig { vocab: tokenizer.vocab_size(), ..gradus_model::check::tiny_bert() };
         let model = Model::init(&gradus_model::ModelConfig { backbone: backbone.into(), heads: vec![head] }, 1);
         gradus_model::checkpoint::save(dir.path(), &model).unwrap();
         tokenizer.save(dir.path()).unwrap();
@@ -432,7 +432,7 @@ mod tests {
     fn ids_that_had_no_row_stay_refused() {
         let mut tokenizer = Tokenizer::bytes();
         tokenizer.add_special("<x>").unwrap();
-        let config = GptConfig { vocab: 256, ..GptConfig::preset("tiny").unwrap() };
+        let config = TransformerConfig { vocab: 256, ..TransformerConfig::preset("tiny").unwrap() };
         let found = TaskModel::prepare(Model::init(&config.into(), 1), tokenizer.with_rows(256), 1).unwrap();
         let dir = tempfile::tempdir().unwrap();
         gradus_model::checkpoint::save(dir.path(), &found.model).unwrap();

@@ -179,7 +179,7 @@ impl TextSource for Corpus {
 #[cfg(test)]
 mod tests {
     use gradus_io::progress::Silent;
-    use gradus_model::GptConfig;
+    use gradus_model::TransformerConfig;
     use gradus_model::check::tiny_gpt;
 
     use super::*;
@@ -207,7 +207,7 @@ mod tests {
         std::fs::write(&text, "abcdefghi\n".repeat(100)).unwrap();
         let settings = PretrainOptions { context: Some(9), held_out: Some(0.1), ..PretrainOptions::default() };
         let source = Corpus::open(&settings.settle().unwrap(), &text, Tokenizer::bytes(), dir.path(), &Silent).unwrap();
-        let config = GptConfig { vocab: 256, ..tiny_gpt() };
+        let config = TransformerConfig { vocab: 256, ..tiny_gpt() };
         let model = Model::init(&config.into(), 1);
         for limit in [1, 9, 10, 50, 90, 91, 99, 100, usize::MAX] {
             assert_eq!(source.validate(&model, limit).unwrap().tokens, source.validated(limit), "{limit}");

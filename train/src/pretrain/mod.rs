@@ -243,7 +243,7 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
     check_events(control.run.tensorboard.as_deref(), dir, texts).map_err(SettingsError::from)?;
     let mut stored = Stored::read(dir, &control.cache, control.run.monitor)?;
     if let Some(recompute) = control.recompute {
-        let fits = matches!(stored.manifest.settings.model, BackboneConfig::Gpt(_));
+        let fits = matches!(stored.manifest.settings.model, BackboneConfig::Transformer(_));
         let expected = "a run of a Transformer, whose blocks it computes again";
         in_range("recompute", "with an LSTM", fits, expected).map_err(SettingsError::from)?;
         stored.manifest.settings.recompute = recompute;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::disk;
 use gradus_model::{
-    Activation, Asks, BackboneConfig, ConfigError, Embedding, Form, GptConfig, GradientMode, HeadConfig, LstmConfig, ModelConfig,
-    NormPlace, Objective, Parts, Positions, checkpoint,
+    Activation, Asks, BackboneConfig, ConfigError, Embedding, Form, GradientMode, HeadConfig, LstmConfig, ModelConfig, NormPlace,
+    Objective, Parts, Positions, TransformerConfig, checkpoint,
 };
 use gradus_text::Mode;
 use serde::{Deserialize, Serialize};
@@ -304,8 +304,8 @@ impl PretrainOptions {
     pub fn settle(&self) -> Result<PretrainSettings, SettingsError> {
         let axes = self.axes()?;
         let preset = self.preset.as_deref().unwrap_or("tiny");
-        let base = GptConfig::preset(preset).ok_or_else(|| {
-            let [tiny, small, gpt1] = GptConfig::PRESETS;
+        let base = TransformerConfig::preset(preset).ok_or_else(|| {
+            let [tiny, small, gpt1] = TransformerConfig::PRESETS;
             RangeError::new("preset", preset, format!("{tiny}, {small} or {gpt1}"))
         })?;
         // Small models bear higher rates than the paper's 2.5e-4.
@@ -455,9 +455,9 @@ impl PretrainOptions {
     }
 
     /// The model, of a vocabulary of 1 until there is a tokenizer.
-    fn model(&self, base: GptConfig, axes: &Axes) -> BackboneConfig {
+    fn model(&self, base: TransformerConfig, axes: &Axes) -> BackboneConfig {
         let (width, dropout) = (self.width.unwrap_or(base.width), self.dropout.unwrap_or(base.embd_dropout));
-        let gpt = GptConfig {
+        let gpt = TransformerConfig {
             vocab: 1,
             context: self.context.unwrap_or(base.context),
             width,
@@ -551,7 +551,7 @@ impl PretrainSettings {
     /// What its model has beside GPT-1's parts.
     pub fn parts(&self) -> Parts {
         match &self.model {
-            BackboneConfig::Gpt(gpt) => gpt.parts,
+            BackboneConfig::Transformer(gpt) => gpt.parts,
             BackboneConfig::Lstm(_) => Parts::NONE,
         }
     }
@@ -559,7 +559,7 @@ impl PretrainSettings {
     /// What distinguishes the system that it trains.
     pub fn axes(&self) -> Axes {
         match &self.model {
-            BackboneConfig::Gpt(gpt) => {
+            BackboneConfig::Transformer(gpt) => {
                 let (activation, epsilon, parts) = (gpt.activation, gpt.layer_norm_epsilon, gpt.parts);
                 Axes { backbone: BackboneKind::Transformer, activation, epsilon, parts, view: self.view }
             }
@@ -625,7 +625,7 @@ mod tests {
         let said: PretrainOptions = toml::from_str("preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"").unwrap();
         let settings = said.settle().unwrap();
         assert_eq!((settings.optimizer.lr, settings.length, settings.batch), (0.01, Length::Epochs(3.0), 8));
-        let BackboneConfig::Gpt(model) = settings.model else { panic!("a Transformer") };
+        let BackboneConfig::Transformer(model) = settings.model else { panic!("a Transformer") };
         assert_eq!((model.width, model.activation), (384, Activation::Relu));
     }
 

@@ -186,7 +186,7 @@ impl TextSource for WorldSource {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::GptConfig;
+    use gradus_model::TransformerConfig;
     use gradus_model::check::tiny_gpt;
 
     use super::*;
@@ -207,7 +207,7 @@ mod tests {
     fn evaluations_read_the_tokens_that_are_counted_for_them() {
         let mut tokenizer = Tokenizer::bytes();
         let separator = tokenizer.add_special(SEPARATOR).unwrap();
-        let config = GptConfig { vocab: tokenizer.vocab_size(), context: 2000, ..tiny_gpt() };
+        let config = TransformerConfig { vocab: tokenizer.vocab_size(), context: 2000, ..tiny_gpt() };
         let world = World::named(false);
         let stories = world.corpus(&mut Philox::with_stream(1, 2), 5);
         let ids = stories.iter().map(|story| tokenizer.encode(&story.text).unwrap()).collect();

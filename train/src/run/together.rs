@@ -266,7 +266,7 @@ mod tests {
     use std::ops::Range;
 
     use gradus_model::check::tiny_gpt;
-    use gradus_model::{Gpt, Model};
+    use gradus_model::{Model, Transformer};
     use gradus_tensor::{Shape, Tensor};
 
     use super::*;
@@ -314,7 +314,7 @@ mod tests {
     }
 
     fn trainer() -> Trainer {
-        let params: Model<Tensor> = Gpt::init(&tiny_gpt(), 1).into();
+        let params: Model<Tensor> = Transformer::init(&tiny_gpt(), 1).into();
         Trainer::new(Recipe::new(5, 2), params)
     }
 

@@ -121,14 +121,14 @@ impl<T: Real> Alarms<T> {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::{GptConfig, Model, ModelConfig, Tree};
+    use gradus_model::{Model, ModelConfig, TransformerConfig, Tree};
 
     use super::*;
 
     /// Returns a gradient of ones, except for one parameter.
     fn gradient(but: &str, values: impl Fn(usize) -> f64) -> Gradient<f64> {
         let config: ModelConfig =
-            GptConfig { vocab: 5, context: 3, width: 4, layers: 1, heads: 2, ..GptConfig::default() }.into();
+            TransformerConfig { vocab: 5, context: 3, width: 4, layers: 1, heads: 2, ..TransformerConfig::default() }.into();
         Model::declare(&config).map(|name, p| {
             let n = p.shape.numel();
             Some(Tensor::new(p.shape, (0..n).map(|i| if name == but { values(i) } else { 1.0 }).collect()))

@@ -142,10 +142,10 @@ fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
     let lengths = |lengths: &[usize]| lengths.len() == side.sequences && lengths.iter().all(|m| (1..=side.length()).contains(m));
     let seen = match (&side.sight, &config.backbone) {
         (Sight::Causal, _) => true,
-        (Sight::Full(all), BackboneConfig::Gpt(_)) => all.as_deref().is_none_or(lengths),
+        (Sight::Full(all), BackboneConfig::Transformer(_)) => all.as_deref().is_none_or(lengths),
         (Sight::Full(_), BackboneConfig::Lstm(_)) => false,
     };
-    let known = config.gpt().map_or(0, |gpt| gpt.parts.segments);
+    let known = config.transformer().map_or(0, |gpt| gpt.parts.segments);
     let told = |segments: &[u32]| segments.len() == n && segments.iter().all(|&s| (s as usize) < known);
     if !seen || !side.segments.as_deref().is_none_or(told) {
         return Err("found segments, or slots that see others, which do not belong to these sequences, or to this model".into());

@@ -103,7 +103,7 @@ fn metadata(found: &Option<HashMap<String, String>>) -> Result<(u64, String), St
 #[cfg(test)]
 mod tests {
     use gradus_model::check::{random_batch, tiny_gpt};
-    use gradus_model::{GptConfig, Objective};
+    use gradus_model::{Objective, TransformerConfig};
     use gradus_tensor::rng::Philox;
     use safetensors::tensor::TensorView;
 
@@ -172,7 +172,7 @@ mod tests {
         refused(&rewritten(same, &[("steps", "many")]), "metadata without a number of steps");
         refused(&rewritten(same, &[("extra", "")]), "metadata without a number of steps");
         refused(b"not a file", "");
-        let more = GptConfig { layers: 3, ..tiny_gpt() };
+        let more = TransformerConfig { layers: 3, ..tiny_gpt() };
         let other = Trainer::from_state(Path::new("state"), &rewritten(same, &steps), more, recipe()).map(|_| ()).unwrap_err();
         assert!(other.to_string().contains("h.2.attn.c_attn.weight"), "{other}");
     }

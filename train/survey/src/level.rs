@@ -34,7 +34,7 @@ fn levelled(settings: &PretrainSettings, parameters: usize) -> BackboneConfig {
         models.min_by_key(|model| of(model.clone()).abs_diff(parameters)).expect("one at least")
     };
     let found = match &settings.model {
-        BackboneConfig::Gpt(gpt) => nearest(&mut (1..=8 * gpt.width).map(|inner| gpt.clone().with_inner(inner).into())),
+        BackboneConfig::Transformer(gpt) => nearest(&mut (1..=8 * gpt.width).map(|inner| gpt.clone().with_inner(inner).into())),
         BackboneConfig::Lstm(lstm) => nearest(&mut (1..=8 * lstm.width).map(|units| LstmConfig { units, ..lstm.clone() }.into())),
     };
     found.with_vocab(vocab)

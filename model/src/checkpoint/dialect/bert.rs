@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::super::config_json::{HEADS, class, contradicted, field, given, heads_from_json, required, unread};
 use super::{Dialect, Fields, Held, Theirs, activation};
 use crate::backbone::BackboneConfig;
-use crate::config::{Activation, Asks, Embedding, GptConfig, Names, NormPlace, Parts, Positions};
+use crate::config::{Activation, Asks, Embedding, Names, NormPlace, Parts, Positions, TransformerConfig};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 
@@ -257,7 +257,7 @@ impl Dialect for Encoder {
         let context = rows.checked_sub(unused).filter(|&context| context > 0);
         let dropout = field(fields, "hidden_dropout_prob", 0.1)?;
         let too_few = || format!("max_position_embeddings: expected more than {unused}, found {rows}");
-        let body = GptConfig {
+        let body = TransformerConfig {
             vocab: required(fields, "vocab_size")?,
             context: context.ok_or_else(too_few)?,
             width,
@@ -276,12 +276,12 @@ impl Dialect for Encoder {
         };
         let body = body.with_inner(field(fields, "intermediate_size", 3072)?);
         let names = if self.names(&body.parts) { Names::ByParts } else { self.names };
-        let body = GptConfig { parts: Parts { names, ..body.parts }, ..body };
+        let body = TransformerConfig { parts: Parts { names, ..body.parts }, ..body };
         Ok(ModelConfig { backbone: body.into(), heads: self.heads(fields, held, class)? })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
-        let BackboneConfig::Gpt(c) = &config.backbone else { return None };
+        let BackboneConfig::Transformer(c) = &config.backbone else { return None };
         let Parts { asks, segments, embedding_norm, norm, final_norm, transform, scaled_init, padding, .. } = c.parts;
         let shape = asks == Asks::Masked && embedding_norm && norm == NormPlace::After && !final_norm && !scaled_init;
         let plain = c.positions == Positions::Learned && c.embedding == Embedding::Separate && c.embd_dropout == c.resid_dropout;

@@ -7,7 +7,7 @@ use super::super::config_json::{field, given, heads_from_json, required};
 use super::openai_gpt::{WEIGHT, classifies, gpts_name, has_output, is_theirs, size_name};
 use super::{Dialect, Fields, Held, Theirs, activation};
 use crate::backbone::BackboneConfig;
-use crate::config::{Activation, Asks, Embedding, GptConfig, NormPlace, Parts, Positions};
+use crate::config::{Activation, Asks, Embedding, NormPlace, Parts, Positions, TransformerConfig};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 
@@ -42,7 +42,7 @@ impl Dialect for Gpt2 {
         expects("scale_attn_weights", json!(true))?;
         expects("scale_attn_by_inverse_layer_idx", json!(false))?;
         expects("add_cross_attention", json!(false))?;
-        let body = GptConfig {
+        let body = TransformerConfig {
             vocab: required(fields, "vocab_size")?,
             context: field(fields, size("n_positions"), 1024)?,
             width,
@@ -68,7 +68,7 @@ impl Dialect for Gpt2 {
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
-        let BackboneConfig::Gpt(c) = &config.backbone else { return None };
+        let BackboneConfig::Transformer(c) = &config.backbone else { return None };
         let here = c.positions == Positions::Learned && c.embedding == Embedding::Separate;
         if !here || (Parts { scaled_init: true, ..c.parts }) != PARTS {
             return None;

@@ -7,7 +7,7 @@ use super::super::HEAD;
 use super::super::config_json::{HEADS, class, contradicted, field, given, heads_from_json, is_class, required, unread};
 use super::{Dialect, Fields, Held, Theirs, model_types};
 use crate::backbone::BackboneConfig;
-use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
+use crate::config::{Activation, Embedding, Parts, Positions, TransformerConfig};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 
@@ -103,7 +103,7 @@ impl Dialect for OpenAiGpt {
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
         let fields = match &config.backbone {
-            BackboneConfig::Gpt(c) => gpt_to_json(c),
+            BackboneConfig::Transformer(c) => gpt_to_json(c),
             BackboneConfig::Lstm(c) => {
                 let mut fields = serde_json::to_value(c).expect("plain values");
                 fields["model_type"] = json!(LSTM);
@@ -114,7 +114,7 @@ impl Dialect for OpenAiGpt {
     }
 
     fn classifier(&self, config: &ModelConfig) -> Option<&'static str> {
-        let theirs = self.has_head(config) && config.gpt().is_some_and(|c| !is_ours(c));
+        let theirs = self.has_head(config) && config.transformer().is_some_and(|c| !is_ours(c));
         theirs.then_some(CLASSES[2])
     }
 
@@ -154,12 +154,12 @@ impl Dialect for OpenAiGpt {
 }
 
 /// Is it a Transformer that `transformers` has no class for?
-fn is_ours(c: &GptConfig) -> bool {
+fn is_ours(c: &TransformerConfig) -> bool {
     c.parts != Parts::default() || c.inner.is_some() || c.embedding == Embedding::Joint || c.activation == Activation::GeluErf
 }
 
 /// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
-fn gpt_to_json(c: &GptConfig) -> Value {
+fn gpt_to_json(c: &TransformerConfig) -> Value {
     let mut fields = json!({
         "afn": c.activation,
         "architectures": ["OpenAIGPTLMHeadModel"],
@@ -197,15 +197,15 @@ fn gpt_to_json(c: &GptConfig) -> Value {
     fields
 }
 
-fn gpt_from_json(fields: &Fields) -> Result<GptConfig, String> {
+fn gpt_from_json(fields: &Fields) -> Result<TransformerConfig, String> {
     match given(fields, "model_type") {
         Some(Value::String(name)) if name == HUGGING_FACE || name == OURS => {}
         Some(other) => return Err(format!("model_type: expected {}, found {other}", known())),
         None => return Err(format!("model_type is missing: expected {}", known())),
     }
-    let default = GptConfig::default();
+    let default = TransformerConfig::default();
     let size = |name| size_name(fields, name);
-    Ok(GptConfig {
+    Ok(TransformerConfig {
         vocab: field(fields, "vocab_size", default.vocab)?,
         context: field(fields, size("n_positions"), default.context)?,
         width: required(fields, size("n_embd"))?,

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::checkpoint::CheckpointError;
-use crate::config::{Embedding, GptConfig};
-use crate::gpt::Gpt;
+use crate::config::{Embedding, TransformerConfig};
 use crate::param::Role;
+use crate::transformer::Transformer;
 use crate::tree::Tree;
 
 /// Number of arrays of a block.
@@ -16,10 +16,10 @@ const BLOCK: usize = 12;
 pub(super) type Shapes = Vec<Vec<usize>>;
 
 /// The arrays of a model: names of our parameters, with two tables even where we have one, and shapes.
-pub(super) fn arrays(config: &GptConfig) -> Vec<(String, Vec<usize>)> {
+pub(super) fn arrays(config: &TransformerConfig) -> Vec<(String, Vec<usize>)> {
     let mut arrays = Vec::new();
-    let separate = GptConfig { embedding: Embedding::Separate, ..config.clone() };
-    Gpt::declare(&separate).visit(|name, p| {
+    let separate = TransformerConfig { embedding: Embedding::Separate, ..config.clone() };
+    Transformer::declare(&separate).visit(|name, p| {
         // A convolution over one position, as OpenAI's code has it, has an axis more than the product that it is.
         let conv = (p.role == Role::Weight).then_some(1);
         arrays.push((name.to_owned(), conv.into_iter().chain(p.shape.iter().copied()).collect()));
@@ -29,12 +29,12 @@ pub(super) fn arrays(config: &GptConfig) -> Vec<(String, Vec<usize>)> {
 }
 
 /// The shapes of a model's arrays.
-pub(super) fn shapes(config: &GptConfig) -> Shapes {
+pub(super) fn shapes(config: &TransformerConfig) -> Shapes {
     arrays(config).into_iter().map(|(_, shape)| shape).collect()
 }
 
 /// Where the elements of each parameter begin in the flat vector.
-pub(super) fn offsets(config: &GptConfig) -> HashMap<String, usize> {
+pub(super) fn offsets(config: &TransformerConfig) -> HashMap<String, usize> {
     let mut next = 0;
     let begins = arrays(config).into_iter().map(|(name, shape)| {
         let begin = next;
@@ -51,9 +51,9 @@ pub(super) fn offsets(config: &GptConfig) -> HashMap<String, usize> {
 pub(super) fn config(
     path: &Path,
     shapes: &Shapes,
-    known: Option<GptConfig>,
+    known: Option<TransformerConfig>,
     heads: Option<usize>,
-) -> Result<GptConfig, CheckpointError> {
+) -> Result<TransformerConfig, CheckpointError> {
     let other = |problem: String| CheckpointError::NotRelease { path: path.to_owned(), problem };
     let [positions, tokens, blocks @ ..] = &shapes[..] else {
         return Err(other(format!("expected the shapes of positions, tokens and blocks, found {}", shapes.len())));
@@ -73,14 +73,14 @@ pub(super) fn config(
             "a release does not tell the heads, and the paper's {theirs} do not divide width {width}: give --heads"
         )));
     }
-    let config = GptConfig { vocab, context, width, layers, heads: heads.unwrap_or(options.heads), ..options };
+    let config = TransformerConfig { vocab, context, width, layers, heads: heads.unwrap_or(options.heads), ..options };
     config.check().map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
     for (i, ((name, expected), found)) in arrays(&config).iter().zip(shapes).enumerate() {
         if expected != found {
             return Err(other(format!("array {i} (from 0), {name}: expected {expected:?}, found {found:?}")));
         }
     }
-    let sizes = |c: &GptConfig| [c.vocab, c.context, c.width, c.layers];
+    let sizes = |c: &TransformerConfig| [c.vocab, c.context, c.width, c.layers];
     match known.map(|known| sizes(&known)).filter(|known| *known != sizes(&config)) {
         None => Ok(config),
         Some(known) => Err(other(format!(

@@ -39,9 +39,9 @@ use gradus_tensor::{Device, Tensor};
 use super::source::{Bytes, Source};
 use super::values::{convert, tensor};
 use super::{CONFIG_FILE, CheckpointError, config_json};
-use crate::config::{Activation, Embedding, GptConfig, Parts, Positions};
-use crate::gpt::Gpt;
+use crate::config::{Activation, Embedding, Parts, Positions, TransformerConfig};
 use crate::model::{Model, ModelConfig};
+use crate::transformer::Transformer;
 use crate::tree::Tree;
 
 /// The file of the arrays' shapes.
@@ -97,7 +97,7 @@ pub fn read(
         return Err(CheckpointError::NotRelease { path: source.path(SHAPES_FILE), problem });
     }
     let begins = layout::offsets(&config);
-    let gpt = Gpt::declare(&config).map(|name, p| {
+    let gpt = Transformer::declare(&config).map(|name, p| {
         tensor(&p.shape, |out| {
             let tokens = if name == TOKENS { config.vocab * config.width } else { out.len() };
             let (first, positions) = out.split_at_mut(tokens);
@@ -112,7 +112,7 @@ const TOKENS: &str = "tokens_embed.weight";
 const POSITIONS: &str = "positions_embed.weight";
 
 /// What the release and the `config.json` beside it say.
-fn config(source: Source<'_>, untold: Untold) -> Result<GptConfig, CheckpointError> {
+fn config(source: Source<'_>, untold: Untold) -> Result<TransformerConfig, CheckpointError> {
     let path = source.path(SHAPES_FILE);
     let other = |problem: String| CheckpointError::NotRelease { path: path.clone(), problem };
     let shapes = source.find(SHAPES_FILE)?.ok_or_else(|| other("there is no such file".into()))?;
@@ -164,7 +164,7 @@ pub fn file_names() -> impl Iterator<Item = String> {
 }
 
 /// The flags that tell `train.py` what the release does not.
-pub fn flags(config: &GptConfig) -> String {
+pub fn flags(config: &TransformerConfig) -> String {
     let afn = serde_json::to_value(config.activation).unwrap_or_default();
     format!(
         "--n_ctx {} --n_embd {} --n_head {} --n_layer {} --afn {} --embd_pdrop {} --attn_pdrop {} --resid_pdrop {}",
@@ -208,12 +208,12 @@ pub fn files(model: &Model<Tensor<f32>>) -> Result<impl Iterator<Item = (String,
 }
 
 /// The shapes as OpenAI's file has them, to the byte.
-fn shapes_json(config: &GptConfig) -> String {
+fn shapes_json(config: &TransformerConfig) -> String {
     format!("{:?}", layout::shapes(config))
 }
 
 /// The arrays in their order, each as a flat vector.
-fn flat_arrays(model: &Model<Tensor<f32>>, config: &GptConfig) -> Result<Vec<Tensor<f32>>, CheckpointError> {
+fn flat_arrays(model: &Model<Tensor<f32>>, config: &TransformerConfig) -> Result<Vec<Tensor<f32>>, CheckpointError> {
     let mut arrays = Vec::new();
     let tokens = config.vocab;
     model.to(&Device::Cpu)?.as_ref().visit(|name, p| match name {
@@ -225,10 +225,10 @@ fn flat_arrays(model: &Model<Tensor<f32>>, config: &GptConfig) -> Result<Vec<Ten
 }
 
 /// The Transformer, if `train.py` could be told to compute what it does.
-fn sayable(model: &ModelConfig) -> Result<&GptConfig, CheckpointError> {
+fn sayable(model: &ModelConfig) -> Result<&TransformerConfig, CheckpointError> {
     let refused = |what: String| Err(CheckpointError::NotSayable { what });
-    let Some(config) = model.gpt() else { return refused("an LSTM".into()) };
-    let defaults = GptConfig::default();
+    let Some(config) = model.transformer() else { return refused("an LSTM".into()) };
+    let defaults = TransformerConfig::default();
     if !model.heads.is_empty() {
         return refused("a task's head; it holds the language model alone, before fine-tuning".into());
     }

@@ -20,8 +20,8 @@ fn read_files(files: &Files, untold: Untold) -> Result<Model<Tensor<f32>>, Check
     read(Path::new("r"), &opened(files), untold)
 }
 
-fn with(change: impl FnOnce(&mut GptConfig)) -> Model<Tensor<f32>> {
-    let mut config = tiny().gpt().unwrap().config().clone();
+fn with(change: impl FnOnce(&mut TransformerConfig)) -> Model<Tensor<f32>> {
+    let mut config = tiny().transformer().unwrap().config().clone();
     change(&mut config);
     Model::init(&config.into(), 4)
 }
@@ -36,7 +36,7 @@ fn refused(files: &Files, words: &[&str]) {
 fn there_and_back_to_the_bit() {
     for model in [
         tiny(),
-        with(|c| *c = GptConfig { layers: 3, heads: 1, activation: Activation::Relu, ..c.clone().with_dropout(0.3) }),
+        with(|c| *c = TransformerConfig { layers: 3, heads: 1, activation: Activation::Relu, ..c.clone().with_dropout(0.3) }),
         with(|c| c.embedding = Embedding::Joint),
     ] {
         let files = release(&model);
@@ -54,9 +54,9 @@ fn the_shapes_of_gpt_1_are_the_published_ones() {
         [1, 768, 3072], [3072], [1, 3072, 768], [768], [768], [768]";
     let published = format!("[[512, 768], [40478, 768]{}]", block.repeat(12));
     assert_eq!(published.len(), 1478, "bytes of the published file");
-    let shapes = layout::shapes(&GptConfig::default());
+    let shapes = layout::shapes(&TransformerConfig::default());
     assert_eq!(serde_json::from_str::<layout::Shapes>(&published).unwrap(), shapes);
-    assert_eq!(shapes_json(&GptConfig::default()), published);
+    assert_eq!(shapes_json(&TransformerConfig::default()), published);
     assert_eq!(shapes.iter().map(|shape| shape.iter().product::<usize>()).sum::<usize>(), 116_534_784);
 }
 
@@ -95,7 +95,7 @@ fn positions_come_first_and_specials_after_the_tokens() {
     // train.py's `we`: tokens, then specials, then positions.
     let joint = read_files(&files, Untold { embedding: Some(Embedding::Joint), ..untold }).unwrap();
     let joint = joint.with_tokens(vocab..vocab + 3, 0.0, 1);
-    let rows: Vec<f32> = joint.gpt().unwrap().tokens_embed.weight.0.slice(1, 0..1).to_vec();
+    let rows: Vec<f32> = joint.transformer().unwrap().tokens_embed.weight.0.slice(1, 0..1).to_vec();
     assert_eq!(rows[0..7], [20.0, 24.0, 28.0, 32.0, 36.0, 40.0, 44.0]);
     assert_eq!(rows[7..10], [0.0; 3]);
     assert_eq!(rows[10..15], [0.0, 4.0, 8.0, 12.0, 16.0]);
@@ -107,23 +107,23 @@ fn files_and_flags_are_told_by_name() {
     assert!(names.iter().eq(release(&tiny()).keys()), "{names:?}");
     let paper =
         "--n_ctx 512 --n_embd 768 --n_head 12 --n_layer 12 --afn gelu --embd_pdrop 0.1 --attn_pdrop 0.1 --resid_pdrop 0.1";
-    assert_eq!(flags(&GptConfig::default()), paper);
+    assert_eq!(flags(&TransformerConfig::default()), paper);
 }
 
 /// The paper's 12 where nobody says otherwise and they divide the width.
 #[test]
 fn heads_that_nobody_tells_are_the_papers() {
-    let model = with(|c| *c = GptConfig { width: 24, heads: 12, ..c.clone() });
+    let model = with(|c| *c = TransformerConfig { width: 24, heads: 12, ..c.clone() });
     let mut files = release(&model);
     files.remove(CONFIG_FILE);
     assert_eq!(read_files(&files, Untold::default()).unwrap(), model);
     let three = read_files(&files, Untold { heads: Some(3), embedding: None }).unwrap();
-    assert_eq!(three.gpt().unwrap().config().heads, 3);
+    assert_eq!(three.transformer().unwrap().config().heads, 3);
 }
 
 #[test]
 fn what_the_layout_cannot_hold_is_refused_by_name() {
-    let gpt = tiny().gpt().unwrap().config().clone();
+    let gpt = tiny().transformer().unwrap().config().clone();
     let head = ModelConfig { backbone: gpt.clone().into(), heads: vec![HeadConfig::new(Form::Classify, 2)] };
     for (model, word) in [
         (Model::init(&LstmConfig::matching(&gpt).into(), 1), "an LSTM"),
@@ -155,7 +155,7 @@ fn what_does_not_fit_is_named() {
     refused(&shapes(json!([[5, 4]])), &["the shapes of positions, tokens and blocks, found 1"]);
     refused(&shapes(json!([[5, 4], [7]])), &["two tables", "found [5, 4] and [7]"]);
     refused(&shapes(json!([[5, 4], [7, 4], [3]])), &["12 arrays for each block after the two tables, found 1"]);
-    let mut one_off = layout::shapes(tiny().gpt().unwrap().config());
+    let mut one_off = layout::shapes(tiny().transformer().unwrap().config());
     one_off[3] = vec![13];
     refused(&shapes(json!(one_off)), &["array 3 (from 0), h.0.attn.c_attn.bias: expected [12], found [13]"]);
     one_off[3] = vec![12];

@@ -6,7 +6,7 @@ use gradus_data::sets::{Answer, Split, Task};
 use gradus_data::{DataError, Rows, TokenBatch};
 use gradus_io::hex;
 use gradus_io::numbers::{count, many};
-use gradus_model::{Batch, GptConfig, GradientMode, Init, Labels, Model, Objective, Param, Sight, Tree};
+use gradus_model::{Batch, GradientMode, Init, Labels, Model, Objective, Param, Sight, TransformerConfig, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
@@ -59,7 +59,8 @@ impl StepInputs {
 
     /// Returns a step whose every number can be computed with pen and paper: two tokens, three dimensions, one head, one block.
     pub fn by_hand() -> Self {
-        let config = GptConfig { vocab: 4, context: 2, width: 3, layers: 1, heads: 1, ..GptConfig::default() }.with_dropout(0.0);
+        let config = TransformerConfig { vocab: 4, context: 2, width: 3, layers: 1, heads: 1, ..TransformerConfig::default() }
+            .with_dropout(0.0);
         // The weights are eighths, so that products are short; gains are 1 and biases 0, as in a new model.
         let mut number = 0;
         let mut eighth = || {
@@ -99,8 +100,8 @@ impl StepInputs {
         let rows = stories.iter().map(beginning).collect::<Result<Vec<_>, TextError>>()?;
         let vocab = tokenizer.vocab_size();
         let rows = Rows::new(rows, start, false, LENGTH, vocab)?;
-        let sizes = GptConfig { vocab, context: LENGTH, width: 32, layers: 2, heads: 4, ..GptConfig::default() };
-        let model = Model::init(&GptConfig { initializer_range: 0.1, ..sizes }.into(), seed);
+        let sizes = TransformerConfig { vocab, context: LENGTH, width: 32, layers: 2, heads: 4, ..TransformerConfig::default() };
+        let model = Model::init(&TransformerConfig { initializer_range: 0.1, ..sizes }.into(), seed);
         let mut trainer = Trainer::new(recipe(Optimizer { lr: 3e-3, ..Optimizer::default() }, seed), model);
         let mut rng = Philox::with_stream(seed, 2);
         let mut draw = |n: usize| {
@@ -153,7 +154,7 @@ impl StepInputs {
             Some(marks) => masked(&windows, marks, model.backbone.config().parts().segments > 0, seed),
             None => weighted(TokenBatch::of_windows(&windows), Objective::TokenMean),
         };
-        let kind = match (marks, model.gpt()) {
+        let kind = match (marks, model.transformer()) {
             (Some(_), _) => "a Transformer that fills masks",
             (None, Some(_)) => "a GPT",
             (None, None) => "an LSTM",

@@ -117,7 +117,7 @@ fn whole_models_are_audited_parameter_by_parameter() {
 #[test]
 fn a_checkpoint_is_audited_and_a_broken_one_refused() {
     let desk = Desk::new();
-    let config = GptConfig { vocab: 23, context: 12, width: 8, layers: 1, heads: 2, ..GptConfig::default() };
+    let config = TransformerConfig { vocab: 23, context: 12, width: 8, layers: 1, heads: 2, ..TransformerConfig::default() };
     desk.save(".", &Model::init(&config.into(), 1));
     let line = "model --model . --sequences 2 --tokens 6 --dropout --quiet";
     assert_eq!(desk.audit(line)["models"][0]["parameters"], 1152);
@@ -135,12 +135,19 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
 #[test]
 fn what_is_right_in_unusual_models_is_not_refused() {
     let desk = Desk::new();
-    let sized =
-        |width| GptConfig { vocab: 23, context: 12, width, layers: 2, heads: 1, initializer_range: 0.3, ..GptConfig::default() };
+    let sized = |width| TransformerConfig {
+        vocab: 23,
+        context: 12,
+        width,
+        layers: 2,
+        heads: 1,
+        initializer_range: 0.3,
+        ..TransformerConfig::default()
+    };
     for (config, seeds) in [
-        (GptConfig { activation: Activation::Relu, ..sized(8) }, 8),
+        (TransformerConfig { activation: Activation::Relu, ..sized(8) }, 8),
         (sized(1), 1),
-        (GptConfig { layers: 8, initializer_range: 0.6, ..sized(3) }, 2),
+        (TransformerConfig { layers: 8, initializer_range: 0.6, ..sized(3) }, 2),
     ] {
         desk.save(".", &Model::init(&ModelConfig::from(config), 1));
         for seed in 1..=seeds {

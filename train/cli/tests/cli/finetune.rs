@@ -400,8 +400,8 @@ fn a_model_is_fine_tuned_on_words_cut_in_another_mode() {
     let mut words = trainer.word_counts();
     words.add("a red fox, it rains, no, never, we sat \"here\" x don't");
     let tokenizer = trainer.train(&words, |_, _| ()).unwrap();
-    let config = desk.byte_model("model", |c| c.context = 64).gpt().unwrap().config().clone();
-    desk.model_with("words", &tokenizer, GptConfig { vocab: tokenizer.vocab_size(), ..config });
+    let config = desk.byte_model("model", |c| c.context = 64).transformer().unwrap().config().clone();
+    desk.model_with("words", &tokenizer, TransformerConfig { vocab: tokenizer.vocab_size(), ..config });
     desk.write("data-rte/dev.tsv", format!("{RTE}0\tI don't\tno\tentailment\n1\tit rains\tno\tnot_entailment\n"));
     let begin = |out: &str, more: &str| {
         desk.gradus(&format!("finetune --model words --task rte --data data-rte --out {out} {SHORT} {more}"))

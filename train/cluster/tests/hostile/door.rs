@@ -11,7 +11,7 @@ use gradus_cluster::cluster::Cluster;
 use gradus_cluster::rendezvous::{Hosts, RendezvousError, VERSION, local_addresses, meet};
 use gradus_cluster::secret::{Secret, digest};
 use gradus_model::check::{random_batch, tiny_gpt};
-use gradus_model::{Gpt, Model, Objective};
+use gradus_model::{Model, Objective, Transformer};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_train::collective::Collective;
@@ -134,7 +134,7 @@ fn connect(address: SocketAddr, closed: &AtomicUsize, until: Instant) -> Option<
 
 /// Trains a small model for one step and returns it.
 fn trained(together: Option<Arc<dyn Collective<f32>>>) -> Model<Tensor> {
-    let mut trainer: Trainer = Trainer::new(Recipe { seed: 5, ..Recipe::new(2, 4) }, Gpt::init(&tiny_gpt(), 1));
+    let mut trainer: Trainer = Trainer::new(Recipe { seed: 5, ..Recipe::new(2, 4) }, Transformer::init(&tiny_gpt(), 1));
     trainer.together = together.unwrap_or_else(|| Arc::clone(&trainer.together));
     let context = tiny_gpt().context;
     let weights = Objective::TokenMean.weights(&vec![1.0; 4 * context], 4);

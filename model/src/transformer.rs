@@ -18,7 +18,7 @@ use gradus_tensor::{Real, Tensor};
 
 use crate::batch::Batch;
 use crate::block::Block;
-use crate::config::{Embedding, GptConfig, Positions};
+use crate::config::{Embedding, Positions, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::{End, Hidden};
 use crate::layers::{LayerNorm, Table, sequence_length};
@@ -29,7 +29,7 @@ use crate::tree::Seq;
 
 tree! {
     /// A Transformer, GPT-1's or a relative's, with a `V` for every parameter.
-    pub struct Gpt<V> {
+    pub struct Transformer<V> {
         /// Wₑ (V, d), the output's matrix too; with the joint embedding the position rows follow the tokens'.
         tokens_embed: Table<V>,
         /// W_p (context, d), preceded by a row for padding if padding has no position; absent if positions are sinusoidal or joint.
@@ -43,18 +43,18 @@ tree! {
         /// What follows them.
         end as "": End<V>,
     } with {
-        config: Arc<GptConfig>,
+        config: Arc<TransformerConfig>,
     }
 }
 
-impl Gpt<Param> {
+impl Transformer<Param> {
     /// What its parameters are (§4.1): weights from N(0, σ²), σ the configuration's initializer_range (the paper's 0.02), biases
     /// 0, gains 1.
-    pub fn declare(config: &GptConfig) -> Self {
+    pub fn declare(config: &TransformerConfig) -> Self {
         let table = |rows, role| Table::declare(rows, config.width, config.initializer_range, role);
         let learned = config.embedding == Embedding::Separate && config.positions == Positions::Learned;
         let (parts, eps) = (&config.parts, config.layer_norm_epsilon);
-        Gpt {
+        Transformer {
             tokens_embed: table(config.output_rows(), Role::TokenEmbedding),
             positions_embed: learned.then(|| table(config.position_rows(), Role::PositionEmbedding)),
             segments_embed: (parts.segments > 0).then(|| table(parts.segments, Role::SegmentEmbedding)),
@@ -66,26 +66,26 @@ impl Gpt<Param> {
     }
 }
 
-impl<V> Gpt<V> {
+impl<V> Transformer<V> {
     /// Its sizes and options.
-    pub fn config(&self) -> &GptConfig {
+    pub fn config(&self) -> &TransformerConfig {
         &self.config
     }
 
     /// The same parameters under another configuration of the same parts.
-    pub(crate) fn set_config(&mut self, config: GptConfig) {
+    pub(crate) fn set_config(&mut self, config: TransformerConfig) {
         self.config = Arc::new(config);
     }
 }
 
-impl<T: Real> Gpt<Tensor<T>> {
+impl<T: Real> Transformer<Tensor<T>> {
     /// Fresh parameters, as declared. Each has its own random stream.
-    pub fn init(config: &GptConfig, seed: u64) -> Self {
-        draw(Gpt::declare(config), seed, 1)
+    pub fn init(config: &TransformerConfig, seed: u64) -> Self {
+        draw(Transformer::declare(config), seed, 1)
     }
 }
 
-impl<'t, T: Real> Gpt<Var<'t, T>> {
+impl<'t, T: Real> Transformer<Var<'t, T>> {
     /// h₀ (B, T, d) of the tokens in these slots, at positions `first ..`, and the output's matrix.
     ///
     /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
