@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::{ConfigError, Parts, TransformerConfig};
 use crate::dropout::DropoutSeed;
 use crate::hidden::Hidden;
+use crate::input::Input;
 use crate::lstm::{Lstm, LstmConfig};
 use crate::param::Param;
-use crate::side::Side;
 use crate::transformer::Transformer;
 use crate::tree;
 
@@ -141,8 +141,8 @@ impl<'t, T: Real> Backbone<Var<'t, T>> {
     /// The last hidden states of these slots; with a seed the dropouts are active.
     ///
     /// Panics where a recurrent body is to see more than what came before: callers check user input.
-    pub fn hidden(&self, side: &Side, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
-        each!(Backbone, self, b => b.hidden(side, dropout))
+    pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+        each!(Backbone, self, b => b.hidden(input, dropout))
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::side::{Side, Sight};
+use crate::input::{Input, Sight};
 
 /// What is read and what is asked: tokens, and of each head that is asked, a label per example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     /// What the body reads, B sequences of T slots.
     #[serde(flatten)]
-    pub side: Side,
+    pub input: Input,
     /// The slots (of B·T) in which a token is asked, in increasing order; `None`: in each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Arc<[u32]>>,
@@ -44,8 +44,8 @@ pub struct Labels {
 impl Batch {
     /// Tokens (B·T) of which each is to predict the one that follows it, its target, from those before.
     pub fn next(sequences: usize, inputs: impl AsRef<[u32]>, targets: impl AsRef<[u32]>, weights: impl AsRef<[f64]>) -> Self {
-        let side = Side::causal(sequences, inputs);
-        Batch { side, asked: None, targets: targets.as_ref().into(), weights: weights.as_ref().into(), labels: Vec::new() }
+        let input = Input::causal(sequences, inputs);
+        Batch { input, asked: None, targets: targets.as_ref().into(), weights: weights.as_ref().into(), labels: Vec::new() }
     }
 
     /// Does any token that is asked count?
@@ -72,14 +72,14 @@ impl Batch {
     /// labels is as long as its own longest sequence: where short examples come first, little is computed on padding.
     pub fn split(&self, parts: usize) -> Vec<(usize, Batch)> {
         let each = self.together();
-        let n = self.side.sequences / each;
+        let n = self.input.sequences / each;
         let parts = parts.clamp(1, n.max(1));
         let part = |i: usize| {
             let sequences = i * n / parts * each..(i + 1) * n / parts * each;
             let longest = self.longest(sequences.clone());
             let (asked, targets, weights) = self.answers(sequences.clone(), longest);
             let part = Batch {
-                side: self.side.part(sequences.clone(), longest),
+                input: self.input.part(sequences.clone(), longest),
                 asked,
                 targets,
                 weights,
@@ -92,7 +92,7 @@ impl Batch {
 
     /// Slots that some of the sequences need.
     fn longest(&self, sequences: Range<usize>) -> usize {
-        let ends = match &self.side.sight {
+        let ends = match &self.input.sight {
             Sight::Full(Some(lengths)) => lengths[sequences].iter().copied().max(),
             Sight::Full(None) => None,
             Sight::Causal => {
@@ -100,13 +100,13 @@ impl Batch {
                 read.map(|&end| end as usize + 1).max()
             }
         };
-        ends.unwrap_or(self.side.length())
+        ends.unwrap_or(self.input.length())
     }
 
     /// What is asked in some of the sequences, each cut to its first `length` slots: the slots among those, targets, weights.
     #[allow(clippy::type_complexity, reason = "three fields of a batch")]
     fn answers(&self, sequences: Range<usize>, length: usize) -> (Option<Arc<[u32]>>, Arc<[u32]>, Arc<[f64]>) {
-        let t = self.side.length();
+        let t = self.input.length();
         let Some(asked) = &self.asked else {
             let rows = || sequences.clone().map(|s| s * t..s * t + length);
             let targets = rows().flat_map(|row| &self.targets[row]).copied().collect();
@@ -176,14 +176,14 @@ mod tests {
             let all = batch.split(parts);
             assert_eq!(all.len(), parts.min(n));
             let join = |f: &dyn Fn(&Batch) -> Vec<f64>| all.iter().flat_map(|(_, part)| f(part)).collect::<Vec<_>>();
-            assert_eq!(join(&|p| p.side.tokens.iter().map(|&i| i.into()).collect()), count(b * t));
+            assert_eq!(join(&|p| p.input.tokens.iter().map(|&i| i.into()).collect()), count(b * t));
             assert_eq!(join(&|p| p.weights.to_vec()), batch.weights[..], "no part has its own mean");
             let labels = |p: &Batch| p.labels[0].clone();
             assert_eq!(join(&|p| labels(p).targets.to_vec()), count(n * classes));
             for (first, part) in &all {
-                assert_eq!((first % k, part.side.sequences % k), (0, 0));
-                assert_eq!(part.side.tokens[0] as usize, first * t);
-                let weights: Vec<f64> = (first / k..(first + part.side.sequences) / k).map(|i| i as f64).collect();
+                assert_eq!((first % k, part.input.sequences % k), (0, 0));
+                assert_eq!(part.input.tokens[0] as usize, first * t);
+                let weights: Vec<f64> = (first / k..(first + part.input.sequences) / k).map(|i| i as f64).collect();
                 assert_eq!(labels(part).weights[..], weights[..], "weights are those of the whole batch");
             }
         }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((batch.together(), batch.asks_head(1), batch.asks_head(2)), (2, true, false));
         let parts = batch.split(4);
         let of = |part: usize| parts[part].1.labels.iter().map(|l| (l.targets.to_vec(), l.weights.to_vec())).collect::<Vec<_>>();
-        assert_eq!(parts.iter().map(|(first, part)| (*first, part.side.sequences)).collect::<Vec<_>>(), [(0, 2), (2, 2)]);
+        assert_eq!(parts.iter().map(|(first, part)| (*first, part.input.sequences)).collect::<Vec<_>>(), [(0, 2), (2, 2)]);
         assert_eq!(of(0), [(vec![0.0, 1.0, 2.0, 3.0], vec![0.0, 1.0]), (vec![0.0, 1.0], vec![5.0])]);
         assert_eq!(of(1), [(vec![4.0, 5.0, 6.0, 7.0], vec![2.0, 3.0]), (vec![2.0, 3.0], vec![6.0])]);
         assert_eq!([lcm(4, 6), lcm(1, 3), lcm(2, 2)], [12, 3, 2]);
@@ -233,11 +233,11 @@ mod tests {
         let batch = counted(4, 4, labels);
         let parts = batch.split(2);
         let (short, long) = (&parts[0].1, &parts[1].1);
-        assert_eq!((short.side.length(), long.side.length()), (2, 4));
-        assert_eq!((&short.side.tokens[..], &short.targets[..]), (&[0, 1, 4, 5][..], &[1, 2, 5, 6][..]));
+        assert_eq!((short.input.length(), long.input.length()), (2, 4));
+        assert_eq!((&short.input.tokens[..], &short.targets[..]), (&[0, 1, 4, 5][..], &[1, 2, 5, 6][..]));
         assert_eq!(short.weights[..], [0.0, 1.0, 4.0, 5.0]);
-        assert_eq!((&long.side.tokens[..], &long.labels[0].extract[..]), (&batch.side.tokens[8..], &[3, 2][..]));
+        assert_eq!((&long.input.tokens[..], &long.labels[0].extract[..]), (&batch.input.tokens[8..], &[3, 2][..]));
         let unlabelled = Batch { labels: vec![], ..batch };
-        assert!(unlabelled.split(2).iter().all(|(_, part)| part.side.length() == 4));
+        assert!(unlabelled.split(2).iter().all(|(_, part)| part.input.length() == 4));
     }
 }

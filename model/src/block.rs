@@ -11,9 +11,9 @@ use gradus_tensor::Real;
 use crate::cache::LayerCache;
 use crate::config::{NormPlace, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
+use crate::input::Sight;
 use crate::layers::{LayerNorm, Mlp, SelfAttention};
 use crate::param::Param;
-use crate::side::Sight;
 use crate::tree;
 use crate::tree::Tree;
 

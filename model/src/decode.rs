@@ -7,9 +7,9 @@ use crate::backbone::Backbone;
 use crate::batch::Batch;
 use crate::cache::LayerCache;
 use crate::hidden::Hidden;
+use crate::input::Input;
 use crate::lstm::{Lstm, LstmState};
 use crate::model::Model;
-use crate::side::Side;
 use crate::transformer::Transformer;
 use crate::tree::Tree;
 
@@ -40,17 +40,17 @@ impl<T: Real> Memory<'_, T> {
     }
 
     /// Reads these tokens from position `first` on.
-    fn read<'t>(&mut self, tape: &'t Tape<T>, side: &Side, first: usize) -> Hidden<'t, T> {
+    fn read<'t>(&mut self, tape: &'t Tape<T>, input: &Input, first: usize) -> Hidden<'t, T> {
         match self {
             Memory::Transformer { transformer, layers } => {
                 let transformer = transformer.constants(tape);
-                let (mut states, output) = transformer.embed(side, first, None);
+                let (mut states, output) = transformer.embed(input, first, None);
                 for (block, cache) in transformer.h.0.iter().zip(layers) {
                     states = block.decode(&states, cache);
                 }
                 transformer.end.hidden(states, output)
             }
-            Memory::Lstm { lstm, state } => lstm.constants(tape).decode(side, state),
+            Memory::Lstm { lstm, state } => lstm.constants(tape).decode(input, state),
         }
     }
 }
@@ -82,7 +82,7 @@ impl<'m, T: Real> Decoder<'m, T> {
         assert!(!ids.is_empty(), "a decoder reads at least one token");
         on_pool(|| {
             let tape = Tape::off();
-            let mut hidden = self.memory.read(&tape, &Side::causal(1, ids), self.position);
+            let mut hidden = self.memory.read(&tape, &Input::causal(1, ids), self.position);
             self.position += ids.len();
             hidden.states = hidden.states.slice(1, ids.len() - 1..ids.len());
             let logits = hidden.logits();
@@ -97,8 +97,8 @@ impl<'m, T: Real> Decoder<'m, T> {
     /// context. The decoder stays where it is.
     pub fn token_losses(&self, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
-            let (tape, side) = (Tape::off(), &batch.side);
-            self.memory.fork(side.sequences, side.length()).read(&tape, side, self.position).token_losses(batch)
+            let (tape, input) = (Tape::off(), &batch.input);
+            self.memory.fork(input.sequences, input.length()).read(&tape, input, self.position).token_losses(batch)
         })
     }
 }

@@ -9,8 +9,8 @@ use gradus_tensor::Real;
 use crate::cache::LayerCache;
 use crate::config::Activation;
 use crate::dropout::{Dropout, DropoutSeed};
+use crate::input::Sight;
 use crate::param::{Init, Param, Role};
-use crate::side::Sight;
 use crate::tree;
 use crate::tree::P;
 

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::{ConfigError, TransformerConfig, check_dropout, check_parameters, check_size, check_std};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::Hidden;
+use crate::input::{Input, Sight};
 use crate::layers::{Linear, Table, sequence_length};
 use crate::param::{Init, Param, Role, draw};
-use crate::side::{Side, Sight};
 use crate::tree;
 use crate::tree::P;
 
@@ -182,12 +182,12 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
     }
 
     /// The projected states sₜ of these slots; with a seed the dropouts are active. Panics unless each sees those before it alone.
-    pub fn hidden(&self, side: &Side, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
-        assert_eq!(side.sight, Sight::Causal, "a recurrence reads from left to right");
+    pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+        assert_eq!(input.sight, Sight::Causal, "a recurrence reads from left to right");
         let output = self.tokens_embed.weight.0.clone();
         let (tape, c) = (output.tape(), &self.config);
         let drop = |x, p, site| Dropout::new(p, site).forward(x, dropout);
-        let x = tape.scope("embed", || drop(self.embed(&side.tokens, side.sequences, 0), c.embd_dropout, Site::Embedding));
+        let x = tape.scope("embed", || drop(self.embed(&input.tokens, input.sequences, 0), c.embd_dropout, Site::Embedding));
         // The recurrence goes by time: (B, T, d) → (T, B, d).
         let h = tape.scope("cell", || self.inputs(&x.permute(&[1, 0, 2])).lstm(&self.cell.weight_hh.0)); // (T, B, H)
         let states = tape.scope("c_proj", || {
@@ -204,10 +204,10 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
 
     /// The projected states (B, T, d) of the tokens in these slots, which follow those that `state` has read, one time step after the
     /// other; `state` then has read them too. Of one sequence the bits are those of [`Lstm::hidden`] over the whole of it.
-    pub fn decode(&self, side: &Side, state: &mut LstmState<T>) -> Hidden<'t, T> {
+    pub fn decode(&self, input: &Input, state: &mut LstmState<T>) -> Hidden<'t, T> {
         let output = self.tokens_embed.weight.0.clone();
-        let (tape, b, t, units) = (output.tape(), side.sequences, side.length(), self.config.units);
-        let x = self.inputs(&self.embed(&side.tokens, b, state.position)); // (B, T, 4H)
+        let (tape, b, t, units) = (output.tape(), input.sequences, input.length(), self.config.units);
+        let x = self.inputs(&self.embed(&input.tokens, b, state.position)); // (B, T, 4H)
         let (mut h, mut c) = (tape.constant(state.h.clone()), tape.constant(state.c.clone()));
         let mut outputs = Vec::with_capacity(t);
         for time in 0..t {

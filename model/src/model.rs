@@ -22,9 +22,9 @@ use crate::config::{ConfigError, TransformerConfig};
 use crate::dropout::DropoutSeed;
 use crate::head::{self, Head, HeadConfig, Heads};
 use crate::hidden::Hidden;
+use crate::input::Input;
 use crate::lstm::Lstm;
 use crate::param::{Param, draw};
-use crate::side::Side;
 use crate::transformer::Transformer;
 use crate::tree;
 use crate::tree::Tree;
@@ -212,7 +212,7 @@ impl<T: Real> Model<Tensor<T>> {
             (mode, &self.backbone, numbers.backbone)
         {
             let of_heads = numbers.heads;
-            return transformer.recomputed_gradient(observer, &batch.side, dropout, of_transformer, each, |tape, hidden| {
+            return transformer.recomputed_gradient(observer, &batch.input, dropout, of_transformer, each, |tape, hidden| {
                 let heads = self.heads.as_leaves(tape);
                 let loss = objective(&heads, hidden, batch, dropout);
                 (loss, heads.zip(of_heads))
@@ -224,7 +224,7 @@ impl<T: Real> Model<Tensor<T>> {
             GradientMode::Head => Model { backbone: self.backbone.constants(tape), heads: self.heads.as_leaves(tape) },
         };
         let inner = dropout.filter(|_| mode != GradientMode::Head);
-        let hidden = leaves.hidden(&batch.side, inner);
+        let hidden = leaves.hidden(&batch.input, inner);
         let loss = objective(&leaves.heads, &hidden, batch, dropout);
         let mut of_leaf = HashMap::new();
         leaves.as_ref().zip(self.numbers()).visit(|_, (leaf, number)| of_leaf.extend(leaf.node().map(|node| (node, number))));
@@ -238,14 +238,14 @@ impl<T: Real> Model<Tensor<T>> {
     pub fn token_losses(&self, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
             let tape = Tape::off();
-            self.constants(&tape).hidden(&batch.side, None).token_losses(batch)
+            self.constants(&tape).hidden(&batch.input, None).token_losses(batch)
         })
     }
 
     /// The logits (n, rows) in these slots (of B·T), without dropout: to a causal model, of the token that follows.
-    pub fn logits_at(&self, side: &Side, slots: impl AsRef<[u32]>) -> Tensor<T> {
+    pub fn logits_at(&self, input: &Input, slots: impl AsRef<[u32]>) -> Tensor<T> {
         let slots = slots.as_ref().into();
-        on_pool(|| self.constants(&Tape::off()).hidden(side, None).logits_at(&slots).into_value())
+        on_pool(|| self.constants(&Tape::off()).hidden(input, None).logits_at(&slots).into_value())
     }
 
     /// Logits of a batch's examples by the one head that it asks, (examples, classes or answers), without dropout; the right answers play
@@ -256,7 +256,7 @@ impl<T: Real> Model<Tensor<T>> {
         on_pool(|| {
             let tape = Tape::off();
             let model = self.constants(&tape);
-            model.logits_of_classes(&model.hidden(&batch.side, None), batch)
+            model.logits_of_classes(&model.hidden(&batch.input, None), batch)
         })
     }
 
@@ -267,7 +267,7 @@ impl<T: Real> Model<Tensor<T>> {
         on_pool(|| {
             let tape = Tape::off();
             let model = self.constants(&tape);
-            let hidden = model.hidden(&batch.side, None);
+            let hidden = model.hidden(&batch.input, None);
             (hidden.token_losses(batch), model.logits_of_classes(&hidden, batch))
         })
     }
@@ -281,18 +281,18 @@ impl<'t, T: Real> Model<Var<'t, T>> {
     }
 
     /// The last hidden states of these slots.
-    pub fn hidden(&self, side: &Side, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
-        self.backbone.hidden(side, dropout)
+    pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+        self.backbone.hidden(input, dropout)
     }
 
     /// Logits (B, T, rows) in each of these slots: to a causal model, of the token that follows.
-    pub fn logits(&self, side: &Side) -> Var<'t, T> {
-        self.hidden(side, None).logits()
+    pub fn logits(&self, input: &Input) -> Var<'t, T> {
+        self.hidden(input, None).logits()
     }
 
     /// Σᵢ wᵢ·(−log P(targetᵢ)) over tokens, and where there are labels −Σₙ wₙ log P(yₙ) over examples.
     pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
-        let hidden = self.hidden(&batch.side, dropout);
+        let hidden = self.hidden(&batch.input, dropout);
         objective(&self.heads, &hidden, batch, dropout)
     }
 }

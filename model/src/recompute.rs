@@ -24,7 +24,7 @@ use crate::block::Block;
 use crate::dropout::DropoutSeed;
 use crate::head::Heads;
 use crate::hidden::Hidden;
-use crate::side::{Side, Sight};
+use crate::input::{Input, Sight};
 use crate::transformer::Transformer;
 use crate::tree::Tree;
 
@@ -37,14 +37,14 @@ impl<T: Real> Transformer<Tensor<T>> {
     pub(crate) fn recomputed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
-        side: &Side,
+        input: &Input,
         dropout: Option<DropoutSeed>,
         numbers: Transformer<usize>,
         each: &mut dyn FnMut(usize, Tensor<T>),
         objective: impl for<'t> FnOnce(&'t Tape<T>, &Hidden<'t, T>) -> Objective<'t, T>,
     ) -> Tensor<T> {
         let tape = || Tape::new().observed_by(observer.clone());
-        let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().observed_by(observer.clone()), side, dropout);
+        let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().observed_by(observer.clone()), input, dropout);
         let last = inputs.pop().expect("the last block's output is there");
         let (loss, mut gh, gw) = {
             let tape = tape();
@@ -59,15 +59,15 @@ impl<T: Real> Transformer<Tensor<T>> {
         };
 
         for ((layer, block), numbers) in self.h.0.iter().enumerate().rev().zip(numbers.h.0.iter().rev()) {
-            let input = inputs.pop().expect("an input for each block");
-            gh = block.pull_back(&tape(), layer, (&side.sight, dropout), input, gh, |leaves, grads| {
+            let x = inputs.pop().expect("an input for each block");
+            gh = block.pull_back(&tape(), layer, (&input.sight, dropout), x, gh, |leaves, grads| {
                 leaves.zip(numbers.clone()).visit(|_, leaf| hand_over(grads, leaf, each));
             });
         }
 
         let tape = tape();
         let leaves = self.leaves(&tape);
-        let (states, output) = tape.scope("embed", || leaves.embed(side, 0, dropout));
+        let (states, output) = tape.scope("embed", || leaves.embed(input, 0, dropout));
         let results = gw.map(|gw| (&output, gw)).into_iter().chain([(&states, gh)]).collect();
         let mut grads = tape.backward_from_all(results);
         leaves.zip(numbers).visit(|_, leaf| hand_over(&mut grads, leaf, each));
@@ -75,12 +75,12 @@ impl<T: Real> Transformer<Tensor<T>> {
     }
 
     /// h₀ … hₙ and W, and nothing else that the forward pass makes, on a tape that records nothing.
-    pub fn inputs_of_blocks(&self, tape: &Tape<T>, side: &Side, dropout: Option<DropoutSeed>) -> (Vec<Tensor<T>>, Tensor<T>) {
+    pub fn inputs_of_blocks(&self, tape: &Tape<T>, input: &Input, dropout: Option<DropoutSeed>) -> (Vec<Tensor<T>>, Tensor<T>) {
         let model = self.constants(tape);
-        let (mut states, output) = tape.scope("embed", || model.embed(side, 0, dropout));
+        let (mut states, output) = tape.scope("embed", || model.embed(input, 0, dropout));
         let mut inputs = vec![states.value().clone()];
         for (layer, block) in model.h.0.iter().enumerate() {
-            states = tape.scope(&format!("h{layer}"), || block.forward(&states, &side.sight, dropout));
+            states = tape.scope(&format!("h{layer}"), || block.forward(&states, &input.sight, dropout));
             inputs.push(states.value().clone());
         }
         (inputs, output.into_value())
@@ -94,11 +94,11 @@ impl<T: Real> Block<Tensor<T>> {
         tape: &Tape<T>,
         layer: usize,
         (sight, dropout): (&Sight, Option<DropoutSeed>),
-        input: Tensor<T>,
+        x: Tensor<T>,
         gradient: Tensor<T>,
         each: impl for<'t> FnOnce(Block<Var<'t, T>>, &mut Grads<T>),
     ) -> Tensor<T> {
-        let x = tape.leaf(input);
+        let x = tape.leaf(x);
         let leaves = tape.scope(&format!("h.{layer}"), || self.leaves(tape));
         let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, sight, dropout));
         let mut grads = tape.backward_from_all(vec![(&y, gradient)]);

@@ -21,9 +21,9 @@ use crate::block::Block;
 use crate::config::{Embedding, Positions, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::{End, Hidden};
+use crate::input::Input;
 use crate::layers::{LayerNorm, Table, sequence_length};
 use crate::param::{Param, Role, draw};
-use crate::side::Side;
 use crate::tree;
 use crate::tree::Seq;
 
@@ -89,9 +89,9 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
     /// h₀ (B, T, d) of the tokens in these slots, at positions `first ..`, and the output's matrix.
     ///
     /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
-    pub fn embed(&self, side: &Side, first: usize, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
+    pub fn embed(&self, input: &Input, first: usize, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         let c = &self.config;
-        let (ids, b) = (&side.tokens, side.sequences);
+        let (ids, b) = (&input.tokens, input.sequences);
         let t = sequence_length(ids, b, first, c.vocab, c.context);
         let dropping = Dropout::new(c.embd_dropout, Site::Embedding);
         let table = self.tokens_embed.weight.0.clone();
@@ -110,31 +110,31 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         } else {
             output.constant(sinusoids(output.value(), first..first + t, c.width))
         }; // (T, d), or (B, T, d)
-        let sum = self.in_segments(tokens + positions, side);
+        let sum = self.in_segments(tokens + positions, input);
         let normed = self.ln_embed.as_ref().map_or(sum.clone(), |norm| norm.forward(&sum));
         (if joint { normed } else { dropping.forward(normed, dropout) }, output)
     }
 
     /// The vector of each slot's segment added, where segments are told apart.
-    fn in_segments(&self, x: Var<'t, T>, side: &Side) -> Var<'t, T> {
+    fn in_segments(&self, x: Var<'t, T>, input: &Input) -> Var<'t, T> {
         let Some(table) = &self.segments_embed else { return x };
-        let first = || vec![0; side.tokens.len()].into();
-        x + table.weight.0.gather(side.segments.clone().unwrap_or_else(first), [side.sequences, side.length()])
+        let first = || vec![0; input.tokens.len()].into();
+        x + table.weight.0.gather(input.segments.clone().unwrap_or_else(first), [input.sequences, input.length()])
     }
 
     /// hₙ of these slots; with a seed the dropouts are active.
-    pub fn hidden(&self, side: &Side, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+    pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
         let tape = self.tokens_embed.weight.0.tape();
-        let (mut states, output) = tape.scope("embed", || self.embed(side, 0, dropout));
+        let (mut states, output) = tape.scope("embed", || self.embed(input, 0, dropout));
         for (layer, block) in self.h.0.iter().enumerate() {
-            states = tape.scope(&format!("h{layer}"), || block.forward(&states, &side.sight, dropout));
+            states = tape.scope(&format!("h{layer}"), || block.forward(&states, &input.sight, dropout));
         }
         self.end.hidden(states, output)
     }
 
     /// Σᵢ wᵢ·(−log P(targetᵢ)) over what is asked ([`crate::objectives`] gives the weights).
     pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
-        self.hidden(&batch.side, dropout).loss(batch)
+        self.hidden(&batch.input, dropout).loss(batch)
     }
 }
 

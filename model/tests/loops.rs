@@ -7,8 +7,8 @@ use std::f64::consts::PI;
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::check::{Loss, Sample, samples, tiny_gpt};
 use gradus_model::{
-    Activation, Backbone, BackboneConfig, Batch, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, LstmConfig, Model,
-    NormPlace, Objective, Positions, Side, Sight, Transformer, TransformerConfig, Tree,
+    Activation, Backbone, BackboneConfig, Batch, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Input, LstmConfig,
+    Model, NormPlace, Objective, Positions, Sight, Transformer, TransformerConfig, Tree,
 };
 
 type Row = Vec<f64>;
@@ -153,17 +153,17 @@ impl Parameters {
     }
 
     /// The last hidden states of sequence b.
-    fn hidden(&self, config: &BackboneConfig, side: &Side, b: usize) -> Vec<Row> {
-        let row = |all: &[u32]| all.chunks(side.length()).nth(b).unwrap().to_vec();
-        let sees = |i: usize, j: usize| match &side.sight {
+    fn hidden(&self, config: &BackboneConfig, input: &Input, b: usize) -> Vec<Row> {
+        let row = |all: &[u32]| all.chunks(input.length()).nth(b).unwrap().to_vec();
+        let sees = |i: usize, j: usize| match &input.sight {
             Sight::Causal => j <= i,
             Sight::Full(lengths) => j < lengths.as_ref().unwrap()[b],
         };
         match config {
             BackboneConfig::Transformer(c) => {
-                self.gpt(c, &row(&side.tokens), &side.segments.as_deref().map(row).unwrap_or_default(), &sees)
+                self.gpt(c, &row(&input.tokens), &input.segments.as_deref().map(row).unwrap_or_default(), &sees)
             }
-            BackboneConfig::Lstm(c) => self.lstm(c, &row(&side.tokens)),
+            BackboneConfig::Lstm(c) => self.lstm(c, &row(&input.tokens)),
         }
     }
 
@@ -219,17 +219,17 @@ fn near(found: &[f64], expected: &[f64], what: &str) {
 fn every_number_is_that_of_the_loops() {
     for Loss { model, batch, .. } in all() {
         let config = model.config();
-        let (what, t) = (format!("{config:?}"), batch.side.length());
+        let (what, t) = (format!("{config:?}"), batch.input.length());
         let loops = Parameters::of(&model);
-        let states: Vec<Vec<Row>> = (0..batch.side.sequences).map(|b| loops.hidden(&config.backbone, &batch.side, b)).collect();
+        let states: Vec<Vec<Row>> = (0..batch.input.sequences).map(|b| loops.hidden(&config.backbone, &batch.input, b)).collect();
         let logits: Vec<Row> = states.iter().flatten().map(|h| loops.logits(&config.backbone, h)).collect();
 
         let tape = Tape::off();
-        let found = model.constants(&tape).logits(&batch.side).into_value();
-        assert_eq!(found.shape()[..], [batch.side.sequences, t, logits[0].len()]);
+        let found = model.constants(&tape).logits(&batch.input).into_value();
+        assert_eq!(found.shape()[..], [batch.input.sequences, t, logits[0].len()]);
         near(&found.to_vec(), &logits.concat(), &what);
 
-        let every: Vec<u32> = (0..batch.side.tokens.len() as u32).collect();
+        let every: Vec<u32> = (0..batch.input.tokens.len() as u32).collect();
         let asked = batch.asked.as_deref().unwrap_or(&every).iter().map(|&slot| &logits[slot as usize]);
         let losses: Row = asked.zip(&*batch.targets).map(|(z, &u)| -softmax(z)[u as usize].ln()).collect();
         near(&model.token_losses(&batch).to_vec(), &losses, &what);

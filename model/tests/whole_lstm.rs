@@ -2,7 +2,7 @@
 
 use gradus_autograd::{Real, Tape, Tensor};
 use gradus_model::check::{random_batch, shaken, tiny_lstm};
-use gradus_model::{DropoutSeed, GradientMode, Lstm, LstmConfig, LstmState, Model, Side, Tree};
+use gradus_model::{DropoutSeed, GradientMode, Input, Lstm, LstmConfig, LstmState, Model, Tree};
 use gradus_tensor::rng::Philox;
 
 /// Sequences and their length.
@@ -28,7 +28,7 @@ fn each_dropout_acts_alone() {
         let tape = Tape::off();
         let states = params
             .constants(&tape)
-            .hidden(&Side::causal(B, &inputs[..]), Some(DropoutSeed::new(11, 1)))
+            .hidden(&Input::causal(B, &inputs[..]), Some(DropoutSeed::new(11, 1)))
             .states
             .into_value()
             .to_vec();
@@ -75,12 +75,12 @@ fn decodes<S: Real>() {
     let ids = ids(3, 2 * 12, 40);
     let tape = Tape::off();
     let model = params.constants(&tape);
-    let both = model.hidden(&Side::causal(2, &ids[..]), None).logits().into_value();
+    let both = model.hidden(&Input::causal(2, &ids[..]), None).logits().into_value();
     for (s, steps) in [(0, &[1; 12][..]), (1, &[1; 12]), (1, &[2, 0, 1, 1, 8])] {
         let mut state = LstmState::new(&config, &both);
         for step in steps {
             let read = state.position()..state.position() + step;
-            let logits = model.decode(&Side::causal(1, &ids[s * 12..][read.clone()]), &mut state).logits().into_value();
+            let logits = model.decode(&Input::causal(1, &ids[s * 12..][read.clone()]), &mut state).logits().into_value();
             assert_eq!(state.position(), read.end);
             assert!(logits.to_vec() == both.slice(0, s..s + 1).slice(1, read.clone()).to_vec(), "sequence {s}, tokens {read:?}");
         }
@@ -99,6 +99,6 @@ fn reading_past_the_context_says_so() {
     let (config, tape) = (tiny(), Tape::off());
     let model = Lstm::<Tensor<f64>>::init(&config, 1);
     let (model, mut state) = (model.constants(&tape), LstmState::new(&config, &Tensor::scalar(0.0)));
-    model.decode(&Side::causal(1, [1; 8]), &mut state);
-    model.decode(&Side::causal(1, [1, 2]), &mut state);
+    model.decode(&Input::causal(1, [1; 8]), &mut state);
+    model.decode(&Input::causal(1, [1, 2]), &mut state);
 }

@@ -3,8 +3,8 @@
 use gradus_autograd::{Tape, Tensor, check};
 use gradus_model::check::{Loss, Sample, properties, samples, shaken, sight, tiny_bert, tiny_gpt, tiny_lstm};
 use gradus_model::{
-    Activation, Batch, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Labels, LstmConfig, Model, ModelConfig, Objective,
-    Side, Sight, TransformerConfig, Tree,
+    Activation, Batch, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Input, Labels, LstmConfig, Model, ModelConfig,
+    Objective, Sight, TransformerConfig, Tree,
 };
 
 fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
@@ -72,7 +72,7 @@ fn every_property_holds() {
     for (name, loss) in cases() {
         let verdicts = properties(&loss);
         let names: Vec<_> = verdicts.iter().map(|(name, _)| *name).collect();
-        let expected = match &loss.batch.side.sight {
+        let expected = match &loss.batch.input.sight {
             Sight::Causal => &["causality", "independence", "padding", "cache", "shards"][..],
             Sight::Full(_) => &["blindness", "independence", "padding", "shards"],
         };
@@ -81,9 +81,9 @@ fn every_property_holds() {
             assert_eq!(verdict, Ok(()), "{name}");
         }
         let Loss { model, batch, .. } = &loss;
-        let logits = |side: &Side| model.constants(&Tape::off()).logits(side).into_value();
+        let logits = |input: &Input| model.constants(&Tape::off()).logits(input).into_value();
         let vocab = model.backbone.config().vocab() as u32;
-        assert_eq!(sight(&batch.side, vocab, logits), Ok(()), "{name}");
+        assert_eq!(sight(&batch.input, vocab, logits), Ok(()), "{name}");
     }
 }
 
@@ -94,7 +94,7 @@ fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
         if model.heads.0.is_empty() || dropout.is_some() {
             continue;
         }
-        let silent = Batch { weights: vec![0.0; batch.side.tokens.len()].into(), ..batch };
+        let silent = Batch { weights: vec![0.0; batch.input.tokens.len()].into(), ..batch };
         let gradient = |how| model.gradient(&silent, None, how).1;
         let (whole, alone) = (gradient(GradientMode::Whole), gradient(GradientMode::Head));
         assert_eq!(whole.heads, alone.heads, "{case}");
@@ -111,7 +111,7 @@ fn each_dropout_of_a_gpt_acts_alone() {
         let model = parameters(&config.into());
         let tape = Tape::off();
         let seed = DropoutSeed::new(11, 1).from_sequence(first);
-        model.constants(&tape).hidden(&Side::causal(sequences, ids), Some(seed)).states.into_value().to_vec()
+        model.constants(&tape).hidden(&Input::causal(sequences, ids), Some(seed)).states.into_value().to_vec()
     };
     let states = |dropouts| {
         let both = run(dropouts, &ids, 2, 0);
@@ -146,7 +146,7 @@ fn of_copies(params: &Model<Tensor<f64>>, b: usize) -> (Vec<f64>, Vec<Vec<f64>>)
     let labels = Labels { head: 0, per_example: 2, extract: vec![last as u32; b].into(), targets: [].into(), weights: [].into() };
     let tape = Tape::off();
     let model = params.constants(&tape);
-    let states = model.hidden(&Side::causal(b, ids.repeat(b)), None).states;
+    let states = model.hidden(&Input::causal(b, ids.repeat(b)), None).states;
     let head = model.head().unwrap();
     let logits = |step| head.logits(&states, &labels, Some(DropoutSeed::new(3, step))).value().to_vec();
     (states.value().slice(0, 0..1).slice(1, last..last + 1).to_vec(), (1..=20).map(logits).collect())
@@ -201,7 +201,7 @@ fn the_joint_matrix_is_dropped_before_it_is_read() {
     let gpt = params.transformer().unwrap();
     let tape = Tape::off();
     let (model, ids) = (gpt.constants(&tape), [3, 3, 8]);
-    let (states, output) = model.embed(&Side::causal(1, ids), 0, Some(DropoutSeed::new(3, 1)));
+    let (states, output) = model.embed(&Input::causal(1, ids), 0, Some(DropoutSeed::new(3, 1)));
     let (table, read) = (gpt.tokens_embed.weight.0.to_vec(), output.value().to_vec());
     let dropped = read.iter().filter(|x| **x == 0.0).count();
     assert!((table.len() / 3..table.len() * 2 / 3).contains(&dropped), "{dropped} of {}", table.len());
@@ -222,7 +222,7 @@ fn the_joint_softmax_runs_over_positions_too() {
     let gpt = params.transformer().unwrap();
     let ids = [3, 1, 4];
     let tape = Tape::off();
-    let logits = gpt.constants(&tape).hidden(&Side::causal(1, ids), None).logits().into_value();
+    let logits = gpt.constants(&tape).hidden(&Input::causal(1, ids), None).logits().into_value();
     let rows = config.vocab + config.context;
     assert_eq!(logits.shape()[..], [1, 3, rows]);
     let last: Vec<f64> = logits.to_vec()[2 * rows..].iter().map(|z| z.exp()).collect();

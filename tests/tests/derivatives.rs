@@ -4,7 +4,7 @@ use gradus_autograd::check::{self, Case, Function};
 use gradus_autograd::derivatives::{grad, hvp, jvp};
 use gradus_autograd::{Real, Tensor, Var};
 use gradus_model::check::Loss;
-use gradus_model::{Batch, DropoutSeed, Model, Objective, Side, TransformerConfig, Tree, check as properties};
+use gradus_model::{Batch, DropoutSeed, Input, Model, Objective, TransformerConfig, Tree, check as properties};
 
 fn gpt() -> (Loss, Vec<Tensor<f64>>) {
     let backbone = TransformerConfig {
@@ -157,15 +157,15 @@ fn sums(ids: &[u32], ahead: bool) -> Tensor<f64> {
 
 /// Σ idᵢ·wᵢ.
 fn weighed(b: &Batch) -> Vec<f64> {
-    vec![b.side.tokens.iter().zip(b.weights.iter()).map(|(&id, w)| f64::from(id) * w).sum()]
+    vec![b.input.tokens.iter().zip(b.weights.iter()).map(|(&id, w)| f64::from(id) * w).sum()]
 }
 
 #[test]
 fn who_sees_ahead_or_sees_nothing_is_refused() {
     let batch = batch();
     let verdict = |f: &dyn Fn(&[u32]) -> Tensor<f64>| {
-        let of = |side: &Side| f(&side.tokens);
-        properties::blindness(&batch.side, 17, of).and_then(|()| properties::sight(&batch.side, 17, of))
+        let of = |input: &Input| f(&input.tokens);
+        properties::blindness(&batch.input, 17, of).and_then(|()| properties::sight(&batch.input, 17, of))
     };
     assert_eq!(verdict(&|ids| sums(ids, false)), Ok(()));
     let ahead = verdict(&|ids| sums(ids, true)).unwrap_err().to_string();
@@ -190,8 +190,8 @@ fn who_looks_at_neighbours_is_refused() {
 fn who_reads_padding_is_refused() {
     let mut padded = batch();
     padded.weights = padded.weights.iter().enumerate().map(|(i, w)| if i % 6 < 4 { *w } else { 0.0 }).collect();
-    let everything = |b: &Batch| vec![b.side.tokens.iter().map(|&id| f64::from(id)).sum()];
-    let length = |b: &Batch| vec![b.side.length() as f64];
+    let everything = |b: &Batch| vec![b.input.tokens.iter().map(|&id| f64::from(id)).sum()];
+    let length = |b: &Batch| vec![b.input.length() as f64];
     assert_eq!(properties::padding(&padded, 17, true, weighed), Ok(()));
     let read = properties::padding(&padded, 17, false, everything).unwrap_err().to_string();
     assert_eq!(read, "padding: the loss is 9.1e1 with other tokens for padding, and 8.7e1 before");
@@ -217,7 +217,7 @@ fn a_forgetful_cache_is_refused() {
 fn parts_that_do_not_add_up_are_refused() {
     let batch = batch();
     let mean =
-        |_: usize, b: &Batch| vec![b.side.tokens.iter().map(|&id| f64::from(id)).sum::<f64>() / b.side.tokens.len() as f64];
+        |_: usize, b: &Batch| vec![b.input.tokens.iter().map(|&id| f64::from(id)).sum::<f64>() / b.input.tokens.len() as f64];
     let first = |first: usize, _: &Batch| vec![1.0 + first as f64];
     assert_eq!(properties::shards(&batch, |_, b| weighed(b)), Ok(()));
     let mean = properties::shards(&batch, mean).unwrap_err().to_string();

@@ -130,7 +130,7 @@ fn texts_become_the_same_sequences() {
         let batch = fixture.batch(0.5, Objective::SequenceMean);
         let (expected, shape) = fixture.expected.ids("input_ids");
         assert_eq!(
-            (batch.side.tokens.to_vec(), vec![batch.side.sequences, batch.side.length()]),
+            (batch.input.tokens.to_vec(), vec![batch.input.sequences, batch.input.length()]),
             (expected, shape),
             "{}",
             fixture.name

@@ -4,7 +4,7 @@
 
 use gradus_autograd::{Real, Tape, Tensor};
 use gradus_model::tree::P;
-use gradus_model::{Lstm, LstmConfig, Objective, Role, Side, Tree};
+use gradus_model::{Input, Lstm, LstmConfig, Objective, Role, Tree};
 use gradus_tests::{Arrays, golden, next_tokens, worst};
 
 /// The name of a parameter in PyTorch, whose matrices are [out, in].
@@ -47,7 +47,7 @@ fn compare<T: Real>(tolerance: f64) {
         let (ids, shape) = arrays.ids("input_ids");
         let tape = Tape::new();
         let leaves = params.leaves(&tape);
-        let hidden = leaves.hidden(&Side::causal(shape[0], &ids[..]), None);
+        let hidden = leaves.hidden(&Input::causal(shape[0], &ids[..]), None);
         arrays.assert_agrees("states", hidden.states.value(), tolerance);
         arrays.assert_agrees("logits", hidden.logits().value(), tolerance);
         // The mean of −log P over all predictions but those of the last position.

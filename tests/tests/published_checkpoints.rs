@@ -8,7 +8,7 @@ use std::path::Path;
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::checkpoint::{self, Bytes, CheckpointError, StoredTensor};
 use gradus_model::config::Names;
-use gradus_model::{Asks, Batch, Form, Head, Model, Side, Tree};
+use gradus_model::{Asks, Batch, Form, Head, Input, Model, Tree};
 use gradus_tests::{Arrays, golden, worst};
 use serde_json::{Value, json};
 
@@ -105,16 +105,16 @@ fn expected(fixture: &str) -> (usize, Vec<u32>, Tensor<f64>) {
 }
 
 /// What a model reads: each token those before it, or all.
-fn side(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32]) -> Side {
+fn input(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32]) -> Input {
     match model.backbone.config().parts().asks {
-        Asks::Next => Side::causal(sequences, ids),
-        Asks::Masked => Side::full(sequences, ids),
+        Asks::Next => Input::causal(sequences, ids),
+        Asks::Masked => Input::full(sequences, ids),
     }
 }
 
 fn logits(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32]) -> Tensor<f64> {
     let tape = Tape::off();
-    let logits = model.clone().cast::<_, f64>().constants(&tape).logits(&side(model, sequences, ids)).into_value();
+    let logits = model.clone().cast::<_, f64>().constants(&tape).logits(&input(model, sequences, ids)).into_value();
     let n = logits.len();
     logits.reshape([n])
 }
@@ -148,8 +148,8 @@ fn padding_has_no_position_in_roberta() {
     let tape = Tape::new();
     let leaves = model.cast::<_, f64>().leaves(&tape);
     let n = ids.len();
-    let side = Side::full(sequences, ids.clone());
-    let batch = Batch { side, ..Batch::next(sequences, ids.clone(), ids, vec![1.0 / n as f64; n]) };
+    let input = Input::full(sequences, ids.clone());
+    let batch = Batch { input, ..Batch::next(sequences, ids.clone(), ids, vec![1.0 / n as f64; n]) };
     let grads = tape.backward(&leaves.loss(&batch, None));
     let gradient = grads.of(&leaves.transformer().unwrap().positions_embed.as_ref().unwrap().weight.0).unwrap().to_vec();
     let moved: Vec<bool> = gradient.chunks(8).map(|row| row.iter().any(|&g| g != 0.0)).collect();
@@ -320,8 +320,8 @@ fn class_logits(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32], at: u
         targets: vec![0.0; sequences * model.heads.0[0].config().classes].into(),
         weights: vec![0.5; sequences].into(),
     };
-    let side = side(model, sequences, ids);
-    let batch = Batch { side, asked: Some([].into()), targets: [].into(), weights: [].into(), labels: vec![labels] };
+    let input = input(model, sequences, ids);
+    let batch = Batch { input, asked: Some([].into()), targets: [].into(), weights: [].into(), labels: vec![labels] };
     let found = model.clone().cast::<_, f64>().class_logits(&batch);
     let n = found.len();
     found.reshape([n])

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, Labels, Model, Objective, Side, Sight, Tree, checkpoint};
+use gradus_model::{Batch, Input, Labels, Model, Objective, Sight, Tree, checkpoint};
 use gradus_tests::{Arrays, golden_directories, next_tokens, worst};
 
 fn fixtures() -> Vec<(String, PathBuf)> {
@@ -37,7 +37,7 @@ fn batch(name: &str, arrays: &Arrays) -> Batch {
     };
     let one_segment = name == "roberta";
     Batch {
-        side: Side {
+        input: Input {
             sequences: b,
             tokens: ids.into(),
             segments: (!one_segment).then(|| segments.into()),
@@ -57,8 +57,8 @@ fn f64_agrees_to_1e_10() {
         let expected = Arrays::read(&dir.join("expected.safetensors"));
         let batch = batch(&name, &expected);
         let tape = Tape::off();
-        let found = params.constants(&tape).logits(&batch.side).into_value();
-        let [found, logits] = [found, expected.get("logits")].map(|all| before_padding(&batch.side, &all));
+        let found = params.constants(&tape).logits(&batch.input).into_value();
+        let [found, logits] = [found, expected.get("logits")].map(|all| before_padding(&batch.input, &all));
         let worst = worst(&found, &logits);
         assert!(worst <= 1e-10, "{name}: logits: {worst:e}");
         if !batch.labels.is_empty() {
@@ -77,15 +77,15 @@ fn f64_agrees_to_1e_10() {
 }
 
 /// The rows of all slots except padding, which no other slot reads.
-fn before_padding(side: &Side, rows: &Tensor<f64>) -> Tensor<f64> {
-    let (t, width) = (side.length(), rows.shape()[2]);
-    let there = |&slot: &u32| match &side.sight {
+fn before_padding(input: &Input, rows: &Tensor<f64>) -> Tensor<f64> {
+    let (t, width) = (input.length(), rows.shape()[2]);
+    let there = |&slot: &u32| match &input.sight {
         Sight::Full(Some(lengths)) => slot as usize % t < lengths[slot as usize / t],
         _ => true,
     };
-    let slots: Vec<u32> = (0..side.tokens.len() as u32).filter(there).collect();
+    let slots: Vec<u32> = (0..input.tokens.len() as u32).filter(there).collect();
     let tape = Tape::off();
-    let rows = tape.constant(rows.clone()).reshape([side.tokens.len(), width]);
+    let rows = tape.constant(rows.clone()).reshape([input.tokens.len(), width]);
     rows.gather(slots.clone(), [slots.len()]).into_value()
 }
 

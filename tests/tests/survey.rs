@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gradus_autograd::Tape;
 use gradus_io::progress::Silent;
-use gradus_model::{Side, Tree};
+use gradus_model::{Input, Tree};
 use gradus_survey::{Answers, Causal, Lexicon, Masked, Story, Window, divergences, generation, told, understanding};
 use gradus_train::fill;
 use gradus_train::pretrain::{Part, PretrainControl, PretrainOptions, SEPARATOR, Stored, begin};
@@ -116,7 +116,7 @@ fn by_bayes(gpt: &Stored, lexicon: &Lexicon, story: &Story) {
     let causal = Causal { model, separator, lexicon };
     let log_softmax = |tokens: Vec<u32>| -> Vec<Vec<f64>> {
         let tape = Tape::off();
-        let logits = model.constants(&tape).logits(&Side::causal(1, tokens.clone()));
+        let logits = model.constants(&tape).logits(&Input::causal(1, tokens.clone()));
         let vocab = logits.shape()[2];
         let all: Vec<f64> = logits.value().to_vec().into_iter().map(f64::from).collect();
         let row = |z: &[f64]| {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use gradus_autograd::{Real, Tape, Tensor};
-use gradus_model::{Decoder, Model, Objective, Side, Tree, checkpoint};
+use gradus_model::{Decoder, Input, Model, Objective, Tree, checkpoint};
 use gradus_tests::{Arrays, golden_models, next_tokens};
 
 fn compare<T: Real>(tolerance: f64) {
@@ -18,7 +18,7 @@ fn compare<T: Real>(tolerance: f64) {
         let tape = Tape::off();
         expected.assert_agrees(
             "f64.logits",
-            params.constants(&tape).logits(&Side::causal(shape[0], &ids[..])).value(),
+            params.constants(&tape).logits(&Input::causal(shape[0], &ids[..])).value(),
             tolerance,
         );
 
@@ -64,7 +64,7 @@ fn decoding_with_a_cache_gives_the_logits_of_the_full_pass() {
         let (ids, shape) = Arrays::read(&dir.join("expected.safetensors")).ids("input_ids");
         let ids: Arc<[u32]> = ids[..shape[1]].into();
         let tape = Tape::off();
-        let full = params.constants(&tape).logits(&Side::causal(1, ids.clone())).into_value();
+        let full = params.constants(&tape).logits(&Input::causal(1, ids.clone())).into_value();
         let mut decoder = Decoder::new(&params);
         let mut read = 0;
         for step in [2, 1, 1, ids.len() - 4] {

@@ -84,16 +84,16 @@ impl Fixture {
 #[test]
 fn texts_become_the_same_rows() {
     for fixture in fixtures() {
-        let (side, t) = (fixture.batch().side, fixture.batch().side.length());
+        let (input, t) = (fixture.batch().input, fixture.batch().input.length());
         let [(ids, shape), (segments, _), (there, _)] =
             ["input_ids", "token_type_ids", "attention_mask"].map(|name| fixture.expected.ids(name));
-        assert_eq!(vec![side.sequences, t], shape, "{}", fixture.name);
+        assert_eq!(vec![input.sequences, t], shape, "{}", fixture.name);
         let lengths: Vec<usize> = there.chunks(t).map(|row| row.iter().filter(|&&there| there == 1).count()).collect();
-        assert_eq!(side.sight, Sight::Full(Some(lengths.into())), "{}", fixture.name);
+        assert_eq!(input.sight, Sight::Full(Some(lengths.into())), "{}", fixture.name);
         for slot in (0..ids.len()).filter(|&slot| there[slot] == 1) {
-            assert_eq!(side.tokens[slot], ids[slot], "{}: slot {slot}", fixture.name);
+            assert_eq!(input.tokens[slot], ids[slot], "{}: slot {slot}", fixture.name);
         }
-        match &side.segments {
+        match &input.segments {
             Some(found) => assert_eq!(found[..], segments[..], "{}", fixture.name),
             None => assert!(segments.iter().all(|&segment| segment == 0), "{}", fixture.name),
         }

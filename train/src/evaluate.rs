@@ -166,7 +166,7 @@ pub fn gradients<T: Real>(
 #[cfg(test)]
 mod tests {
     use gradus_autograd::Tape;
-    use gradus_model::{Side, TransformerConfig};
+    use gradus_model::{Input, TransformerConfig};
 
     use super::*;
 
@@ -215,7 +215,7 @@ mod tests {
                     for i in w.counted.clone() {
                         let tape = Tape::off();
                         let seen = &ids[w.inputs.start..=w.inputs.start + i];
-                        let logits = model.constants(&tape).logits(&Side::causal(1, seen)).value().to_vec();
+                        let logits = model.constants(&tape).logits(&Input::causal(1, seen)).value().to_vec();
                         let last = &logits[i * model.backbone.config().vocab()..];
                         let lse = last.iter().map(|z| z.exp()).sum::<f64>().ln();
                         let target = w.inputs.start + i + 1;

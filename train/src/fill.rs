@@ -5,7 +5,7 @@
 //! one that predicts the next   P(xᵢ = w | the rest) = P(x with w) / Σ_v P(x with v)       Bayes, one gap, over all tokens
 //! ```
 
-use gradus_model::{Batch, Decoder, Model, Side};
+use gradus_model::{Batch, Decoder, Input, Model};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
@@ -132,8 +132,8 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
         }
         let tokens = marks.around(&inner);
         let slots: Vec<usize> = (0..tokens.len()).filter(|&slot| tokens[slot] == marks.mask).collect();
-        let side = Side::full(1, tokens);
-        let logits = views::logits(model, &side, &slots);
+        let input = Input::full(1, tokens);
+        let logits = views::logits(model, &input, &slots);
         finite(logits.iter().flatten())?;
         let of_known = |z: Vec<f64>| probabilities(&known.iter().map(|&id| z[id as usize]).collect::<Vec<_>>());
         let gaps = slots.iter().zip(logits).map(|(slot, z)| Gap::new(slot - 1, &known, &of_known(z)));

@@ -162,9 +162,9 @@ fn a_step_that_failed_is_kept_and_made_again() {
     let labels = Labels {
         head: 0,
         per_example: 1,
-        extract: vec![1; plain.side.sequences].into(),
-        targets: [1.0, 0.0].repeat(plain.side.sequences).into(),
-        weights: vec![1.0 / plain.side.sequences as f64; plain.side.sequences].into(),
+        extract: vec![1; plain.input.sequences].into(),
+        targets: [1.0, 0.0].repeat(plain.input.sequences).into(),
+        weights: vec![1.0 / plain.input.sequences as f64; plain.input.sequences].into(),
     };
     for batch in [plain.clone(), Batch { labels: vec![labels], ..plain }] {
         let heads = batch.labels.iter().map(|_| HeadConfig::new(Form::Classify, 2)).collect();
@@ -256,7 +256,7 @@ fn a_shard_may_ask_less_than_the_batch() {
     let model: Model<Tensor<f64>> = model.cast();
     let asked = all.asked.as_ref().unwrap();
     // Only the first of four sequences asks for tokens.
-    let first = asked.iter().filter(|&&slot| (slot as usize) < all.side.length()).count();
+    let first = asked.iter().filter(|&&slot| (slot as usize) < all.input.length()).count();
     let some = Batch {
         asked: Some(asked[..first].into()),
         targets: all.targets[..first].into(),

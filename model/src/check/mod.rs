@@ -39,8 +39,8 @@ use gradus_autograd::{Real, Tape, Tensor, Var};
 use crate::batch::Batch;
 use crate::decode::Decoder;
 use crate::dropout::DropoutSeed;
+use crate::input::{Input, Sight};
 use crate::model::{GradientMode, Model};
-use crate::side::{Side, Sight};
 use crate::tree::Tree;
 
 pub use samples::{
@@ -130,16 +130,16 @@ impl Function for Part {
 /// # Panics
 /// Where the batch does not fit this model: no sequences, tokens beyond its vocabulary, more than its context.
 pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, Verdict)> {
-    let (dropout, config, side) = (*dropout, model.backbone.config(), &batch.side);
+    let (dropout, config, input) = (*dropout, model.backbone.config(), &batch.input);
     let vocab = config.vocab() as u32;
-    let logits = |side: &Side| {
+    let logits = |input: &Input| {
         let tape = Tape::off();
-        model.constants(&tape).hidden(side, dropout).logits().into_value()
+        model.constants(&tape).hidden(input, dropout).logits().into_value()
     };
     let losses = |order: &[usize]| {
-        let side = side.part(order.iter().copied(), side.length());
-        let (targets, weights) = (side.tokens.clone(), vec![1.0; side.tokens.len()].into());
-        model.token_losses(&Batch { side, asked: None, targets, weights, labels: vec![] })
+        let input = input.part(order.iter().copied(), input.length());
+        let (targets, weights) = (input.tokens.clone(), vec![1.0; input.tokens.len()].into());
+        model.token_losses(&Batch { input, asked: None, targets, weights, labels: vec![] })
     };
     let gradient = |batch: &Batch, dropout: Option<DropoutSeed>| {
         let (loss, gradient) = model.gradient(batch, dropout, GradientMode::Whole);
@@ -147,16 +147,16 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
         gradient.zip(model.as_ref()).visit(|_, (g, p)| all.extend(g.map_or_else(|| vec![0.0; p.len()], |g| g.to_vec())));
         all
     };
-    let room = dropout.is_none() && side.length() < config.context();
-    let causal = side.sight == Sight::Causal;
+    let room = dropout.is_none() && input.length() < config.context();
+    let causal = input.sight == Sight::Causal;
     let mut verdicts = vec![
-        (if causal { "causality" } else { "blindness" }, blindness(side, vocab, logits)),
-        ("independence", independence(side.sequences, losses)),
+        (if causal { "causality" } else { "blindness" }, blindness(input, vocab, logits)),
+        ("independence", independence(input.sequences, losses)),
         ("padding", padding(batch, vocab, room, |batch| gradient(batch, dropout))),
     ];
     if causal {
-        let ids = &side.tokens[..side.length()];
-        let full = model.constants(&Tape::off()).logits(&Side::causal(1, ids)).into_value();
+        let ids = &input.tokens[..input.length()];
+        let full = model.constants(&Tape::off()).logits(&Input::causal(1, ids)).into_value();
         let mut decoder = Decoder::new(model);
         verdicts.push(("cache", cache(ids, &full.slice(2, 0..vocab as usize), |id| decoder.read(&[id]))));
     }
@@ -167,41 +167,41 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
     verdicts
 }
 
-/// What a slot does not see changes no bit of its logits. `logits` gives (B, T, …) for a side with other tokens, below `vocab`.
-pub fn blindness(side: &Side, vocab: u32, logits: impl Fn(&Side) -> Tensor<f64>) -> Verdict {
-    let property = if side.sight == Sight::Causal { "causality" } else { "blindness" };
-    changes(property, side, vocab, logits, |same, sees| same || sees)
+/// What a slot does not see changes no bit of its logits. `logits` gives (B, T, …) for an input with other tokens, below `vocab`.
+pub fn blindness(input: &Input, vocab: u32, logits: impl Fn(&Input) -> Tensor<f64>) -> Verdict {
+    let property = if input.sight == Sight::Causal { "causality" } else { "blindness" };
+    changes(property, input, vocab, logits, |same, sees| same || sees)
 }
 
 /// Every slot sees all that its sight grants it. This shows only where parameters make a difference, not where an embedding
 /// is constant or a probability rounds to 1, so [`properties`] leaves it out.
-pub fn sight(side: &Side, vocab: u32, logits: impl Fn(&Side) -> Tensor<f64>) -> Verdict {
-    changes("sight", side, vocab, logits, |same, sees| !same || !sees)
+pub fn sight(input: &Input, vocab: u32, logits: impl Fn(&Input) -> Tensor<f64>) -> Verdict {
+    changes("sight", input, vocab, logits, |same, sees| !same || !sees)
 }
 
 /// Replaces the token in each slot j in turn; `holds` judges whether the logits in each slot i may be the same as before, from whether
 /// it sees j. A slot reads its own token even where it is padding.
 fn changes(
     property: &'static str,
-    side: &Side,
+    input: &Input,
     vocab: u32,
-    logits: impl Fn(&Side) -> Tensor<f64>,
+    logits: impl Fn(&Input) -> Tensor<f64>,
     holds: impl Fn(bool, bool) -> bool,
 ) -> Verdict {
-    let (ids, sequences) = (&side.tokens, side.sequences);
+    let (ids, sequences) = (&input.tokens, input.sequences);
     let whole = sequences > 0 && !ids.is_empty() && ids.len().is_multiple_of(sequences);
     assert!(whole, "{property}: tokens (B·T) of B sequences of one length, got {} of {sequences} sequences", ids.len());
-    let t = side.length();
-    let before = logits(side).to_vec();
+    let t = input.length();
+    let before = logits(input).to_vec();
     let row = before.len() / ids.len();
     for j in 0..t {
         let mut other = ids.to_vec();
         (0..sequences).for_each(|s| other[s * t + j] = (other[s * t + j] + 1) % vocab);
-        let after = logits(&Side { tokens: other.into(), ..side.clone() }).to_vec();
+        let after = logits(&Input { tokens: other.into(), ..input.clone() }).to_vec();
         for (at, (old, new)) in before.chunks(row).zip(after.chunks(row)).enumerate() {
             let same = old.iter().zip(new).all(|(a, b)| a.to_bits() == b.to_bits());
             let (s, i) = (at / t, at % t);
-            if !holds(same, i == j || side.sight.allows(s, i, j)) {
+            if !holds(same, i == j || input.sight.allows(s, i, j)) {
                 let how = if same { "the same as" } else { "different from" };
                 let what = format!("sequence {s}: the logits at {i} are {how} before when only token {j} changes");
                 return Err(Violation { property, what });
@@ -234,8 +234,8 @@ pub fn independence(sequences: usize, values: impl Fn(&[usize]) -> Tensor<f64>) 
 /// Any tokens may follow the last one that counts, and with `room` there may be one more. `gradient` gives a batch's loss and
 /// its gradient's elements, in one order.
 pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) -> Vec<f64>) -> Verdict {
-    let (side, t) = (&batch.side, batch.side.length());
-    let end = |s: usize| match &side.sight {
+    let (input, t) = (&batch.input, batch.input.length());
+    let end = |s: usize| match &input.sight {
         Sight::Full(lengths) => lengths.as_ref().map_or(t, |lengths| lengths[s]),
         Sight::Causal => {
             let predicted = batch.weights[s * t..][..t].iter().rposition(|&w| w != 0.0);
@@ -246,10 +246,10 @@ pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) 
     let behind = |i: usize| i % t >= end(i / t);
     let before = gradient(batch);
     let unchanged = |how, other: &Batch, tolerance| same("padding", &gradient(other), how, &before, "before", tolerance);
-    if (0..side.tokens.len()).any(behind) {
+    if (0..input.tokens.len()).any(behind) {
         let other = |(i, &id): (usize, &u32)| if behind(i) { (id + 1) % vocab } else { id };
-        let side = Side { tokens: side.tokens.iter().enumerate().map(other).collect(), ..side.clone() };
-        unchanged("with other tokens for padding", &Batch { side, ..batch.clone() }, 0.0)?;
+        let input = Input { tokens: input.tokens.iter().enumerate().map(other).collect(), ..input.clone() };
+        unchanged("with other tokens for padding", &Batch { input, ..batch.clone() }, 0.0)?;
     }
     if room { unchanged("one token longer", &longer(batch), 1e-12) } else { Ok(()) }
 }
@@ -259,22 +259,22 @@ fn longer(batch: &Batch) -> Batch {
     fn with<X: Copy>(row: usize, all: &[X], pad: X) -> Arc<[X]> {
         all.chunks(row).flat_map(|row| row.iter().copied().chain([pad])).collect()
     }
-    let (side, t) = (&batch.side, batch.side.length());
-    let lengths = |lengths: &Option<Arc<[usize]>>| lengths.clone().unwrap_or_else(|| vec![t; side.sequences].into());
-    let side = Side {
-        sequences: side.sequences,
-        tokens: with(t, &side.tokens, 0),
-        segments: side.segments.as_ref().map(|segments| with(t, segments, 0)),
-        sight: match &side.sight {
+    let (input, t) = (&batch.input, batch.input.length());
+    let lengths = |lengths: &Option<Arc<[usize]>>| lengths.clone().unwrap_or_else(|| vec![t; input.sequences].into());
+    let input = Input {
+        sequences: input.sequences,
+        tokens: with(t, &input.tokens, 0),
+        segments: input.segments.as_ref().map(|segments| with(t, segments, 0)),
+        sight: match &input.sight {
             Sight::Causal => Sight::Causal,
             Sight::Full(all) => Sight::Full(Some(lengths(all))),
         },
     };
     match &batch.asked {
-        None => Batch { side, targets: with(t, &batch.targets, 0), weights: with(t, &batch.weights, 0.0), ..batch.clone() },
+        None => Batch { input, targets: with(t, &batch.targets, 0), weights: with(t, &batch.weights, 0.0), ..batch.clone() },
         Some(asked) => {
             let asked = asked.iter().map(|&slot| slot + slot / t as u32).collect();
-            Batch { side, asked: Some(asked), ..batch.clone() }
+            Batch { input, asked: Some(asked), ..batch.clone() }
         }
     }
 }
@@ -299,7 +299,7 @@ pub fn cache(ids: &[u32], full: &Tensor<f64>, mut next: impl FnMut(u32) -> Vec<f
 /// those of a part, whose first sequence has this index, in one order.
 pub fn shards(batch: &Batch, gradient: impl Fn(usize, &Batch) -> Vec<f64>) -> Verdict {
     let whole = gradient(0, batch);
-    for parts in 2..=batch.side.sequences / batch.together() {
+    for parts in 2..=batch.input.sequences / batch.together() {
         let mut sum = vec![0.0; whole.len()];
         for (first, part) in batch.split(parts) {
             sum.iter_mut().zip(gradient(first, &part)).for_each(|(sum, g)| *sum += g);
@@ -348,18 +348,18 @@ mod tests {
             (["causality", "independence", "padding", "cache", "shards"], ["blindness", "independence", "padding", "shards"]);
         let padded = Sight::Full(Some([4, 2].into()));
         for (seen, expected) in [(Sight::Causal, &all[..]), (Sight::Full(None), &masked), (padded, &masked)] {
-            let side = Side { sight: seen.clone(), ..batch.side.clone() };
+            let input = Input { sight: seen.clone(), ..batch.input.clone() };
             let asked =
                 Batch { asked: Some([1, 3, 4].into()), targets: [7, 8, 9].into(), weights: [0.25; 3].into(), ..batch.clone() };
-            let batch = Batch { side: side.clone(), ..if seen == Sight::Causal { batch.clone() } else { asked } };
+            let batch = Batch { input: input.clone(), ..if seen == Sight::Causal { batch.clone() } else { asked } };
             let verdicts = properties(&Loss { model: model.clone(), batch, dropout: None });
             assert_eq!(verdicts.iter().map(|(name, _)| *name).collect::<Vec<_>>(), expected);
             assert!(verdicts.iter().all(|(_, verdict)| verdict.is_ok()), "{verdicts:?}");
-            let logits = |side: &Side| model.constants(&Tape::off()).logits(side).into_value();
-            assert_eq!(sight(&side, 11, logits), Ok(()));
-            let other = |sight| Side { sight, ..side.clone() };
+            let logits = |input: &Input| model.constants(&Tape::off()).logits(input).into_value();
+            assert_eq!(sight(&input, 11, logits), Ok(()));
+            let other = |sight| Input { sight, ..input.clone() };
             let claimed =
-                |sight: Sight| blindness(&other(sight), 11, |found| logits(&Side { sight: seen.clone(), ..found.clone() }));
+                |sight: Sight| blindness(&other(sight), 11, |found| logits(&Input { sight: seen.clone(), ..found.clone() }));
             assert_eq!(claimed(Sight::Causal).is_ok(), seen == Sight::Causal, "what sees ahead is found out");
         }
     }

@@ -11,10 +11,10 @@ use crate::batch::{Batch, Labels};
 use crate::config::{Asks, Embedding, NormPlace, Parts, Positions, TransformerConfig};
 use crate::dropout::DropoutSeed;
 use crate::head::{Form, HeadConfig};
+use crate::input::{Input, Sight};
 use crate::lstm::LstmConfig;
 use crate::model::{Model, ModelConfig};
 use crate::objectives::Objective;
-use crate::side::{Side, Sight};
 use crate::tree::Tree;
 
 /// A small model, and how its loss is computed from a batch.
@@ -160,17 +160,17 @@ pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (
 /// A batch's tokens to a model that sees them all: in two segments where there are any, the same sequences ending in padding, with
 /// every third slot asked.
 pub fn masked_batch(batch: Batch, config: &ModelConfig, lambda: f64) -> Batch {
-    let (b, t) = (batch.side.sequences, batch.side.length());
+    let (b, t) = (batch.input.sequences, batch.input.length());
     let length = |s: usize| t - s % t.min(3);
     let asked: Arc<[u32]> = (0..b * t).filter(|i| i % 3 == 1 && i % t < length(i / t)).map(|i| i as u32).collect();
     let segments = config.backbone.parts().segments > 1;
-    let side = Side {
+    let input = Input {
         segments: segments.then(|| (0..b * t).map(|i| u32::from(i % t > t / 2)).collect()),
         sight: Sight::Full(Some((0..b).map(length).collect())),
-        ..batch.side
+        ..batch.input
     };
     // To be read at its first slot.
     let labels = batch.labels.into_iter().map(|labels| Labels { extract: vec![0; b].into(), ..labels }).collect();
     let (n, targets) = (asked.len(), asked.iter().map(|&slot| batch.targets[slot as usize]).collect());
-    Batch { side, asked: Some(asked), targets, weights: vec![lambda / n as f64; n].into(), labels }
+    Batch { input, asked: Some(asked), targets, weights: vec![lambda / n as f64; n].into(), labels }
 }

@@ -92,7 +92,7 @@ fn an_epoch_makes_all_buffers_and_a_step_waits_once() {
     let prepared = Prepared::new();
     let mut session = prepared.session(&gpu);
     let epoch = session.steps() / 3;
-    let lengths: Vec<usize> = (1..=session.steps()).map(|t| session.batch(t).side.length()).collect();
+    let lengths: Vec<usize> = (1..=session.steps()).map(|t| session.batch(t).input.length()).collect();
     let (first, later) = lengths.split_at(epoch as usize);
     assert!(later.iter().filter(|length| !first.contains(length)).count() > 3, "lengths of which the first epoch had none");
     assert!(later.iter().min() < first.iter().min(), "even shorter ones");
@@ -109,6 +109,6 @@ fn an_epoch_makes_all_buffers_and_a_step_waits_once() {
         if session.is_due() {
             session.evaluate().expect("a score");
         }
-        assert_eq!(counts(&gpu).buffers_made, made, "step {t}, of length {}", batch.side.length());
+        assert_eq!(counts(&gpu).buffers_made, made, "step {t}, of length {}", batch.input.length());
     }
 }

@@ -4,7 +4,7 @@ use gradus_autograd::Tape;
 use gradus_autograd::anomaly::{Anomaly, Direction};
 use gradus_model::check::random_batch;
 use gradus_model::{
-    Activation, Batch, Decoder, DropoutSeed, GradientMode, Lstm, LstmConfig, Model, Objective, Side, Transformer,
+    Activation, Batch, Decoder, DropoutSeed, GradientMode, Input, Lstm, LstmConfig, Model, Objective, Transformer,
     TransformerConfig, Tree, checkpoint,
 };
 use gradus_tensor::device::testing::Scarce;
@@ -208,7 +208,7 @@ fn fixtures_of_transformers_agree_in_f32() {
         let tape = Tape::off();
         expected.assert_agrees(
             "f64.logits",
-            params.constants(&tape).logits(&Side::causal(shape[0], &ids[..])).value(),
+            params.constants(&tape).logits(&Input::causal(shape[0], &ids[..])).value(),
             TOLERANCE,
         );
         let tape = Tape::new();

@@ -131,7 +131,7 @@ pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(usize)) -
     let loss = loss.item();
     let facts = vec![
         ("loss", format!("{loss:?}")),
-        ("batch", format!("{} of {}, random", many(batch.side.sequences, "sequence"), many(batch.side.length(), "token"))),
+        ("batch", format!("{} of {}, random", many(batch.input.sequences, "sequence"), many(batch.input.length(), "token"))),
         ("dropout", if dropout.is_some() { "the model's" } else { "none" }.into()),
         ("seed", depth.seed.to_string()),
         ("SHA-256 of the parameters, in f64", digest(model)),

@@ -2,7 +2,7 @@
 //! turn, and the sum of the probabilities of all short texts.
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, LstmConfig, Model, ModelConfig, Side, TransformerConfig, Tree};
+use gradus_model::{Batch, Input, LstmConfig, Model, ModelConfig, TransformerConfig, Tree};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::systems::{Axes, BackboneKind, Card, Density};
 use gradus_train::trainer::{Recipe, Trainer};
@@ -97,21 +97,21 @@ pub fn tiny(axes: &Axes) -> ModelConfig {
 }
 
 /// A function that returns the input for predicting the token at `at`, and the slot of the prediction.
-type Ask = fn(&Axes, &[u32], usize) -> (Side, usize);
+type Ask = fn(&Axes, &[u32], usize) -> (Input, usize);
 
 /// Presents the text as one sequence.
-fn plainly(axes: &Axes, text: &[u32], at: usize) -> (Side, usize) {
-    if axes.view.is_next() { (Side::causal(1, [&[MARKS.open], text].concat()), at) } else { MARKS.hide(text, at) }
+fn plainly(axes: &Axes, text: &[u32], at: usize) -> (Input, usize) {
+    if axes.view.is_next() { (Input::causal(1, [&[MARKS.open], text].concat()), at) } else { MARKS.hide(text, at) }
 }
 
 /// Presents the text in the system's format: for a system of pairs, in two halves.
-fn in_its_format(axes: &Axes, text: &[u32], at: usize) -> (Side, usize) {
+fn in_its_format(axes: &Axes, text: &[u32], at: usize) -> (Input, usize) {
     let ViewPlan::Masked(plan) = axes.view else { return plainly(axes, text, at) };
     let text = Text { number: 0, epoch: 0, tokens: text.into(), sentences: vec![text.len() / 2, text.len()] };
     let mut view = plan.scheme(MARKS, ROOM).whole(&text);
     let slot = view.asked[at].0;
     view.tokens[slot] = MARKS.mask;
-    (views::batch(&[view], 0, axes.parts.segments > 0).side, slot)
+    (views::batch(&[view], 0, axes.parts.segments > 0).input, slot)
 }
 
 /// Returns the logits of the prediction of the token at `at`, of words below 8.
@@ -120,10 +120,10 @@ pub fn answer(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at: usize) 
 }
 
 fn answer_to(ask: Ask, model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at: usize) -> Vec<f64> {
-    let (side, slot) = ask(axes, text, at);
+    let (input, slot) = ask(axes, text, at);
     let tape = Tape::off();
-    let logits = model.constants(&tape).logits(&side).into_value();
-    let rows = logits.reshape([side.tokens.len(), logits.shape()[2]]);
+    let logits = model.constants(&tape).logits(&input).into_value();
+    let rows = logits.reshape([input.tokens.len(), logits.shape()[2]]);
     rows.slice(0, slot..slot + 1).to_vec()
 }
 
@@ -170,8 +170,8 @@ fn learnt(axes: &Axes) -> Model<Tensor<f64>> {
     };
     let mut trainer: Trainer = Trainer::new(recipe, Model::init(&tiny(axes), SEEDS[0]));
     let masked = |text: [u32; 2], at: usize| {
-        let (side, slot) = MARKS.hide(&text, at);
-        View { segments: vec![0; side.tokens.len()], tokens: side.tokens.to_vec(), asked: vec![(slot, text[at])], class: None }
+        let (input, slot) = MARKS.hide(&text, at);
+        View { segments: vec![0; input.tokens.len()], tokens: input.tokens.to_vec(), asked: vec![(slot, text[at])], class: None }
     };
     let batch = if axes.view.is_next() {
         Batch::next(2, [MARKS.open, 0, MARKS.open, 1], [0, 0, 1, 1], [0.25; 4])

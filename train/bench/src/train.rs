@@ -157,10 +157,10 @@ fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute
         // The gradient of the output's matrix is computed with the loss; it counts as a gradient.
         return memory(device).live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
     }
-    let (inputs, _) = gpt.inputs_of_blocks(&Tape::off(), &batch.side, dropout);
+    let (inputs, _) = gpt.inputs_of_blocks(&Tape::off(), &batch.input, dropout);
     let tape = Tape::new();
     let input = tape.leaf(inputs[0].clone());
-    let _output = gpt.leaves(&tape).h.0[0].forward(&input, &batch.side.sight, dropout);
+    let _output = gpt.leaves(&tape).h.0[0].forward(&input, &batch.input.sight, dropout);
     memory(device).live_bytes - before
 }
 

@@ -1,6 +1,6 @@
 //! Fixed training workloads.
 
-use gradus_model::{Batch, GradientMode, Side, Sight, TransformerConfig};
+use gradus_model::{Batch, GradientMode, Input, Sight, TransformerConfig};
 use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
 use gradus_train::hyperparameters::{RangeError, in_range};
@@ -80,10 +80,10 @@ impl Workload {
         }
         let (t, each) = (self.config.context, self.asked());
         let slots: Vec<u32> = (0..sequences * each).map(|i| ((i / each) * t + i % each * t / each) as u32).collect();
-        let segments = (0..batch.side.tokens.len()).map(|i| u32::from(i % t >= t / 2)).collect();
-        let side = Side { segments: Some(segments), sight: Sight::Full(None), ..batch.side };
+        let segments = (0..batch.input.tokens.len()).map(|i| u32::from(i % t >= t / 2)).collect();
+        let input = Input { segments: Some(segments), sight: Sight::Full(None), ..batch.input };
         let (targets, n) = (slots.iter().map(|&slot| batch.targets[slot as usize]).collect(), slots.len());
-        Batch { side, asked: Some(slots.into()), targets, weights: vec![1.0 / n as f64; n].into(), labels: vec![] }
+        Batch { input, asked: Some(slots.into()), targets, weights: vec![1.0 / n as f64; n].into(), labels: vec![] }
     }
 
     /// Returns the number of predicted tokens of a sequence.

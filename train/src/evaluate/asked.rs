@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gradus_model::{Batch, GradientMode, Model, Side, Sight};
+use gradus_model::{Batch, GradientMode, Input, Model, Sight};
 use gradus_tensor::{Real, Tensor, on_pool};
 
 /// One sequence, and what is asked in some of its slots.
@@ -22,7 +22,7 @@ impl Asked {
         let asked: Arc<[u32]> = (0..).zip(&self.targets).filter(|(_, target)| target.is_some()).map(|(slot, _)| slot).collect();
         let n = asked.len();
         Batch {
-            side: Side {
+            input: Input {
                 sequences: 1,
                 tokens: self.tokens.clone().into(),
                 segments: self.segments.clone().map(Into::into),

@@ -9,7 +9,7 @@
 //!
 //! A text longer than the context is cut into windows, which do not overlap; a token is known from its own window.
 
-use gradus_model::{Batch, Model, Side};
+use gradus_model::{Batch, Input, Model};
 use gradus_tensor::{Real, Tensor};
 
 use super::BATCH_TOKENS;
@@ -50,7 +50,7 @@ fn with_each_hidden(window: &[u32], hidden: &[usize], marks: Marks) -> Batch {
     let asked: Vec<u32> = hidden.iter().enumerate().map(|(number, &at)| (number * row.len() + 1 + at) as u32).collect();
     asked.iter().for_each(|&slot| tokens[slot as usize] = marks.mask);
     Batch {
-        side: Side::full(hidden.len(), tokens),
+        input: Input::full(hidden.len(), tokens),
         targets: hidden.iter().map(|&at| window[at]).collect(),
         weights: vec![1.0; asked.len()].into(),
         asked: Some(asked.into()),
@@ -78,8 +78,8 @@ mod tests {
             assert_eq!((found[0].len(), found[1].len(), found[2].len(), reached), (13, 0, 1, 14));
             for (at, loss) in found[0].iter().enumerate() {
                 let window = texts[0].chunks(context - 2).nth(at / (context - 2)).unwrap();
-                let (side, slot) = marks.hide(window, at % (context - 2));
-                let logits = model.constants(&Tape::off()).logits(&side).value().to_vec();
+                let (input, slot) = marks.hide(window, at % (context - 2));
+                let logits = model.constants(&Tape::off()).logits(&input).value().to_vec();
                 let row = &logits[slot * 9..][..9];
                 let expected = row.iter().map(|z| z.exp()).sum::<f64>().ln() - row[texts[0][at] as usize];
                 assert!((loss - expected).abs() < 1e-12, "{at} of {context}: {loss} {expected}");

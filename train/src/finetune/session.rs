@@ -117,7 +117,7 @@ impl<'d> Session<'d> {
     /// Records a step made on `batch` with this loss; returns the tokens that it read, padding not counted.
     pub(super) fn made(&mut self, batch: &Batch, loss: f64) -> u64 {
         self.losses.push(loss);
-        match &batch.side.sight {
+        match &batch.input.sight {
             Sight::Full(Some(lengths)) => lengths.iter().map(|&length| length as u64).sum(),
             _ => batch.labels.iter().flat_map(|labels| labels.extract.iter()).map(|&end| u64::from(end) + 1).sum(),
         }

@@ -9,7 +9,7 @@
 //! them are read. (A survey's G asks otherwise, in the format of a whole story of a fixed length: how much is to come must not tell how a
 //! story goes on.)
 
-use gradus_model::{Model, Side};
+use gradus_model::{Input, Model};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 
@@ -60,8 +60,8 @@ pub fn generate_masked(
     for left in (1..=tokens).rev() {
         let (read, masks) = window(ids.len(), left, context);
         let row = marks.around(&[&ids[ids.len() - read..], &vec![marks.mask; masks]].concat());
-        let side = Side::full(1, row);
-        let mut logits = views::logits(model, &side, &[1 + read]).remove(0);
+        let input = Input::full(1, row);
+        let mut logits = views::logits(model, &input, &[1 + read]).remove(0);
         logits.truncate(vocab);
         if let Some(&found) = logits.iter().find(|z| !z.is_finite()) {
             return Err(GenerateError::NotFinite { at: ids.len() + 1, found });
@@ -101,9 +101,9 @@ mod tests {
 
     /// The most probable word at the first mask of a row.
     fn next(row: &[u32]) -> u32 {
-        let side = Side::full(1, row);
+        let input = Input::full(1, row);
         let at = row.iter().position(|&id| id == MARKS.mask).unwrap();
-        largest(&views::logits(&model(), &side, &[at])[0][..14]) as u32
+        largest(&views::logits(&model(), &input, &[at])[0][..14]) as u32
     }
 
     #[test]

@@ -118,9 +118,9 @@ impl Viewer {
     /// The first held-out text as the model completes it: what is asked is answered by the most probable token.
     pub fn sample(&self, source: &dyn TextSource, model: &Model<Tensor>) -> Option<Vec<u32>> {
         let mut view = self.held_out(source, 1).into_iter().next()?;
-        let side = self.gathered(std::slice::from_ref(&view)).side;
+        let input = self.gathered(std::slice::from_ref(&view)).input;
         let slots: Vec<usize> = view.asked.iter().map(|(slot, _)| *slot).collect();
-        for (&slot, z) in slots.iter().zip(views::logits(model, &side, &slots)) {
+        for (&slot, z) in slots.iter().zip(views::logits(model, &input, &slots)) {
             view.tokens[slot] = largest(&z) as u32;
         }
         Some(view.tokens)
@@ -210,7 +210,7 @@ mod tests {
         let viewer = Viewer::new(&settings, &source).unwrap().unwrap();
         for t in 1..4 {
             let batch = viewer.batch(&source, t, 16);
-            let Sight::Full(Some(lengths)) = &batch.side.sight else { panic!("rows of their own lengths") };
+            let Sight::Full(Some(lengths)) = &batch.input.sight else { panic!("rows of their own lengths") };
             assert!(lengths.is_sorted() && lengths.first() < lengths.last(), "{lengths:?}");
             let texts = source.drawn(t, 16).into_iter().map(|(number, _)| source.text(Part::Train, number).len());
             let mut expected: Vec<usize> = texts.map(|n| n + MaskPlan::MARKS).collect();

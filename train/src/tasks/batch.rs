@@ -78,10 +78,10 @@ mod tests {
         for segmented in [true, false] {
             [&mut a, &mut b].into_iter().for_each(|e| e.reading = Reading::Whole { segmented });
             let batch = batch(&[&a, &b], 2, 0.5, Objective::SequenceMean);
-            assert_eq!(batch.side.tokens[..], [7, 1, 9, 2, 9, 7, 3, 9, 0, 0]);
+            assert_eq!(batch.input.tokens[..], [7, 1, 9, 2, 9, 7, 3, 9, 0, 0]);
             let segments = [0, 0, 0, 1, 1, 0, 0, 0, 0, 0];
-            assert_eq!(batch.side.segments.as_deref(), segmented.then_some(&segments[..]));
-            assert_eq!(batch.side.sight, Sight::Full(Some([5, 3].into())));
+            assert_eq!(batch.input.segments.as_deref(), segmented.then_some(&segments[..]));
+            assert_eq!(batch.input.sight, Sight::Full(Some([5, 3].into())));
             assert!(batch.asked.as_deref() == Some(&[]) && batch.targets.is_empty() && !batch.predicts_tokens());
             let labels = &batch.labels[0];
             assert_eq!((labels.per_example, &labels.extract[..]), (1, &[0, 0][..]));
@@ -94,8 +94,8 @@ mod tests {
     fn rows_are_padded_shifted_and_weighted() {
         let (a, b) = (encoded(&[&[7, 1, 2, 9]], 1), encoded(&[&[7, 3, 9]], 0));
         let batch = batch(&[&a, &b], 2, 0.5, Objective::SequenceMean);
-        assert_eq!((batch.side.sequences, batch.side.length()), (2, 4));
-        assert_eq!(batch.side.tokens[..], [7, 1, 2, 9, 7, 3, 9, 0]);
+        assert_eq!((batch.input.sequences, batch.input.length()), (2, 4));
+        assert_eq!(batch.input.tokens[..], [7, 1, 2, 9, 7, 3, 9, 0]);
         assert_eq!(batch.targets[..], [1, 2, 9, 0, 3, 9, 0, 0]);
         let (x, y) = (0.5 / 2.0 / 3.0, 0.5 / 2.0 / 2.0);
         assert_eq!(batch.weights[..], [x, x, x, 0.0, y, y, 0.0, 0.0]);
@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn a_batch_is_no_longer_than_its_longest_row() {
         let (short, long) = (encoded(&[&[7, 9]], 0), encoded(&[&[7, 1, 2, 3, 9]], 0));
-        assert_eq!(batch(&[&short], 2, 0.5, Objective::TokenMean).side.length(), 2);
-        assert_eq!(batch(&[&short, &long], 2, 0.5, Objective::TokenMean).side.length(), 5);
+        assert_eq!(batch(&[&short], 2, 0.5, Objective::TokenMean).input.length(), 2);
+        assert_eq!(batch(&[&short, &long], 2, 0.5, Objective::TokenMean).input.length(), 5);
         let quiet = batch(&[&short, &long], 2, 0.0, Objective::TokenMean);
         assert!(!quiet.predicts_tokens());
     }

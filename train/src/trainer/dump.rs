@@ -124,44 +124,45 @@ impl Trainer {
 
 /// Returns an error if this model cannot read the batch.
 fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
-    let side = &batch.side;
-    let (n, targets, weights) = (side.tokens.len(), batch.targets.len(), batch.weights.len());
+    let input = &batch.input;
+    let (n, targets, weights) = (input.tokens.len(), batch.targets.len(), batch.weights.len());
     let vocab = config.backbone.vocab();
-    let whole = n > 0 && n.is_multiple_of(side.sequences) && side.length() <= config.backbone.context(); // 0 divides 0 alone
+    let whole = n > 0 && n.is_multiple_of(input.sequences) && input.length() <= config.backbone.context(); // 0 divides 0 alone
     let asked = batch.asked.as_ref().map_or(n, |asked| asked.len());
     if !whole || targets != asked || weights != asked {
         return Err(format!(
             "expected sequences of one length within the context, with a target and a weight for each token that is asked; found {} sequences, {n} tokens, {asked} asked, {targets} targets and {weights} weights",
-            side.sequences
+            input.sequences
         ));
     }
     let increasing = |slots: &[u32]| slots.is_sorted_by(|a, b| a < b) && slots.last().is_none_or(|&last| (last as usize) < n);
     if !batch.asked.as_deref().is_none_or(increasing) {
         return Err(format!("expected the slots that are asked in increasing order, all below {n}"));
     }
-    let lengths = |lengths: &[usize]| lengths.len() == side.sequences && lengths.iter().all(|m| (1..=side.length()).contains(m));
-    let seen = match (&side.sight, &config.backbone) {
+    let lengths =
+        |lengths: &[usize]| lengths.len() == input.sequences && lengths.iter().all(|m| (1..=input.length()).contains(m));
+    let seen = match (&input.sight, &config.backbone) {
         (Sight::Causal, _) => true,
         (Sight::Full(all), BackboneConfig::Transformer(_)) => all.as_deref().is_none_or(lengths),
         (Sight::Full(_), BackboneConfig::Lstm(_)) => false,
     };
     let known = config.transformer().map_or(0, |gpt| gpt.parts.segments);
     let told = |segments: &[u32]| segments.len() == n && segments.iter().all(|&s| (s as usize) < known);
-    if !seen || !side.segments.as_deref().is_none_or(told) {
+    if !seen || !input.segments.as_deref().is_none_or(told) {
         return Err("found segments, or slots that see others, which do not belong to these sequences, or to this model".into());
     }
-    if let Some(id) = batch.side.tokens.iter().chain(&batch.targets[..]).find(|&&id| id as usize >= vocab) {
+    if let Some(id) = batch.input.tokens.iter().chain(&batch.targets[..]).find(|&&id| id as usize >= vocab) {
         return Err(format!("expected token ids below {vocab}, the model's vocabulary, found {id}"));
     }
     let labelled = |l: &Labels, head: &HeadConfig| {
         let examples = l.weights.len();
-        let extracts = l.extract.len() == side.sequences && l.extract.iter().all(|&at| (at as usize) < side.length());
+        let extracts = l.extract.len() == input.sequences && l.extract.iter().all(|&at| (at as usize) < input.length());
         let (each, classes) = match head.form {
             Form::Classify => (1, head.classes),
             Form::Similar => (2, head.classes),
             Form::Choose => (l.per_example, l.per_example),
         };
-        let whole = examples.checked_mul(l.per_example) == Some(side.sequences);
+        let whole = examples.checked_mul(l.per_example) == Some(input.sequences);
         extracts && whole && l.per_example == each && l.targets.len() == examples * classes
     };
     let one = |labels: &Labels| config.heads.get(labels.head).is_some_and(|head| labelled(labels, head));
@@ -175,7 +176,7 @@ fn fits(batch: &Batch, config: &ModelConfig) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::Side;
+    use gradus_model::Input;
     use gradus_model::check::{tiny_gpt, tiny_lstm};
     use gradus_tensor::DeviceError;
     use gradus_tensor::device::Products;
@@ -187,8 +188,8 @@ mod tests {
         Batch { labels: labels.into_iter().collect(), ..Batch::next(4, [1; 12], [2; 12], [0.5; 12]) }
     }
 
-    fn of_side(side: Side) -> Batch {
-        Batch { side, ..batch(None) }
+    fn of_input(input: Input) -> Batch {
+        Batch { input, ..batch(None) }
     }
 
     fn labels(per_example: usize, examples: usize, classes: usize) -> Labels {
@@ -223,27 +224,27 @@ mod tests {
         let plain = || batch(None);
         let context = tiny_gpt().context;
         for wrong in [
-            of_side(Side { sequences: 0, ..plain().side }),
-            of_side(Side { sequences: 5, ..plain().side }),
+            of_input(Input { sequences: 0, ..plain().input }),
+            of_input(Input { sequences: 5, ..plain().input }),
             Batch::next(0, [], [], []),
             Batch::next(4, [], [], []),
             Batch { targets: [2; 11].into(), ..plain() },
             Batch { weights: [0.5; 13].into(), ..plain() },
             Batch::next(1, vec![1; context + 1], vec![1; context + 1], vec![1.0; context + 1]),
         ] {
-            let (n, sequences) = (wrong.side.tokens.len(), wrong.side.sequences);
+            let (n, sequences) = (wrong.input.tokens.len(), wrong.input.sequences);
             let told = told(wrong);
             assert!(told.contains(&format!("found {sequences} sequences, {n} tokens")), "{told}");
         }
         let beyond = tiny_gpt().vocab as u32;
-        assert!(told(of_side(Side::causal(4, [beyond; 12]))).contains("below 19, the model's vocabulary, found 19"));
+        assert!(told(of_input(Input::causal(4, [beyond; 12]))).contains("below 19, the model's vocabulary, found 19"));
         assert!(told(Batch { targets: [beyond; 12].into(), ..plain() }).contains("found 19"));
-        assert!(fits(&of_side(Side::causal(4, [beyond - 1; 12])), &of(None)).is_ok());
+        assert!(fits(&of_input(Input::causal(4, [beyond - 1; 12])), &of(None)).is_ok());
     }
 
     #[test]
     fn what_is_asked_and_seen_must_be_there() {
-        let seeing = |sight| of_side(Side { sight, ..batch(None).side });
+        let seeing = |sight| of_input(Input { sight, ..batch(None).input });
         let asking = |slots: &[u32]| {
             let n = slots.len();
             Batch { asked: Some(slots.into()), targets: vec![2; n].into(), weights: vec![0.5; n].into(), ..batch(None) }
@@ -253,7 +254,7 @@ mod tests {
         {
             assert_eq!(fits(&fine, &gpt), Ok(()));
         }
-        let segmented = of_side(Side { segments: Some([0; 12].into()), ..batch(None).side });
+        let segmented = of_input(Input { segments: Some([0; 12].into()), ..batch(None).input });
         for (wrong, config, told) in [
             (asking(&[4, 4]), &gpt, "in increasing order"),
             (asking(&[12]), &gpt, "all below 12"),

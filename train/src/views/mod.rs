@@ -11,7 +11,7 @@ mod masked;
 mod pairs;
 mod plan;
 
-use gradus_model::{Batch, Labels, Model, Side, Sight};
+use gradus_model::{Batch, Input, Labels, Model, Sight};
 use gradus_tensor::Tensor;
 
 pub use draw::{Draw, Keyed};
@@ -89,14 +89,14 @@ pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
         targets: views.iter().flat_map(|view| one_hot(view.class.expect("a class of each row"))).collect(),
         weights: vec![1.0 / rows as f64; rows].into(),
     });
-    let side = Side {
+    let input = Input {
         sequences: rows,
         tokens: padded(|view| &view.tokens),
         segments: segmented.then(|| padded(|view| &view.segments)),
         sight: Sight::Full(Some(views.iter().map(|view| view.tokens.len()).collect())),
     };
     Batch {
-        side,
+        input,
         asked: Some(asked.into()),
         targets: targets.into(),
         weights: vec![1.0 / n as f64; n].into(),
@@ -105,8 +105,8 @@ pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
 }
 
 /// The logits of the answer in each of these slots (of B·T).
-pub fn logits(model: &Model<Tensor>, side: &Side, slots: &[usize]) -> Vec<Vec<f64>> {
-    let logits = model.logits_at(side, slots.iter().map(|&slot| slot as u32).collect::<Vec<_>>());
+pub fn logits(model: &Model<Tensor>, input: &Input, slots: &[usize]) -> Vec<Vec<f64>> {
+    let logits = model.logits_at(input, slots.iter().map(|&slot| slot as u32).collect::<Vec<_>>());
     (0..slots.len()).map(|row| logits.slice(0, row..row + 1).to_vec().into_iter().map(f64::from).collect()).collect()
 }
 
@@ -119,9 +119,9 @@ mod tests {
         let a = View { tokens: vec![1, 2, 3], segments: vec![0, 0, 1], asked: vec![(1, 7)], class: Some(1) };
         let b = View { tokens: vec![4, 5], segments: vec![0, 1], asked: vec![(0, 8), (1, 9)], class: Some(0) };
         let batch = batch(&[a, b], 2, true);
-        assert_eq!(batch.side.tokens[..], [1, 2, 3, 4, 5, 0]);
-        assert_eq!(batch.side.segments.as_deref(), Some(&[0, 0, 1, 0, 1, 0][..]));
-        assert_eq!(batch.side.sight, Sight::Full(Some([3, 2].into())));
+        assert_eq!(batch.input.tokens[..], [1, 2, 3, 4, 5, 0]);
+        assert_eq!(batch.input.segments.as_deref(), Some(&[0, 0, 1, 0, 1, 0][..]));
+        assert_eq!(batch.input.sight, Sight::Full(Some([3, 2].into())));
         assert_eq!((batch.asked.as_deref(), &batch.targets[..]), (Some(&[1, 3, 4][..]), &[7, 8, 9][..]));
         assert_eq!(batch.weights[..], [1.0 / 3.0; 3]);
         let labels = &batch.labels[0];

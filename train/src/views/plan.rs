@@ -1,6 +1,6 @@
 //! How a run views its texts, as it is kept with it.
 
-use gradus_model::Side;
+use gradus_model::Input;
 use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 
@@ -106,10 +106,10 @@ impl Marks {
     }
 
     /// A text between its marks, and the slot of its token `at`, which is hidden.
-    pub fn hide(&self, text: &[u32], at: usize) -> (Side, usize) {
+    pub fn hide(&self, text: &[u32], at: usize) -> (Input, usize) {
         let mut tokens = self.around(text);
         tokens[1 + at] = self.mask;
-        (Side::full(1, tokens), 1 + at)
+        (Input::full(1, tokens), 1 + at)
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
         }
         let marks = Marks::of(&tokenizer).unwrap();
         assert_eq!(marks, Marks { open: 7, close: 8, mask: 9, words: 3 }, "BERT's first");
-        let (side, slot) = marks.hide(&[0, 1, 2], 1);
-        assert_eq!((&side.tokens[..], slot), (&[7, 0, 9, 2, 8][..], 2));
+        let (input, slot) = marks.hide(&[0, 1, 2], 1);
+        assert_eq!((&input.tokens[..], slot), (&[7, 0, 9, 2, 8][..], 2));
     }
 }

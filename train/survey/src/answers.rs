@@ -1,6 +1,6 @@
 //! What a model says of a word of a story.
 
-use gradus_model::{Model, Side};
+use gradus_model::{Input, Model};
 use gradus_tensor::Tensor;
 use gradus_train::fill::by_bayes;
 use gradus_train::pretrain::Viewer;
@@ -48,7 +48,7 @@ impl Masked<'_> {
         for views in views.chunks(ROWS) {
             let batch = self.viewer.gathered(views);
             let slots: Vec<usize> = batch.asked.iter().flat_map(|asked| asked.iter()).map(|&slot| slot as usize).collect();
-            all.extend(logits(self.model, &batch.side, &slots).iter().map(|z| self.lexicon.distribution(z)));
+            all.extend(logits(self.model, &batch.input, &slots).iter().map(|z| self.lexicon.distribution(z)));
         }
         all
     }
@@ -110,16 +110,16 @@ impl Answers for Causal<'_> {
             };
             let tokens: Vec<u32> = rows.iter().flat_map(padded).collect();
             let slots: Vec<usize> = rows.iter().enumerate().map(|(row, words)| row * t + words.len()).collect();
-            let side = Side::causal(rows.len(), tokens);
-            all.extend(logits(self.model, &side, &slots).iter().map(|z| self.lexicon.distribution(z)));
+            let input = Input::causal(rows.len(), tokens);
+            all.extend(logits(self.model, &input, &slots).iter().map(|z| self.lexicon.distribution(z)));
         }
         all
     }
 
     fn along(&self, story: &[usize]) -> Vec<Vec<f64>> {
         let Some((_, before)) = story.split_last() else { return Vec::new() };
-        let side = Side::causal(1, self.opened(before));
+        let input = Input::causal(1, self.opened(before));
         let slots: Vec<usize> = (0..story.len()).collect();
-        logits(self.model, &side, &slots).iter().map(|z| self.lexicon.distribution(z)).collect()
+        logits(self.model, &input, &slots).iter().map(|z| self.lexicon.distribution(z)).collect()
     }
 }

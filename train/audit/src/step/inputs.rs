@@ -238,9 +238,9 @@ impl StepInputs {
         let batch = fresh.batch(1);
         let model = if headed { &task_model.model } else { &fresh.trainer.params };
         let recipe = recipe(fresh.trainer.recipe.optimizer, seed);
-        let (length, labels) = (batch.side.length(), batch.labels[0].clone());
+        let (length, labels) = (batch.input.length(), batch.labels[0].clone());
         let right = answers(&labels, task);
-        let read = |i: usize| match &batch.side.sight {
+        let read = |i: usize| match &batch.input.sight {
             Sight::Full(Some(lengths)) => i % length < lengths[i / length],
             _ => i % length <= labels.extract[i / length] as usize,
         };
@@ -289,11 +289,11 @@ impl StepInputs {
     /// extract tokens 4, targets and weights 8; of bidirectional batches also segments and predicted slots 4 each, and lengths 8.
     pub fn data_digest(&self) -> String {
         let (mut hash, batch) = (Sha256::new(), &self.batch);
-        batch.side.tokens.iter().chain(&batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
+        batch.input.tokens.iter().chain(&batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
         batch.weights.iter().for_each(|w| hash.update(w.to_le_bytes()));
-        let slots = batch.side.segments.iter().chain(&batch.asked);
+        let slots = batch.input.segments.iter().chain(&batch.asked);
         let slots: Vec<u8> = slots.flat_map(|of| of.iter().flat_map(|x| x.to_le_bytes())).collect();
-        let lengths = if let Sight::Full(Some(lengths)) = &batch.side.sight { &lengths[..] } else { &[] };
+        let lengths = if let Sight::Full(Some(lengths)) = &batch.input.sight { &lengths[..] } else { &[] };
         for labels in &batch.labels {
             hash.update(vec![1; labels.head]);
             labels.extract.iter().for_each(|at| hash.update(at.to_le_bytes()));

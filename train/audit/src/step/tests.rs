@@ -96,7 +96,7 @@ fn every_number_by_hand_is_the_one_on_the_page() {
 fn the_step_is_that_of_the_trainer() {
     let step = StepInputs::standard(2, |_| {}).unwrap();
     let (trainer, batch) = (step.trainer.clone(), step.batch.clone());
-    assert_eq!(step.tokens.inputs.len(), batch.side.tokens.len());
+    assert_eq!(step.tokens.inputs.len(), batch.input.tokens.len());
     let opened = Opened::of(step, "test").unwrap();
     assert_eq!(opened.faults(), Vec::<String>::new());
     assert_eq!(opened.proved(), 204);

@@ -26,7 +26,7 @@ pub struct Tokens {
 /// Returns the target of each slot (B·T), if it has one.
 fn asked(batch: &Batch) -> Vec<Option<u32>> {
     let Some(asked) = &batch.asked else { return batch.targets.iter().map(|&id| Some(id)).collect() };
-    let mut all = vec![None; batch.side.tokens.len()];
+    let mut all = vec![None; batch.input.tokens.len()];
     asked.iter().zip(&batch.targets[..]).for_each(|(&slot, &id)| all[slot as usize] = Some(id));
     all
 }
@@ -36,10 +36,10 @@ impl Tokens {
     pub fn new(batch: &Batch, inputs: Vec<String>, targets: Vec<String>) -> Self {
         let mut seen = HashSet::new();
         let asked = asked(batch).into_iter().zip(&targets).filter_map(|(id, word)| Some((id?, word)));
-        let all = batch.side.tokens.iter().copied().zip(&inputs).chain(asked);
+        let all = batch.input.tokens.iter().copied().zip(&inputs).chain(asked);
         let first = all.filter(|(id, word)| !word.is_empty() && seen.insert(*id));
         let rows = first.map(|(id, word)| (id as usize, word.clone())).collect();
-        Tokens { sequences: batch.side.sequences, inputs, targets, rows, follows: batch.asked.is_none() }
+        Tokens { sequences: batch.input.sequences, inputs, targets, rows, follows: batch.asked.is_none() }
     }
 
     /// Creates the text of a batch, with only the inputs and targets for which `shown` is true at their position (B·T).
@@ -48,7 +48,7 @@ impl Tokens {
         let words = |ids: Vec<Option<u32>>, shown: &dyn Fn(usize) -> bool| {
             ids.into_iter().enumerate().map(|(i, id)| id.filter(|_| shown(i)).map_or_else(String::new, word)).collect()
         };
-        let read = batch.side.tokens.iter().map(|&id| Some(id)).collect();
+        let read = batch.input.tokens.iter().map(|&id| Some(id)).collect();
         Tokens::new(batch, words(read, shown[0]), words(asked(batch), shown[1]))
     }
 

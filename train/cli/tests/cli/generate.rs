@@ -1,5 +1,5 @@
 use gradus_autograd::Tape;
-use gradus_model::{Side, Tree};
+use gradus_model::{Input, Tree};
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn greedy(model: &Model<Tensor<f32>>, ids: &mut Vec<u32>, tokens: usize) {
     let vocab = model.backbone.config().vocab();
     for _ in 0..tokens {
         let tape = Tape::off();
-        let logits = model.constants(&tape).logits(&Side::causal(1, &ids[..])).value().to_vec();
+        let logits = model.constants(&tape).logits(&Input::causal(1, &ids[..])).value().to_vec();
         let last = &logits[(ids.len() - 1) * vocab..][..vocab];
         let best = last.iter().enumerate().fold(0, |best, (i, z)| if *z > last[best] { i } else { best });
         ids.push(best as u32);

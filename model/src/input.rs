@@ -50,7 +50,7 @@ impl Sight {
 
 /// B sequences of T slots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Side {
+pub struct Input {
     /// Number of sequences B.
     pub sequences: usize,
     /// The token in each slot (B·T).
@@ -63,15 +63,15 @@ pub struct Side {
     pub sight: Sight,
 }
 
-impl Side {
+impl Input {
     /// Tokens (B·T) of which each sees those before it.
     pub fn causal(sequences: usize, tokens: impl AsRef<[u32]>) -> Self {
-        Side { sequences, tokens: tokens.as_ref().into(), segments: None, sight: Sight::Causal }
+        Input { sequences, tokens: tokens.as_ref().into(), segments: None, sight: Sight::Causal }
     }
 
     /// Tokens (B·T) of which each sees all of its sequence.
     pub fn full(sequences: usize, tokens: impl AsRef<[u32]>) -> Self {
-        Side { sequences, tokens: tokens.as_ref().into(), segments: None, sight: Sight::Full(None) }
+        Input { sequences, tokens: tokens.as_ref().into(), segments: None, sight: Sight::Full(None) }
     }
 
     /// Slots per sequence T.
@@ -83,7 +83,7 @@ impl Side {
     pub(crate) fn part(&self, sequences: impl ExactSizeIterator<Item = usize> + Clone, length: usize) -> Self {
         let t = self.length();
         let cut = |all: &[u32]| sequences.clone().flat_map(|s| &all[s * t..][..length]).copied().collect();
-        Side {
+        Input {
             sequences: sequences.len(),
             tokens: cut(&self.tokens),
             segments: self.segments.as_deref().map(cut),
