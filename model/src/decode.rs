@@ -48,7 +48,7 @@ impl<T: Real> Memory<'_, T> {
                 for (block, cache) in transformer.h.0.iter().zip(layers) {
                     states = block.decode(&states, cache);
                 }
-                transformer.end.hidden(states, output)
+                transformer.output_layer.hidden(states, output)
             }
             Memory::Lstm { lstm, state } => lstm.constants(tape).decode(input, state),
         }

@@ -20,7 +20,7 @@ use crate::tree::P;
 
 tree! {
     /// What follows a Transformer's last block; in GPT-1 nothing.
-    pub struct End<V> {
+    pub struct OutputLayer<V> {
         /// Norm of the last hidden states.
         ln_f: Option<LayerNorm<V>>,
         /// What makes them ready for the output's matrix.
@@ -42,7 +42,7 @@ tree! {
     }
 }
 
-impl End<Param> {
+impl OutputLayer<Param> {
     /// What its parameters are.
     pub fn declare(c: &TransformerConfig) -> Self {
         let norm = || LayerNorm::declare(c.width, c.layer_norm_epsilon);
@@ -52,11 +52,11 @@ impl End<Param> {
             bias: P(Param::bias(c.output_rows())),
             activation: c.activation,
         };
-        End { ln_f: c.parts.final_norm.then(norm), transform: c.parts.transform.then(transform) }
+        OutputLayer { ln_f: c.parts.final_norm.then(norm), transform: c.parts.transform.then(transform) }
     }
 }
 
-impl<'t, T: Real> End<Var<'t, T>> {
+impl<'t, T: Real> OutputLayer<Var<'t, T>> {
     /// From the states (B, T, d) after the last block, and the output's matrix.
     pub fn hidden(&self, states: Var<'t, T>, output: Var<'t, T>) -> Hidden<'t, T> {
         let states = match &self.ln_f {

@@ -61,7 +61,7 @@ pub use config::{Activation, Asks, ConfigError, Embedding, NormPlace, Parts, Pos
 pub use decode::Decoder;
 pub use dropout::{Dropout, DropoutSeed, Site};
 pub use head::{Form, Head, HeadConfig, Heads};
-pub use hidden::{End, Hidden, Transform};
+pub use hidden::{Hidden, OutputLayer, Transform};
 pub use input::{Input, Sight};
 pub use lstm::{Lstm, LstmCell, LstmConfig, LstmState};
 pub use model::{GradientMode, Model, ModelConfig};

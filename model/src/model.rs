@@ -144,7 +144,7 @@ impl<V> Model<V> {
     pub fn reached(&self, batch: &Batch) -> Model<bool> {
         let mut all = self.as_ref().map(|_, _| true);
         if let (Backbone::Transformer(transformer), false) = (&mut all.backbone, batch.asks_tokens()) {
-            Tree::as_mut(&mut transformer.end.transform).visit(|_, is| *is = false);
+            Tree::as_mut(&mut transformer.output_layer.transform).visit(|_, is| *is = false);
         }
         for (number, head) in all.heads.0.iter_mut().enumerate() {
             head.as_mut().visit(|_, is| *is = batch.asks_head(number));

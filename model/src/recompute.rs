@@ -48,13 +48,13 @@ impl<T: Real> Transformer<Tensor<T>> {
         let last = inputs.pop().expect("the last block's output is there");
         let (loss, mut gh, gw) = {
             let tape = tape();
-            let (last, output, end) = (tape.leaf(last), tape.leaf(output), self.end.leaves(&tape));
-            let (loss, heads) = objective(&tape, &end.hidden(last.clone(), output.clone()));
+            let (last, output, output_layer) = (tape.leaf(last), tape.leaf(output), self.output_layer.leaves(&tape));
+            let (loss, heads) = objective(&tape, &output_layer.hidden(last.clone(), output.clone()));
             let mut grads = tape.backward(&loss);
             let gh = grads.take(&last).expect("the loss depends on the last hidden states");
             let gw = grads.take(&output); // `None` where no token is predicted
             heads.visit(|_, leaf| hand_over(&mut grads, leaf, each));
-            end.zip(numbers.end.clone()).visit(|_, leaf| hand_over(&mut grads, leaf, each));
+            output_layer.zip(numbers.output_layer.clone()).visit(|_, leaf| hand_over(&mut grads, leaf, each));
             (loss.into_value(), gh, gw)
         };
 

@@ -107,7 +107,7 @@ impl<T: Real> Model<Tensor<T>> {
     /// The body without its layer before the output's matrix, for tasks that ask for no token: no loss would reach that layer.
     pub fn without_transform(mut self) -> Self {
         if let Backbone::Transformer(transformer) = &mut self.backbone
-            && transformer.end.transform.take().is_some()
+            && transformer.output_layer.transform.take().is_some()
         {
             let mut config = transformer.config().clone();
             config.parts.transform = false;

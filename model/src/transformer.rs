@@ -20,7 +20,7 @@ use crate::batch::Batch;
 use crate::block::Block;
 use crate::config::{Embedding, Positions, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
-use crate::hidden::{End, Hidden};
+use crate::hidden::{Hidden, OutputLayer};
 use crate::input::Input;
 use crate::layers::{LayerNorm, Table, sequence_length};
 use crate::param::{Param, Role, draw};
@@ -41,7 +41,7 @@ tree! {
         /// The blocks.
         h: Seq<Block<V>>,
         /// What follows them.
-        end as "": End<V>,
+        output_layer as "": OutputLayer<V>,
     } with {
         config: Arc<TransformerConfig>,
     }
@@ -60,7 +60,7 @@ impl Transformer<Param> {
             segments_embed: (parts.segments > 0).then(|| table(parts.segments, Role::SegmentEmbedding)),
             ln_embed: parts.embedding_norm.then(|| LayerNorm::declare(config.width, eps)),
             h: Seq((0..config.layers).map(|layer| Block::declare(config, layer)).collect()),
-            end: End::declare(config),
+            output_layer: OutputLayer::declare(config),
             config: Arc::new(config.clone()),
         }
     }
@@ -129,7 +129,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         for (layer, block) in self.h.0.iter().enumerate() {
             states = tape.scope(&format!("h{layer}"), || block.forward(&states, &input.sight, dropout));
         }
-        self.end.hidden(states, output)
+        self.output_layer.hidden(states, output)
     }
 
     /// Σᵢ wᵢ·(−log P(targetᵢ)) over what is asked ([`crate::objectives`] gives the weights).
