@@ -11,7 +11,7 @@ use gradus_model::{Batch, GradientMode, Model, Objective, Sight, Tree, checkpoin
 use gradus_tests::{Arrays, golden_directories};
 use gradus_text::Tokenizer;
 use gradus_train::tasks::{self, Encoded, Encoder, Marked};
-use gradus_train::views::Marks;
+use gradus_train::views::SpecialTokens;
 use serde_json::Value;
 
 const TOLERANCE: f64 = 1e-10;
@@ -45,16 +45,16 @@ impl Fixture {
         }
     }
 
-    /// The fixture's texts through our own transformation: token i is the i-th letter of an alphabet, then come the marks.
+    /// The fixture's texts through our own transformation: token i is the i-th letter of an alphabet, then come the special tokens.
     fn encoded(&self) -> Vec<Encoded> {
         let alphabet: Vec<char> = ('a'..='t').collect();
         let mut tokenizer = Tokenizer::characters([alphabet.iter().collect::<String>().as_str()]);
-        for name in if self.name.contains("roberta") { Marks::ROBERTA } else { Marks::BERT } {
+        for name in if self.name.contains("roberta") { SpecialTokens::ROBERTA } else { SpecialTokens::BERT } {
             tokenizer.add_special(name).unwrap();
         }
         let parts = self.params.config().backbone.parts();
         let marked = Marked::of(&tokenizer, &parts).unwrap();
-        assert_eq!(marked.marks, Marks { open: 20, close: 21, mask: 22, words: 20 });
+        assert_eq!(marked.special, SpecialTokens { open: 20, close: 21, mask: 22, words: 20 });
         let text = |value: &Value| -> String {
             value.as_array().unwrap().iter().map(|id| alphabet[id.as_u64().unwrap() as usize]).collect()
         };

@@ -13,7 +13,7 @@ use crate::evaluate::fills_masks;
 use crate::finetune::task_head;
 use crate::pretrain::SEPARATOR;
 use crate::tasks::probabilities;
-use crate::views::{self, Marks, MaskPlan};
+use crate::views::{self, MaskPlan, SpecialTokens};
 
 /// What stands for a gap in a text.
 pub const GAP: &str = "[MASK]";
@@ -36,12 +36,12 @@ pub enum FillError {
     Gaps { gaps: usize },
     #[error("the text has {found} tokens, the model sees {context}: give a shorter text")]
     TooLong { found: usize, context: usize },
-    #[error("the text has {found} tokens, which do not fit the {room} places between the model's marks: give a shorter text")]
+    #[error("the text has {found} tokens, which do not fit the {room} places between the model's special tokens: give a shorter text")]
     NoRoom { found: usize, room: usize },
     #[error("expected {GAP} in each gap, found {own}, by which the model's tokenizer writes it: write {GAP} there")]
     OwnMask { own: String },
     #[error(
-        "expected a tokenizer beside the model, for the ids of its marks, which it cannot be asked without; found none: copy the model's own \
+        "expected a tokenizer beside the model, for the ids of its special tokens, which it cannot be asked without; found none: copy the model's own \
          there"
     )]
     NoTokenizer,
@@ -49,7 +49,7 @@ pub enum FillError {
         "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, since the model fills masks; found {found}: \
          copy the model's own tokenizer there"
     )]
-    NoMarks { found: String },
+    NoSpecialTokens { found: String },
     #[error(
         "expected a model that was pre-trained, found one that was fine-tuned for a task, which leaves its answers about tokens behind: ask \
          the model that it was fine-tuned from"
@@ -121,17 +121,17 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     let known: Vec<u32> =
         (0..vocab).filter(|&id| tokenizer.has_row(id) && tokenizer.token(id).is_some_and(|token| !token.is_empty())).collect();
     if fills_masks(model) {
-        let marks = marks(model, tokenizer)?;
-        if let Some(own) = tokenizer.token(marks.mask).filter(|own| own != GAP && text.contains(own.as_str())) {
+        let special = special_tokens(model, tokenizer)?;
+        if let Some(own) = tokenizer.token(special.mask).filter(|own| own != GAP && text.contains(own.as_str())) {
             return Err(FillError::OwnMask { own });
         }
-        let inner = pieces.join(&marks.mask);
-        let (found, room) = (inner.len(), model.backbone.config().context().saturating_sub(MaskPlan::MARKS));
+        let inner = pieces.join(&special.mask);
+        let (found, room) = (inner.len(), model.backbone.config().context().saturating_sub(MaskPlan::SPECIAL_SLOTS));
         if found > room {
             return Err(FillError::NoRoom { found, room });
         }
-        let tokens = marks.around(&inner);
-        let slots: Vec<usize> = (0..tokens.len()).filter(|&slot| tokens[slot] == marks.mask).collect();
+        let tokens = special.around(&inner);
+        let slots: Vec<usize> = (0..tokens.len()).filter(|&slot| tokens[slot] == special.mask).collect();
         let input = Input::full(1, tokens);
         let logits = views::logits(model, &input, &slots);
         finite(logits.iter().flatten())?;
@@ -165,11 +165,11 @@ fn finite<'a>(answers: impl IntoIterator<Item = &'a f64>) -> Result<(), FillErro
 ///
 /// # Errors
 /// A tokenizer without them, or a model that was fine-tuned for a task.
-pub fn marks(model: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<Marks, FillError> {
+pub fn special_tokens(model: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<SpecialTokens, FillError> {
     if task_head(model).is_some() {
         return Err(FillError::FineTuned);
     }
-    Marks::of(tokenizer).ok_or_else(|| FillError::NoMarks { found: Marks::found(tokenizer) })
+    SpecialTokens::of(tokenizer).ok_or_else(|| FillError::NoSpecialTokens { found: SpecialTokens::found(tokenizer) })
 }
 
 /// P(w | the rest) of each of these tokens between two texts, over them alone: from the probability of the whole with each. What comes before

@@ -98,7 +98,7 @@ pub enum GenerateError {
     )]
     TooLong { prompt: usize, tokens: usize, context: usize },
     #[error(
-        "{prompt} prompt tokens and {tokens} new ones do not fit the {room} places between the model's marks; {}leave out --no-slide to read fewer masks, \
+        "{prompt} prompt tokens and {tokens} new ones do not fit the {room} places between the model's special tokens; {}leave out --no-slide to read fewer masks, \
          and the end of the text alone",
         room.checked_sub(*prompt).filter(|&left| left > 0).map_or("shorten the prompt, or ".into(), |left| format!("ask for at most --tokens {left}, or "))
     )]

@@ -6,14 +6,14 @@ use gradus_model::{Batch, Input, LstmConfig, Model, ModelConfig, TransformerConf
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::systems::{Axes, BackboneKind, Card, Density};
 use gradus_train::trainer::{Recipe, Trainer};
-use gradus_train::views::{self, Marks, Text, View, ViewPlan};
+use gradus_train::views::{self, SpecialTokens, Text, View, ViewPlan};
 use serde::Serialize;
 
-/// The words are 0, 1, …, followed by the marks.
-const MARKS: Marks = Marks { open: 8, close: 9, mask: 10, words: 8 };
+/// The words are 0, 1, …, followed by the special tokens.
+const SPECIAL: SpecialTokens = SpecialTokens { open: 8, close: 9, mask: 10, words: 8 };
 /// The number of tokens of a text in a system's format, without one mark before and one after.
 const ROOM: usize = 10;
-/// The number of words and marks.
+/// The number of words and special tokens.
 const VOCAB: usize = 11;
 /// The text of the sight pictures, `abcdef`.
 const TEXT: [u32; 6] = [0, 1, 2, 3, 4, 5];
@@ -101,16 +101,16 @@ type Ask = fn(&Axes, &[u32], usize) -> (Input, usize);
 
 /// Presents the text as one sequence.
 fn plainly(axes: &Axes, text: &[u32], at: usize) -> (Input, usize) {
-    if axes.view.is_next() { (Input::causal(1, [&[MARKS.open], text].concat()), at) } else { MARKS.hide(text, at) }
+    if axes.view.is_next() { (Input::causal(1, [&[SPECIAL.open], text].concat()), at) } else { SPECIAL.hide(text, at) }
 }
 
 /// Presents the text in the system's format: for a system of pairs, in two halves.
 fn in_its_format(axes: &Axes, text: &[u32], at: usize) -> (Input, usize) {
     let ViewPlan::Masked(plan) = axes.view else { return plainly(axes, text, at) };
     let text = Text { number: 0, epoch: 0, tokens: text.into(), sentences: vec![text.len() / 2, text.len()] };
-    let mut view = plan.scheme(MARKS, ROOM).whole(&text);
+    let mut view = plan.scheme(SPECIAL, ROOM).whole(&text);
     let slot = view.asked[at].0;
-    view.tokens[slot] = MARKS.mask;
+    view.tokens[slot] = SPECIAL.mask;
     (views::batch(&[view], 0, axes.parts.segments > 0).input, slot)
 }
 
@@ -170,11 +170,11 @@ fn learnt(axes: &Axes) -> Model<Tensor<f64>> {
     };
     let mut trainer: Trainer = Trainer::new(recipe, Model::init(&tiny(axes), SEEDS[0]));
     let masked = |text: [u32; 2], at: usize| {
-        let (input, slot) = MARKS.hide(&text, at);
+        let (input, slot) = SPECIAL.hide(&text, at);
         View { segments: vec![0; input.tokens.len()], tokens: input.tokens.to_vec(), asked: vec![(slot, text[at])], class: None }
     };
     let batch = if axes.view.is_next() {
-        Batch::next(2, [MARKS.open, 0, MARKS.open, 1], [0, 0, 1, 1], [0.25; 4])
+        Batch::next(2, [SPECIAL.open, 0, SPECIAL.open, 1], [0, 0, 1, 1], [0.25; 4])
     } else {
         let all = [masked([0, 0], 0), masked([0, 0], 1), masked([1, 1], 0), masked([1, 1], 1)];
         views::batch(&all, 0, axes.parts.segments > 0)

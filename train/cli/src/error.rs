@@ -142,7 +142,7 @@ impl CliError {
     /// An error of filling gaps, with the model where it is the model's.
     pub fn of_model(model: &Path, error: FillError) -> Self {
         match error {
-            FillError::FineTuned | FillError::NoMarks { .. } | FillError::NoTokenizer => {
+            FillError::FineTuned | FillError::NoSpecialTokens { .. } | FillError::NoTokenizer => {
                 CliError::OfModel { model: model.into(), error }
             }
             of_text => of_text.into(),

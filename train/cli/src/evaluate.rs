@@ -17,7 +17,7 @@ use gradus_train::fill::FillError;
 use gradus_train::finetune::task_head;
 use gradus_train::hyperparameters::in_range;
 use gradus_train::model_dir::ModelDir;
-use gradus_train::views::{Marks, MaskPlan};
+use gradus_train::views::{MaskPlan, SpecialTokens};
 use serde_json::{Map, Value, json};
 
 use crate::common::{On, Talk, open_model, say_if_headless, within};
@@ -174,17 +174,18 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     if fills_masks(&model) {
         let (tokenizer, path) = masked_input(args, &dir, &model)?;
-        let no_marks = || CliError::of_model(&args.model, FillError::NoMarks { found: Marks::found(&tokenizer) });
-        let marks = Marks::of(&tokenizer).ok_or_else(no_marks)?;
+        let no_special_tokens =
+            || CliError::of_model(&args.model, FillError::NoSpecialTokens { found: SpecialTokens::found(&tokenizer) });
+        let special = SpecialTokens::of(&tokenizer).ok_or_else(no_special_tokens)?;
         let context = args.context.unwrap_or(config.context());
-        within("context", context, MaskPlan::MARKS + 1..=config.context(), ", the model's context")?;
+        within("context", context, MaskPlan::SPECIAL_SLOTS + 1..=config.context(), ", the model's context")?;
         let sequences = corpus(path, &tokenizer)?;
         if sequences.ids.iter().all(Vec::is_empty) {
             return Err(CliError::Empty { path: path.to_owned() });
         }
         let result = match args.dtype {
-            Dtype::F32 => pseudo(args, &model.to(&device)?, &sequences, (marks, context)),
-            Dtype::F64 => pseudo(args, &model.cast::<_, f64>().to(&device)?, &sequences, (marks, context)),
+            Dtype::F32 => pseudo(args, &model.to(&device)?, &sequences, (special, context)),
+            Dtype::F64 => pseudo(args, &model.cast::<_, f64>().to(&device)?, &sequences, (special, context)),
         }?;
         return print(args, &result);
     }
@@ -284,13 +285,13 @@ fn pseudo<T: Real>(
     args: &Args,
     model: &Model<Tensor<T>>,
     sequences: &Sequences,
-    (marks, context): (Marks, usize),
+    (special, context): (SpecialTokens, usize),
 ) -> Result<Value, CliError> {
     let ids: Vec<&[u32]> = sequences.ids.iter().map(Vec::as_slice).collect();
     let total: usize = ids.iter().map(|ids| ids.len()).sum();
     let display = Display::choose(args.talk.quiet || total < 1_000);
     let job = Job::new("evaluate", total as u64, "tokens");
-    let losses = display.during(job, |reach| Ok(pseudo_losses(model, &ids, marks, context, reach)))?;
+    let losses = display.during(job, |reach| Ok(pseudo_losses(model, &ids, special, context, reach)))?;
     let sum: f64 = losses.iter().flatten().sum();
     let nll = sum / total as f64;
     if !nll.is_finite() {

@@ -10,7 +10,7 @@ use gradus_train::evaluate::fills_masks;
 use gradus_train::fill::{self, FillError};
 use gradus_train::generate::{Choice, Continuation, Overflow, Slide, first_unseen, generate, generate_masked};
 use gradus_train::model_dir::ModelDir;
-use gradus_train::views::Marks;
+use gradus_train::views::SpecialTokens;
 use serde_json::json;
 
 use crate::common::{On, Threads, open_model, say_if_headless};
@@ -101,10 +101,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     let overflow = if args.no_slide { Overflow::Refuse } else { Overflow::Slide };
     let context = model.backbone.config().context();
-    let marks = if fills_masks(&model) { Some(marks_of(&model, &dir)?) } else { None };
-    let first = if marks.is_some() { first_unseen } else { Slide::first };
+    let special = if fills_masks(&model) { Some(special_tokens_of(&model, &dir)?) } else { None };
+    let first = if special.is_some() { first_unseen } else { Slide::first };
     let slid = first(ids.len(), args.tokens, context).filter(|_| overflow == Overflow::Slide);
-    if let Some(Slide { at, .. }) = slid.filter(|_| marks.is_some()) {
+    if let Some(Slide { at, .. }) = slid.filter(|_| special.is_some()) {
         output::note(&format!(
             "the model's context is {context} tokens, masks included, so from token {} on, prompt included, it no longer sees the \
              beginning: half of the context has masks, and the last tokens of the text fill the rest",
@@ -128,8 +128,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         printed.is_ok()
     };
     let how = Continuation { vocab, tokens: args.tokens, choice, overflow };
-    match marks {
-        Some(marks) => generate_masked(&model, marks, &mut ids, how, &mut rng, &mut each)?,
+    match special {
+        Some(special) => generate_masked(&model, special, &mut ids, how, &mut rng, &mut each)?,
         None => generate(&model, &mut ids, how, &mut rng, &mut each)?,
     }
     printed?;
@@ -147,13 +147,13 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// The special tokens of a model that fills masks; it is said what such a model does.
-fn marks_of(model: &Model<Tensor>, dir: &ModelDir) -> Result<Marks, CliError> {
+fn special_tokens_of(model: &Model<Tensor>, dir: &ModelDir) -> Result<SpecialTokens, CliError> {
     output::note(
         "this model fills masks and was not made to continue a text: each token is drawn at the first of as many masks as tokens are \
          still to come, given the text before",
     );
     say_if_headless(model);
-    let found = dir.tokenizer(model)?.ok_or(FillError::NoTokenizer).and_then(|tokenizer| fill::marks(model, &tokenizer));
+    let found = dir.tokenizer(model)?.ok_or(FillError::NoTokenizer).and_then(|tokenizer| fill::special_tokens(model, &tokenizer));
     found.map_err(|e| CliError::of_model(dir.path(), e))
 }
 

@@ -13,16 +13,16 @@ use gradus_model::{Batch, Input, Model};
 use gradus_tensor::{Real, Tensor};
 
 use super::BATCH_TOKENS;
-use crate::views::Marks;
+use crate::views::SpecialTokens;
 
 /// −ln P of every token given all others of its window, for each sequence, in nats. A window has at most `context` slots, the two of
-/// the marks included. `progress` counts tokens.
+/// the special tokens included. `progress` counts tokens.
 ///
 /// Panics on an id that the model does not have, or a context that it has not or that is below 3: callers check user input.
 pub fn pseudo_losses<T: Real>(
     model: &Model<Tensor<T>>,
     sequences: &[&[u32]],
-    marks: Marks,
+    special: SpecialTokens,
     context: usize,
     progress: &mut dyn FnMut(usize),
 ) -> Vec<Vec<f64>> {
@@ -33,7 +33,7 @@ pub fn pseudo_losses<T: Real>(
         for first in (0..window.len()).step_by(each) {
             let hidden: Vec<usize> = (first..window.len().min(first + each)).collect();
             losses.extend(
-                model.token_losses(&with_each_hidden(window, &hidden, marks)).to_vec().into_iter().map(|loss| loss.to_f64()),
+                model.token_losses(&with_each_hidden(window, &hidden, special)).to_vec().into_iter().map(|loss| loss.to_f64()),
             );
             done += hidden.len();
             progress(done);
@@ -44,11 +44,11 @@ pub fn pseudo_losses<T: Real>(
 }
 
 /// A window once for each of these of its tokens, which is hidden and asked.
-fn with_each_hidden(window: &[u32], hidden: &[usize], marks: Marks) -> Batch {
-    let row = marks.around(window);
+fn with_each_hidden(window: &[u32], hidden: &[usize], special: SpecialTokens) -> Batch {
+    let row = special.around(window);
     let mut tokens = row.repeat(hidden.len());
     let asked: Vec<u32> = hidden.iter().enumerate().map(|(number, &at)| (number * row.len() + 1 + at) as u32).collect();
-    asked.iter().for_each(|&slot| tokens[slot as usize] = marks.mask);
+    asked.iter().for_each(|&slot| tokens[slot as usize] = special.mask);
     Batch {
         input: Input::full(hidden.len(), tokens),
         targets: hidden.iter().map(|&at| window[at]).collect(),
@@ -70,15 +70,15 @@ mod tests {
     #[test]
     fn each_token_is_told_from_all_others_of_its_window() {
         let model: Model<Tensor<f64>> = Model::init(&TransformerConfig { vocab: 9, context: 8, ..tiny_bert() }.into(), 3);
-        let marks = Marks { open: 6, close: 7, mask: 8, words: 6 };
+        let special = SpecialTokens { open: 6, close: 7, mask: 8, words: 6 };
         let texts: [&[u32]; 3] = [&[1, 2, 3, 4, 5, 0, 1, 1, 3, 2, 2, 4, 5], &[], &[4]];
         for context in [3, 5, 8] {
             let mut reached = 0;
-            let found = pseudo_losses(&model, &texts, marks, context, &mut |done| reached = done);
+            let found = pseudo_losses(&model, &texts, special, context, &mut |done| reached = done);
             assert_eq!((found[0].len(), found[1].len(), found[2].len(), reached), (13, 0, 1, 14));
             for (at, loss) in found[0].iter().enumerate() {
                 let window = texts[0].chunks(context - 2).nth(at / (context - 2)).unwrap();
-                let (input, slot) = marks.hide(window, at % (context - 2));
+                let (input, slot) = special.hide(window, at % (context - 2));
                 let logits = model.constants(&Tape::off()).logits(&input).value().to_vec();
                 let row = &logits[slot * 9..][..9];
                 let expected = row.iter().map(|z| z.exp()).sum::<f64>().ln() - row[texts[0][at] as usize];

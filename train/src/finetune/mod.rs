@@ -38,7 +38,7 @@ use crate::optim::OptimError;
 use crate::run::RunError;
 use crate::tasks::{self, Encoded, Encoder, Frame, Marked, Specials, TaskError};
 use crate::trainer::{StateError, non_finite};
-use crate::views::Marks;
+use crate::views::SpecialTokens;
 
 pub use begin::{FinetuneManifest, FinetuneOutcome, Own, begin, follow, resume};
 pub use score::{Scored, answers, labels, logits, metrics, score};
@@ -136,8 +136,8 @@ fn in_the_tasks_order(mut model: Model<Tensor>, wanted: &HeadConfig) -> Model<Te
 }
 
 /// The error of a tokenizer without the special tokens of a model that fills masks.
-fn no_marks(tokenizer: &Tokenizer) -> TaskError {
-    TaskError::NoMarks { found: Marks::found(tokenizer) }
+fn no_special_tokens(tokenizer: &Tokenizer) -> TaskError {
+    TaskError::NoSpecialTokens { found: SpecialTokens::found(tokenizer) }
 }
 
 /// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.
@@ -164,7 +164,7 @@ impl TaskModel {
         let before = tokenizer.vocab_size();
         let frame = match config.parts().asks {
             Asks::Next => Specials::append(&mut tokenizer)?.into(),
-            Asks::Masked => Marked::of(&tokenizer, &config.parts()).ok_or_else(|| no_marks(&tokenizer))?.into(),
+            Asks::Masked => Marked::of(&tokenizer, &config.parts()).ok_or_else(|| no_special_tokens(&tokenizer))?.into(),
         };
         model.heads.0.retain(|head| head.config().pooler);
         let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
@@ -241,7 +241,7 @@ impl TaskModel {
                     Specials::NAMES.join(", ")
                 ))
             })?,
-            Asks::Masked => Marked::of(&tokenizer, &parts).ok_or_else(|| error(no_marks(&tokenizer).to_string()))?.into(),
+            Asks::Masked => Marked::of(&tokenizer, &parts).ok_or_else(|| error(no_special_tokens(&tokenizer).to_string()))?.into(),
         };
         Ok(TaskModel { fresh: 0..0, model, tokenizer, frame })
     }

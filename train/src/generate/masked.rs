@@ -4,7 +4,7 @@
 //! [CLS] x₁ … xₙ [MASK] … [MASK] [SEP]        a mask for each token to come; xₙ₊₁ is drawn at the first        (n → n + 1)
 //! ```
 //!
-//! It knows how much is to come, and nothing of it. The marks are never drawn, nor are tokens that were added with them at the end of a
+//! It knows how much is to come, and nothing of it. The special tokens are never drawn, nor are tokens that were added with them at the end of a
 //! vocabulary. Where the text and its masks do not fit the context, half of it has masks, and the last tokens of the text that fit before
 //! them are read. (A survey's G asks otherwise, in the format of a whole story of a fixed length: how much is to come must not tell how a
 //! story goes on.)
@@ -14,11 +14,11 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 
 use super::{Continuation, GenerateError, Overflow, Slide};
-use crate::views::{self, Marks, MaskPlan};
+use crate::views::{self, MaskPlan, SpecialTokens};
 
 /// How many tokens of the text are read, and how many masks follow, with `left` tokens to come.
 fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
-    let room = context - MaskPlan::MARKS;
+    let room = context - MaskPlan::SPECIAL_SLOTS;
     if text + left <= room {
         return (text, left);
     }
@@ -28,7 +28,7 @@ fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
 
 /// Where tokens begin to be drawn without seeing the beginning: as [`Slide::first`], of a model that fills masks.
 pub fn first_unseen(prompt: usize, tokens: usize, context: usize) -> Option<Slide> {
-    if context <= MaskPlan::MARKS {
+    if context <= MaskPlan::SPECIAL_SLOTS {
         return None; // nothing fits, which `generate_masked` refuses
     }
     let unseen = |drawn: usize| {
@@ -44,7 +44,7 @@ pub fn first_unseen(prompt: usize, tokens: usize, context: usize) -> Option<Slid
 /// As of [`generate`](super::generate); the text may be empty. Panics on an id that the model does not have.
 pub fn generate_masked(
     model: &Model<Tensor>,
-    marks: Marks,
+    special: SpecialTokens,
     ids: &mut Vec<u32>,
     how: Continuation,
     rng: &mut Philox,
@@ -53,13 +53,13 @@ pub fn generate_masked(
     let Continuation { vocab, tokens, choice, overflow } = how;
     choice.check()?;
     let context = model.backbone.config().context();
-    let (prompt, room) = (ids.len(), context.saturating_sub(MaskPlan::MARKS));
+    let (prompt, room) = (ids.len(), context.saturating_sub(MaskPlan::SPECIAL_SLOTS));
     if room == 0 || overflow == Overflow::Refuse && prompt.saturating_add(tokens) > room {
         return Err(GenerateError::NoRoom { prompt, tokens, room });
     }
     for left in (1..=tokens).rev() {
         let (read, masks) = window(ids.len(), left, context);
-        let row = marks.around(&[&ids[ids.len() - read..], &vec![marks.mask; masks]].concat());
+        let row = special.around(&[&ids[ids.len() - read..], &vec![special.mask; masks]].concat());
         let input = Input::full(1, row);
         let mut logits = views::logits(model, &input, &[1 + read]).remove(0);
         logits.truncate(vocab);
@@ -67,7 +67,7 @@ pub fn generate_masked(
             return Err(GenerateError::NotFinite { at: ids.len() + 1, found });
         }
         for (id, z) in (0..).zip(&mut logits) {
-            if id >= marks.words || [marks.open, marks.close, marks.mask].contains(&id) {
+            if id >= special.words || [special.open, special.close, special.mask].contains(&id) {
                 *z = f64::NEG_INFINITY;
             }
         }
@@ -88,7 +88,7 @@ mod tests {
     use crate::tasks::largest;
 
     /// The words end at 14; 14 and 15 are specials of other kinds.
-    const MARKS: Marks = Marks { open: 16, close: 17, mask: 18, words: 14 };
+    const SPECIAL: SpecialTokens = SpecialTokens { open: 16, close: 17, mask: 18, words: 14 };
 
     fn model() -> Model<Tensor> {
         Model::init(&tiny_bert().into(), 3)
@@ -96,13 +96,13 @@ mod tests {
 
     fn run(ids: &mut Vec<u32>, tokens: usize, overflow: Overflow) -> Result<(), GenerateError> {
         let how = Continuation { vocab: 19, tokens, choice: Choice::Greedy, overflow };
-        generate_masked(&model(), MARKS, ids, how, &mut Philox::new(1), &mut |_| true)
+        generate_masked(&model(), SPECIAL, ids, how, &mut Philox::new(1), &mut |_| true)
     }
 
     /// The most probable word at the first mask of a row.
     fn next(row: &[u32]) -> u32 {
         let input = Input::full(1, row);
-        let at = row.iter().position(|&id| id == MARKS.mask).unwrap();
+        let at = row.iter().position(|&id| id == SPECIAL.mask).unwrap();
         largest(&views::logits(&model(), &input, &[at])[0][..14]) as u32
     }
 
@@ -110,7 +110,7 @@ mod tests {
     fn each_token_is_drawn_at_the_first_of_the_masks_to_come() {
         let mut ids = vec![3, 5];
         run(&mut ids, 3, Overflow::Refuse).unwrap();
-        let [m, open, close] = [MARKS.mask, MARKS.open, MARKS.close];
+        let [m, open, close] = [SPECIAL.mask, SPECIAL.open, SPECIAL.close];
         assert_eq!(ids[2], next(&[open, 3, 5, m, m, m, close]));
         assert_eq!(ids[3], next(&[open, 3, 5, ids[2], m, m, close]));
         assert_eq!(ids[4], next(&[open, 3, 5, ids[2], ids[3], m, close]));
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(alone, [next(&[open, m, close])], "no prompt is needed");
     }
 
-    /// Room for seven tokens between the marks: three masks, and the last four of the text.
+    /// Room for seven tokens between the special tokens: three masks, and the last four of the text.
     #[test]
     fn what_does_not_fit_slides() {
         assert_eq!([window(2, 5, 9), window(2, 6, 9), window(9, 1, 9), window(0, 90, 9)], [(2, 5), (2, 3), (6, 1), (0, 3)]);
@@ -134,13 +134,13 @@ mod tests {
         let told = run(&mut ids, 3, Overflow::Refuse).unwrap_err().to_string();
         assert!(
             told.contains(
-                "5 prompt tokens and 3 new ones do not fit the 7 places between the model's marks; ask for at most --tokens 2"
+                "5 prompt tokens and 3 new ones do not fit the 7 places between the model's special tokens; ask for at most --tokens 2"
             ),
             "{told}"
         );
         run(&mut ids, 20, Overflow::Slide).unwrap();
-        let [m, open, close] = [MARKS.mask, MARKS.open, MARKS.close];
+        let [m, open, close] = [SPECIAL.mask, SPECIAL.open, SPECIAL.close];
         assert_eq!((ids.len(), ids[5]), (25, next(&[open, 2, 3, 4, 5, m, m, m, close])));
-        assert!(ids.iter().all(|&id| id < MARKS.words));
+        assert!(ids.iter().all(|&id| id < SPECIAL.words));
     }
 }

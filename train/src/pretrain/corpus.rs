@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::source::{self, Part, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, viewer};
-use crate::views::{Marks, ViewPlan};
+use crate::views::{SpecialTokens, ViewPlan};
 
 /// Rows of an evaluation batch.
 const ROWS: usize = 16;
@@ -63,7 +63,7 @@ pub(super) fn tokenizer(settings: &PretrainSettings, corpus: &Path, monitor: &dy
         Some(mode) => tokenizer.with_mode(mode)?,
         None => tokenizer,
     };
-    if Marks::of(&tokenizer).is_none() {
+    if SpecialTokens::of(&tokenizer).is_none() {
         viewer::specials(&settings.view).iter().try_for_each(|special| tokenizer.add_special(special).map(drop))?;
     }
     Ok(tokenizer)

@@ -543,9 +543,9 @@ impl PretrainSettings {
         in_range("segments", segments, !plan.pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
         let (found, context) = (self.objective, self.model.context());
         in_range("objective", found, found == Objective::TokenMean, "token_mean, over the tokens that are asked")?;
-        in_range("context", context, context > MaskPlan::MARKS, "more than 2, since two tokens open and close a view")?;
-        let expected = "more than 4 with --pairs, for a token of each text and three marks";
-        in_range("context", context, !plan.pairs || context > MaskPlan::MARKS + 2, expected)
+        in_range("context", context, context > MaskPlan::SPECIAL_SLOTS, "more than 2, since two tokens open and close a view")?;
+        let expected = "more than 4 with --pairs, for a token of each text and three special tokens";
+        in_range("context", context, !plan.pairs || context > MaskPlan::SPECIAL_SLOTS + 2, expected)
     }
 
     /// What its model has beside GPT-1's parts.

@@ -10,7 +10,7 @@ use super::source::{Part, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, SettingsError};
 use crate::hyperparameters::{RangeError, in_range};
 use crate::tasks::largest;
-use crate::views::{self, Draw, Keyed, Marks, MaskPlan, Scheme, Text, View, ViewPlan};
+use crate::views::{self, Draw, Keyed, MaskPlan, Scheme, SpecialTokens, Text, View, ViewPlan};
 
 /// Rows of an evaluation batch.
 const ROWS: usize = 16;
@@ -21,7 +21,7 @@ const LOOKED_AT: usize = 64;
 pub struct Viewer {
     scheme: Box<dyn Scheme>,
     /// The special tokens.
-    pub marks: Marks,
+    pub special: SpecialTokens,
     masks: Keyed,
     seed: u64,
     segmented: bool,
@@ -32,12 +32,12 @@ pub struct Viewer {
 
 /// The special tokens that a masked view needs, to be added to a vocabulary; none where the next token is asked.
 pub(super) fn specials(view: &ViewPlan) -> &'static [&'static str] {
-    if view.is_next() { &[] } else { &Marks::BERT }
+    if view.is_next() { &[] } else { &SpecialTokens::BERT }
 }
 
 /// The tokens of a text that a view has room for.
 pub(super) fn room(settings: &PretrainSettings) -> usize {
-    settings.model.context().saturating_sub(MaskPlan::MARKS)
+    settings.model.context().saturating_sub(MaskPlan::SPECIAL_SLOTS)
 }
 
 impl Viewer {
@@ -48,11 +48,12 @@ impl Viewer {
     pub fn new(settings: &PretrainSettings, source: &dyn TextSource) -> Result<Option<Self>, PretrainError> {
         let ViewPlan::Masked(plan) = &settings.view else { return Ok(None) };
         let tokenizer = source.tokenizer();
-        let expected = format!("a tokenizer with the tokens {}", Marks::BERT.join(", "));
-        let marks = Marks::of(tokenizer).ok_or_else(|| range(RangeError::new("tokenizer", tokenizer.kind(), expected)))?;
+        let expected = format!("a tokenizer with the tokens {}", SpecialTokens::BERT.join(", "));
+        let special =
+            SpecialTokens::of(tokenizer).ok_or_else(|| range(RangeError::new("tokenizer", tokenizer.kind(), expected)))?;
         let viewer = Viewer {
-            scheme: plan.scheme(marks, room(settings)),
-            marks,
+            scheme: plan.scheme(special, room(settings)),
+            special,
             masks: plan.masks,
             seed: settings.seed,
             segmented: settings.parts().segments > 0,
@@ -213,7 +214,7 @@ mod tests {
             let Sight::Full(Some(lengths)) = &batch.input.sight else { panic!("rows of their own lengths") };
             assert!(lengths.is_sorted() && lengths.first() < lengths.last(), "{lengths:?}");
             let texts = source.drawn(t, 16).into_iter().map(|(number, _)| source.text(Part::Train, number).len());
-            let mut expected: Vec<usize> = texts.map(|n| n + MaskPlan::MARKS).collect();
+            let mut expected: Vec<usize> = texts.map(|n| n + MaskPlan::SPECIAL_SLOTS).collect();
             expected.sort_unstable();
             assert_eq!(*lengths, expected.into());
         }

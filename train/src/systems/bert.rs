@@ -27,7 +27,7 @@ pub const CARD: Card = Card {
         },
         Settled {
             what: "what stands in another's place",
-            here: "any token of the vocabulary but the marks, perhaps the same; of the micro-world's, three in five occur in no story",
+            here: "any token of the vocabulary but the special tokens, perhaps the same; of the micro-world's, three in five occur in no story",
             by: "Google's code (which does not leave out the marks)",
         },
         Settled {

@@ -31,7 +31,7 @@ pub const CARD: Card = Card {
         },
         Settled {
             what: "what stands in another's place",
-            here: "any token of the vocabulary but the marks, perhaps the same",
+            here: "any token of the vocabulary but the special tokens, perhaps the same",
             by: "fairseq",
         },
         Settled {

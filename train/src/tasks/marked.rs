@@ -8,8 +8,8 @@
 //!
 //! The head reads the first slot. A pair is read once: each of its texts sees the other, whatever their order. Decided here:
 //!
-//! - **Marks**, the special tokens, and the format of a pair are read from the tokenizer's files. If these lack the format, it
-//!   depends on the names of the marks. RoBERTa: two marks between the texts, `<s> a </s></s> b </s>`, and one segment, whatever
+//! - **Special tokens** and the format of a pair are read from the tokenizer's files. If these lack the format, it
+//!   depends on the names of the special tokens. RoBERTa: two special tokens between the texts, `<s> a </s></s> b </s>`, and one segment, whatever
 //!   the size of the segment table, as fairseq and `transformers` trained its checkpoints. BERT: one mark between the texts, and
 //!   two segments.
 //! - **Length.** Where two texts are too long together, the longer one loses its end, token by token, until they fit (BERT's code,
@@ -22,27 +22,27 @@ use gradus_text::{Pairs, Tokenizer};
 
 use super::TaskError;
 use super::transform::{Encoder, Reading, Sequence};
-use crate::views::Marks;
+use crate::views::SpecialTokens;
 
 /// What frames the texts of a model that sees all of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marked {
     /// What opens a row and closes a text.
-    pub marks: Marks,
-    /// Marks between two texts: one, or RoBERTa's two.
+    pub special: SpecialTokens,
+    /// Separators between two texts: one, or RoBERTa's two.
     pub between: usize,
     /// Does the model tell segments apart?
     pub segmented: bool,
 }
 
 impl Marked {
-    /// The frame of a tokenizer's texts, for a body with these parts; `None` if it has neither BERT's marks nor RoBERTa's.
+    /// The frame of a tokenizer's texts, for a body with these parts; `None` if it has neither BERT's special tokens nor RoBERTa's.
     pub fn of(tokenizer: &Tokenizer, parts: &Parts) -> Option<Self> {
-        let marks = Marks::of(tokenizer)?;
-        let has_robertas = tokenizer.token_id(Marks::ROBERTA[1]) == Some(marks.close);
+        let special = SpecialTokens::of(tokenizer)?;
+        let has_robertas = tokenizer.token_id(SpecialTokens::ROBERTA[1]) == Some(special.close);
         let usual = if has_robertas { Pairs::ROBERTA } else { Pairs::BERT };
         let Pairs { between, segments } = tokenizer.roles().pairs.unwrap_or(usual);
-        Some(Marked { marks, between, segmented: segments && parts.segments > 1 })
+        Some(Marked { special, between, segmented: segments && parts.segments > 1 })
     }
 
     pub(super) fn reading(&self) -> Reading {
@@ -51,7 +51,7 @@ impl Marked {
 
     /// What follows what a row begins with: the rest of the first text, and the second.
     fn rest(&self, first: &[u32], second: &[u32]) -> Vec<u32> {
-        [first, &vec![self.marks.close; self.between], second, &[self.marks.close]].concat()
+        [first, &vec![self.special.close; self.between], second, &[self.special.close]].concat()
     }
 }
 
@@ -69,7 +69,7 @@ fn fit(a: usize, b: usize, room: usize) -> (usize, usize) {
 impl Encoder<'_> {
     /// An example's rows, and whether a text was cut.
     pub(super) fn marked(&mut self, marked: &Marked, example: &Example) -> Result<(Vec<Sequence>, bool), TaskError> {
-        let Marks { open, close, .. } = marked.marks;
+        let SpecialTokens { open, close, .. } = marked.special;
         let of_one = self.context - 2;
         let of_two = of_one - marked.between;
         Ok(match &example.input {
@@ -109,9 +109,9 @@ mod tests {
     use super::super::testing::{choices, pair};
     use super::*;
 
-    const MARKS: Marks = Marks { open: 256, close: 257, mask: 258, words: 256 };
-    const BERT: Marked = Marked { marks: MARKS, between: 1, segmented: true };
-    const ROBERTA: Marked = Marked { marks: MARKS, between: 2, segmented: false };
+    const SPECIAL: SpecialTokens = SpecialTokens { open: 256, close: 257, mask: 258, words: 256 };
+    const BERT: Marked = Marked { special: SPECIAL, between: 1, segmented: true };
+    const ROBERTA: Marked = Marked { special: SPECIAL, between: 2, segmented: false };
 
     /// Rows as text, ^ for what opens and $ for what closes, their segments, and whether a text was cut.
     fn read(marked: Marked, task: &str, input: Input, context: usize) -> (Vec<String>, Vec<String>, bool) {
@@ -155,10 +155,10 @@ mod tests {
             tokenizer
         };
         assert_eq!(Marked::of(&Tokenizer::bytes(), &parts(2)), None);
-        assert_eq!(Marked::of(&with(Marks::BERT), &parts(2)), Some(BERT));
-        assert_eq!(Marked::of(&with(Marks::BERT), &parts(1)), Some(Marked { segmented: false, ..BERT }));
-        assert_eq!(Marked::of(&with(Marks::ROBERTA), &parts(1)), Some(ROBERTA));
-        assert_eq!(Marked::of(&with(Marks::ROBERTA), &parts(2)), Some(ROBERTA), "one segment, whatever the table has");
+        assert_eq!(Marked::of(&with(SpecialTokens::BERT), &parts(2)), Some(BERT));
+        assert_eq!(Marked::of(&with(SpecialTokens::BERT), &parts(1)), Some(Marked { segmented: false, ..BERT }));
+        assert_eq!(Marked::of(&with(SpecialTokens::ROBERTA), &parts(1)), Some(ROBERTA));
+        assert_eq!(Marked::of(&with(SpecialTokens::ROBERTA), &parts(2)), Some(ROBERTA), "one segment, whatever the table has");
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub enum TaskError {
         "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, which open and close what a model reads that fills \
          masks; found {found}: copy the tokenizer that the model was trained with"
     )]
-    NoMarks { found: String },
+    NoSpecialTokens { found: String },
     #[error("example {id} has no label: {remedy}")]
     NoLabel { id: String, remedy: &'static str },
     #[error("example {id}: expected finite logits, found {found}: the model is damaged or diverged; take another checkpoint")]

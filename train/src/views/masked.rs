@@ -4,7 +4,7 @@
 //! M ⊂ {1 … n}, |M| = max(1, round(rate·n))        L = −1/Σ|M| Σ Σ_{i∈M} log P(xᵢ | x̃), over the texts of a step
 //!
 //! x̃ᵢ = [MASK]           with probability 0.8, for i ∈ M
-//!      a token drawn    0.1          from the vocabulary but for the marks: perhaps the same, perhaps one that no text has
+//!      a token drawn    0.1          from the vocabulary but for the special tokens: perhaps the same, perhaps one that no text has
 //!      xᵢ               0.1
 //! ```
 //!
@@ -13,7 +13,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Draw, Marks, Scheme, Text, View};
+use super::{Draw, Scheme, SpecialTokens, Text, View};
 
 /// Of the tokens asked: the shares that are hidden by the mask, replaced by another word, and left as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl Shares {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Masked {
     /// The special tokens.
-    pub marks: Marks,
+    pub special: SpecialTokens,
     /// The share of tokens that is asked.
     pub rate: f64,
     /// What becomes of them.
@@ -54,9 +54,9 @@ impl Masked {
             view.asked.push((slot, token));
             let u = draw.rng.uniform_f64();
             if u < self.shares.mask {
-                view.tokens[slot] = self.marks.mask;
+                view.tokens[slot] = self.special.mask;
             } else if u < self.shares.mask + self.shares.replace {
-                view.tokens[slot] = draw.rng.below(u64::from(self.marks.words)) as u32;
+                view.tokens[slot] = draw.rng.below(u64::from(self.special.words)) as u32;
             }
         }
     }
@@ -72,7 +72,7 @@ impl Scheme for Masked {
 
     fn whole(&self, text: &Text) -> View {
         let words = &text.tokens[..text.tokens.len().min(self.room)];
-        let tokens = self.marks.around(words);
+        let tokens = self.special.around(words);
         View { segments: vec![0; tokens.len()], tokens, asked: (1..).zip(words.iter().copied()).collect(), class: None }
     }
 }
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    const MARKS: Marks = Marks { open: 100, close: 101, mask: 102, words: 90 };
+    const SPECIAL: SpecialTokens = SpecialTokens { open: 100, close: 101, mask: 102, words: 90 };
 
     fn text(tokens: Vec<u32>) -> Text {
         Text { number: 0, epoch: 0, sentences: vec![tokens.len()], tokens }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_is_what_was_there() {
-        let masked = Masked { marks: MARKS, rate: 0.15, shares: Shares::EIGHTY, room: 20 };
+        let masked = Masked { special: SPECIAL, rate: 0.15, shares: Shares::EIGHTY, room: 20 };
         let words: Vec<u32> = (0..30).collect();
         for seed in 0..200 {
             let View { tokens, asked, segments, class } = view(&masked, words.clone(), seed);
@@ -113,7 +113,7 @@ mod tests {
     /// 9,000 tokens asked; the standard deviation of a share is at most 0.5 %.
     #[test]
     fn the_shares_are_those_asked_for() {
-        let masked = Masked { marks: MARKS, rate: 0.3, shares: Shares::EIGHTY, room: 1000 };
+        let masked = Masked { special: SPECIAL, rate: 0.3, shares: Shares::EIGHTY, room: 1000 };
         let (mut hidden, mut replaced, mut all) = (0, 0, 0);
         for seed in 0..30 {
             let words: Vec<u32> = vec![95; 1000]; // no word that stands in for another
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn each_token_is_asked_as_often() {
-        let masked = Masked { marks: MARKS, rate: 0.2, shares: Shares { mask: 1.0, replace: 0.0 }, room: 10 };
+        let masked = Masked { special: SPECIAL, rate: 0.2, shares: Shares { mask: 1.0, replace: 0.0 }, room: 10 };
         let mut counts = [0; 10];
         for seed in 0..2000 {
             view(&masked, (0..10).collect(), seed).asked.iter().for_each(|&(slot, _)| counts[slot - 1] += 1);

@@ -34,7 +34,7 @@ pub struct Text {
 
 /// The special tokens of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marks {
+pub struct SpecialTokens {
     /// Opens a row; heads read here.
     pub open: u32,
     /// Closes a text.

@@ -10,7 +10,7 @@
 //! it begins at any sentence.) A text of a single sentence is followed by another's. Where both are too long together, tokens are cut from
 //! the longer one, at its beginning or its end with equal probability, as in BERT's code.
 
-use super::{Draw, Marks, Masked, Scheme, Text, View};
+use super::{Draw, Masked, Scheme, SpecialTokens, Text, View};
 
 /// Two texts, some of their tokens asked, and whether one follows the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,9 +42,9 @@ impl Pairs {
         (a.to_vec(), b, ANOTHER)
     }
 
-    /// Both between their marks, each of their tokens asked.
+    /// Both between their special tokens, each of their tokens asked.
     fn joined(&self, a: &[u32], b: &[u32], class: usize) -> View {
-        let Marks { open, close, .. } = self.0.marks;
+        let SpecialTokens { open, close, .. } = self.0.special;
         let (first, second) = (a.len() + 2, b.len() + 1);
         let slots = (1..=a.len()).chain(first..first + b.len());
         View {
@@ -101,7 +101,7 @@ mod tests {
     use super::super::Shares;
     use super::*;
 
-    const MARKS: Marks = Marks { open: 100, close: 101, mask: 102, words: 90 };
+    const SPECIAL: SpecialTokens = SpecialTokens { open: 100, close: 101, mask: 102, words: 90 };
 
     /// Text `number` of three sentences of its own tokens.
     fn text(number: u64) -> Text {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn view(room: usize, seed: u64) -> View {
-        let nothing_hidden = Masked { marks: MARKS, rate: 0.15, shares: Shares { mask: 0.0, replace: 0.0 }, room };
+        let nothing_hidden = Masked { special: SPECIAL, rate: 0.15, shares: Shares { mask: 0.0, replace: 0.0 }, room };
         let other = |rng: &mut Philox| text(1 + rng.below(3));
         Pairs(nothing_hidden).view(&text(0), &mut Draw { rng: Philox::new(seed), other: &other })
     }
@@ -142,10 +142,10 @@ mod tests {
         assert!((150..250).contains(&follows), "{follows}");
     }
 
-    /// Sentences end at 2, 5 and 9: 5 is nearest to the middle. Nine tokens and three marks need a room of 10.
+    /// Sentences end at 2, 5 and 9: 5 is nearest to the middle. Nine tokens and three special tokens need a room of 10.
     #[test]
     fn a_whole_text_is_divided_near_its_middle_where_there_is_room() {
-        let whole = |room| Pairs(Masked { marks: MARKS, rate: 0.15, shares: Shares::EIGHTY, room }).whole(&text(0));
+        let whole = |room| Pairs(Masked { special: SPECIAL, rate: 0.15, shares: Shares::EIGHTY, room }).whole(&text(0));
         let divided = whole(10);
         assert_eq!(divided.tokens, [100, 0, 1, 2, 3, 4, 101, 5, 6, 7, 8, 101]);
         assert_eq!(divided.segments, [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1]);
@@ -159,7 +159,7 @@ mod tests {
     /// Its sentences begin at 0, 3, 4 and 8.
     #[test]
     fn another_text_gives_the_end_nearest_in_length() {
-        let masked = Masked { marks: MARKS, rate: 0.15, shares: Shares { mask: 0.0, replace: 0.0 }, room: 40 };
+        let masked = Masked { special: SPECIAL, rate: 0.15, shares: Shares { mask: 0.0, replace: 0.0 }, room: 40 };
         let long = |sentences: Vec<usize>| {
             let one = Text { number: 0, epoch: 0, tokens: (0..10).collect(), sentences };
             let other = |_: &mut Philox| Text { number: 1, epoch: 0, tokens: (20..30).collect(), sentences: vec![3, 4, 8, 10] };

@@ -4,7 +4,7 @@ use gradus_model::Input;
 use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 
-use super::{Keyed, Marks, Masked, Pairs, Scheme, Shares};
+use super::{Keyed, Masked, Pairs, Scheme, Shares, SpecialTokens};
 use crate::hyperparameters::{RangeError, in_range};
 
 /// What is asked of a text.
@@ -50,11 +50,11 @@ impl MaskPlan {
     }
 
     /// The slots of a view that no token of a text fills: what opens it and closes it.
-    pub const MARKS: usize = 2;
+    pub const SPECIAL_SLOTS: usize = 2;
 
     /// Views of at most `room` tokens beside those.
-    pub fn scheme(&self, marks: Marks, room: usize) -> Box<dyn Scheme> {
-        let masked = Masked { marks, rate: self.rate, shares: self.shares, room };
+    pub fn scheme(&self, special: SpecialTokens, room: usize) -> Box<dyn Scheme> {
+        let masked = Masked { special, rate: self.rate, shares: self.shares, room };
         if self.pairs { Box::new(Pairs(masked)) } else { Box::new(masked) }
     }
 }
@@ -66,13 +66,13 @@ impl ViewPlan {
     }
 }
 
-impl Marks {
+impl SpecialTokens {
     /// Their names in BERT's vocabulary: what opens a row, closes a text, and hides a token.
     pub const BERT: [&str; 3] = ["[CLS]", "[SEP]", "[MASK]"];
     /// Their names in RoBERTa's vocabulary.
     pub const ROBERTA: [&str; 3] = ["<s>", "</s>", "<mask>"];
 
-    /// The marks of a tokenizer: by the roles in its files, else by BERT's names, else by RoBERTa's; `None` if all of these are
+    /// The special tokens of a tokenizer: by the roles in its files, else by BERT's names, else by RoBERTa's; `None` if all of these are
     /// incomplete.
     pub fn of(tokenizer: &Tokenizer) -> Option<Self> {
         let ids = |names: [&str; 3]| -> Option<[u32; 3]> {
@@ -87,10 +87,10 @@ impl Marks {
         let size = tokenizer.vocab_size() as u32;
         let added = (0..size).rev().take_while(|&id| tokenizer.is_added(id)).count() as u32;
         let words = if [open, close, mask].iter().all(|&id| id >= size - added) { size - added } else { size };
-        Some(Marks { open, close, mask, words })
+        Some(SpecialTokens { open, close, mask, words })
     }
 
-    /// Returns the marks that a tokenizer has, as part of a message.
+    /// Returns the special tokens that a tokenizer has, as part of a message.
     pub fn found(tokenizer: &Tokenizer) -> String {
         let named = |name: &&str| match tokenizer.has_row(tokenizer.token_id(name)?) {
             true => Some((*name).to_owned()),
@@ -100,12 +100,12 @@ impl Marks {
         if found.is_empty() { "none of them".into() } else { format!("only {}", found.join(", ")) }
     }
 
-    /// A text between its marks: its token `at` is in slot 1 + at.
+    /// A text between its special tokens: its token `at` is in slot 1 + at.
     pub fn around(&self, text: &[u32]) -> Vec<u32> {
         [&[self.open], text, &[self.close]].concat()
     }
 
-    /// A text between its marks, and the slot of its token `at`, which is hidden.
+    /// A text between its special tokens, and the slot of its token `at`, which is hidden.
     pub fn hide(&self, text: &[u32], at: usize) -> (Input, usize) {
         let mut tokens = self.around(text);
         tokens[1 + at] = self.mask;
@@ -140,17 +140,17 @@ mod tests {
     #[test]
     fn marks_are_found_under_either_name() {
         let mut tokenizer = Tokenizer::characters(["abc"]);
-        assert_eq!(Marks::of(&tokenizer), None);
+        assert_eq!(SpecialTokens::of(&tokenizer), None);
         for name in ["<story>", "<s>", "</s>", "<mask>"] {
             tokenizer.add_special(name).unwrap();
         }
-        assert_eq!(Marks::of(&tokenizer), Some(Marks { open: 4, close: 5, mask: 6, words: 3 }));
-        for name in Marks::BERT {
+        assert_eq!(SpecialTokens::of(&tokenizer), Some(SpecialTokens { open: 4, close: 5, mask: 6, words: 3 }));
+        for name in SpecialTokens::BERT {
             tokenizer.add_special(name).unwrap();
         }
-        let marks = Marks::of(&tokenizer).unwrap();
-        assert_eq!(marks, Marks { open: 7, close: 8, mask: 9, words: 3 }, "BERT's first");
-        let (input, slot) = marks.hide(&[0, 1, 2], 1);
+        let special = SpecialTokens::of(&tokenizer).unwrap();
+        assert_eq!(special, SpecialTokens { open: 7, close: 8, mask: 9, words: 3 }, "BERT's first");
+        let (input, slot) = special.hide(&[0, 1, 2], 1);
         assert_eq!((&input.tokens[..], slot), (&[7, 0, 9, 2, 8][..], 2));
     }
 }

@@ -58,7 +58,7 @@ impl Answers for Masked<'_> {
     fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
         let hidden = |&at: &usize| {
             let mut tokens = self.lexicon.encode(story);
-            tokens[at] = self.viewer.marks.mask;
+            tokens[at] = self.viewer.special.mask;
             self.asked(tokens, at)
         };
         self.answers(&places.iter().map(hidden).collect::<Vec<_>>())
@@ -67,7 +67,7 @@ impl Answers for Masked<'_> {
     /// In the format of a whole text, masks standing for what is to come.
     fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>> {
         let masked = |words: &&[usize]| {
-            let masks = vec![self.viewer.marks.mask; self.length.saturating_sub(words.len()).max(1)];
+            let masks = vec![self.viewer.special.mask; self.length.saturating_sub(words.len()).max(1)];
             self.asked([&self.lexicon.encode(words)[..], &masks].concat(), words.len())
         };
         self.answers(&beginnings.iter().map(masked).collect::<Vec<_>>())

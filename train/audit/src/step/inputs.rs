@@ -18,7 +18,7 @@ use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::{Stored, VOCABULARY, weighted};
 use gradus_train::trainer::{Recipe, TrainError, Trainer};
-use gradus_train::views::{self, Draw, Keyed, Marks, MaskPlan, Text};
+use gradus_train::views::{self, Draw, Keyed, MaskPlan, SpecialTokens, Text};
 use gradus_world::{Story, World};
 use sha2::{Digest, Sha256};
 
@@ -133,28 +133,28 @@ impl StepInputs {
     pub fn of_model(dir: &ModelDir, text: &str, data: String, size: Size, seed: u64) -> Result<Self, StepInputsError> {
         let mut model = dir.read()?;
         let tokenizer = dir.required_tokenizer(&model)?;
-        let marks = if fills_masks(&model) { Some(fill::marks(&model, &tokenizer)?) } else { None };
+        let special = if fills_masks(&model) { Some(fill::special_tokens(&model, &tokenizer)?) } else { None };
         let headless = !std::mem::take(&mut model.heads.0).is_empty();
         let ids = tokenizer.encode(text)?;
         let (context, sequences) = (model.backbone.config().context(), size.sequences.max(1));
-        // A masked row has marks at both ends; a causal row needs one more token as the last target.
-        let (around, ahead) = if marks.is_some() { (MaskPlan::MARKS, 0) } else { (0, 1) };
+        // A masked row has special tokens at both ends; a causal row needs one more token as the last target.
+        let (around, ahead) = if special.is_some() { (MaskPlan::SPECIAL_SLOTS, 0) } else { (0, 1) };
         let most = context.saturating_sub(around);
         let fits = (ids.len().saturating_sub(ahead) / sequences).min(LENGTH).min(most).max(1);
         let tokens = size.tokens.unwrap_or(fits);
         let expected =
-            format!("a number from 1 to {most}, the model's context{}", if around > 0 { " without its marks" } else { "" });
+            format!("a number from 1 to {most}, the model's context{}", if around > 0 { " without its special tokens" } else { "" });
         in_range("tokens", tokens, (1..=most).contains(&tokens), expected)?;
         let needed = sequences * tokens + ahead;
         if ids.len() < needed {
             return Err(StepInputsError::Short { found: ids.len(), needed });
         }
         let windows: Vec<&[u32]> = (0..sequences).map(|i| &ids[i * tokens..(i + 1) * tokens + ahead]).collect();
-        let batch = match marks {
-            Some(marks) => masked(&windows, marks, model.backbone.config().parts().segments > 0, seed),
+        let batch = match special {
+            Some(special) => masked(&windows, special, model.backbone.config().parts().segments > 0, seed),
             None => weighted(TokenBatch::of_windows(&windows), Objective::TokenMean),
         };
-        let kind = match (marks, model.transformer()) {
+        let kind = match (special, model.transformer()) {
             (Some(_), _) => "a Transformer that fills masks",
             (None, Some(_)) => "a GPT",
             (None, None) => "an LSTM",
@@ -171,7 +171,7 @@ impl StepInputs {
             tokens: Tokens::all(&tokenizer, &batch),
             batch,
             data,
-            drawn: match marks {
+            drawn: match special {
                 Some(_) => "of masks, of dropouts, and the directions in which derivatives are compared",
                 None => "of dropouts, and the directions in which derivatives are compared",
             },
@@ -350,11 +350,11 @@ pub enum StepInputsError {
 }
 
 /// Returns windows as BERT's views of single texts, with masks drawn from a seed.
-fn masked(windows: &[&[u32]], marks: Marks, segmented: bool, seed: u64) -> Batch {
+fn masked(windows: &[&[u32]], special: SpecialTokens, segmented: bool, seed: u64) -> Batch {
     let view = |(number, tokens): (u64, &&[u32])| {
         let text = Text { number, epoch: 0, tokens: tokens.to_vec(), sentences: vec![tokens.len()] };
         let mut draw = Draw { rng: Keyed::Static.rng(seed, &text, 0, 0), other: &|_| text.clone() };
-        MaskPlan::PLAIN.scheme(marks, tokens.len()).view(&text, &mut draw)
+        MaskPlan::PLAIN.scheme(special, tokens.len()).view(&text, &mut draw)
     };
     views::batch(&(0..).zip(windows).map(view).collect::<Vec<_>>(), 0, segmented)
 }
