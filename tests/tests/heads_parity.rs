@@ -11,7 +11,7 @@ use gradus_model::{Batch, GradientMode, HeadConfig, Labels, Model, ModelConfig, 
 use gradus_tests::{Arrays, assert_ten_steps_agree, golden_directories, next_tokens};
 use gradus_text::Tokenizer;
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
-use gradus_train::tasks::{self, Encoded, Encoder, Specials};
+use gradus_train::tasks::{self, Encoded, Encoder, TaskTokens};
 use gradus_train::trainer::{Recipe, Trainer};
 use serde_json::Value;
 
@@ -92,7 +92,7 @@ impl Fixture {
         let start = self.segments["start"].as_u64().unwrap() as usize;
         let alphabet: Vec<char> = ('A'..='z').filter(|c| c.is_alphabetic()).take(start).collect();
         let mut tokenizer = Tokenizer::characters([alphabet.iter().collect::<String>().as_str()]);
-        let specials = Specials::append(&mut tokenizer).unwrap();
+        let specials = TaskTokens::append(&mut tokenizer).unwrap();
         let written = ["start", "delimiter", "extract"].map(|name| self.segments[name].as_u64().unwrap() as u32);
         assert_eq!([specials.start, specials.delimiter, specials.extract], written);
         let text = |value: &Value| ids(value).iter().map(|&id| alphabet[id as usize]).collect::<String>();

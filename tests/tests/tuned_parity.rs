@@ -10,7 +10,7 @@ use gradus_data::sets::{Example, Input, Label, Task};
 use gradus_model::{Batch, GradientMode, Model, Objective, Sight, Tree, checkpoint};
 use gradus_tests::{Arrays, golden_directories};
 use gradus_text::Tokenizer;
-use gradus_train::tasks::{self, Encoded, Encoder, Marked};
+use gradus_train::tasks::{self, Encoded, Encoder, EncoderFormat};
 use gradus_train::views::SpecialTokens;
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ impl Fixture {
             tokenizer.add_special(name).unwrap();
         }
         let parts = self.params.config().backbone.parts();
-        let marked = Marked::of(&tokenizer, &parts).unwrap();
+        let marked = EncoderFormat::of(&tokenizer, &parts).unwrap();
         assert_eq!(marked.special, SpecialTokens { open: 20, close: 21, mask: 22, words: 20 });
         let text = |value: &Value| -> String {
             value.as_array().unwrap().iter().map(|id| alphabet[id.as_u64().unwrap() as usize]).collect()

@@ -5,7 +5,7 @@
 
 use gradus_model::{Activation, Asks, NormPlace, Parts};
 use gradus_train::systems::{Axes, BackboneKind, Card, Density, Settled, named};
-use gradus_train::views::{Keyed, MaskPlan, Shares, ViewPlan};
+use gradus_train::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
 
 /// A BERT of single texts whose norms stand before each branch.
 pub const CARD: Card = Card {
@@ -29,7 +29,7 @@ pub const CARD: Card = Card {
             scaled_init: true,
             ..Parts::NONE
         },
-        view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: Shares::EIGHTY, masks: Keyed::Dynamic, pairs: false }),
+        view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false }),
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,

@@ -36,7 +36,9 @@ pub enum FillError {
     Gaps { gaps: usize },
     #[error("the text has {found} tokens, the model sees {context}: give a shorter text")]
     TooLong { found: usize, context: usize },
-    #[error("the text has {found} tokens, which do not fit the {room} places between the model's special tokens: give a shorter text")]
+    #[error(
+        "the text has {found} tokens, which do not fit the {room} places between the model's special tokens: give a shorter text"
+    )]
     NoRoom { found: usize, room: usize },
     #[error("expected {GAP} in each gap, found {own}, by which the model's tokenizer writes it: write {GAP} there")]
     OwnMask { own: String },

@@ -36,7 +36,7 @@ use crate::hyperparameters::RangeError;
 use crate::model_dir::{ModelDir, ModelDirError};
 use crate::optim::OptimError;
 use crate::run::RunError;
-use crate::tasks::{self, Encoded, Encoder, Frame, Marked, Specials, TaskError};
+use crate::tasks::{self, Encoded, Encoder, EncoderFormat, RowFormat, TaskError, TaskTokens};
 use crate::trainer::{StateError, non_finite};
 use crate::views::SpecialTokens;
 
@@ -150,7 +150,7 @@ pub struct TaskModel {
     /// Its tokenizer.
     pub tokenizer: Tokenizer,
     /// What frames its texts.
-    pub frame: Frame,
+    pub format: RowFormat,
 }
 
 impl TaskModel {
@@ -162,19 +162,19 @@ impl TaskModel {
     pub fn prepare(mut model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
         let config = model.backbone.config();
         let before = tokenizer.vocab_size();
-        let frame = match config.parts().asks {
-            Asks::Next => Specials::append(&mut tokenizer)?.into(),
-            Asks::Masked => Marked::of(&tokenizer, &config.parts()).ok_or_else(|| no_special_tokens(&tokenizer))?.into(),
+        let format = match config.parts().asks {
+            Asks::Next => TaskTokens::append(&mut tokenizer)?.into(),
+            Asks::Masked => EncoderFormat::of(&tokenizer, &config.parts()).ok_or_else(|| no_special_tokens(&tokenizer))?.into(),
         };
         model.heads.0.retain(|head| head.config().pooler);
-        let model = if let Frame::Marked(_) = frame { model.without_transform() } else { model };
+        let model = if let RowFormat::Encoder(_) = format { model.without_transform() } else { model };
         // A larger vocabulary may already have rows for the appended tokens, trained as tokens that never occur; they are initialized
         // anew. A smaller one grows up to them; texts with other ids that had no row are still rejected. Without appended tokens it
         // does not grow.
         let known = before.min(config.vocab());
         let fresh = if tokenizer.vocab_size() > before { known..tokenizer.vocab_size() } else { known..known };
         let model = model.with_tokens(fresh.clone(), config.initializer_range(), seed);
-        Ok(TaskModel { fresh, model, tokenizer, frame })
+        Ok(TaskModel { fresh, model, tokenizer, format })
     }
 
     /// The same model with the special tokens' rows of another seed.
@@ -233,17 +233,17 @@ impl TaskModel {
                 task.name
             )));
         }
-        let frame = match parts.asks {
-            Asks::Next => Specials::of(&tokenizer).map(Frame::from).ok_or_else(|| {
+        let format = match parts.asks {
+            Asks::Next => TaskTokens::of(&tokenizer).map(RowFormat::from).ok_or_else(|| {
                 error(format!(
                     "the tokenizer lacks {}, which open, divide and close what the head reads: copy the tokenizer that was saved with \
                      this model, or fine-tune again",
-                    Specials::NAMES.join(", ")
+                    TaskTokens::NAMES.join(", ")
                 ))
             })?,
-            Asks::Masked => Marked::of(&tokenizer, &parts).ok_or_else(|| error(no_special_tokens(&tokenizer).to_string()))?.into(),
+            Asks::Masked => EncoderFormat::of(&tokenizer, &parts).ok_or_else(|| error(no_special_tokens(&tokenizer).to_string()))?.into(),
         };
-        Ok(TaskModel { fresh: 0..0, model, tokenizer, frame })
+        Ok(TaskModel { fresh: 0..0, model, tokenizer, format })
     }
 
     /// A split of a task, read from the folder of its files.
@@ -263,7 +263,7 @@ impl TaskModel {
 
     fn encode(&self, task: &'static Task, folder: &Path, split: Split, loaded: Loaded) -> Result<Data, FinetuneError> {
         let context = self.model.backbone.config().context();
-        let mut encoder = Encoder::new(task, &self.tokenizer, self.frame, context)?;
+        let mut encoder = Encoder::new(task, &self.tokenizer, self.format, context)?;
         let file_rows = loaded.rows();
         let row = |example| match encoder.encode(&example) {
             Ok(encoded) => Ok(EncodedRow { example, encoded }),
@@ -441,7 +441,7 @@ mod tests {
         let saved = dir.required_tokenizer(&dir.read().unwrap()).unwrap();
         for tokenizer in [found.tokenizer, saved] {
             assert!(tokenizer.encode("a").is_ok() && tokenizer.encode("a<x>").is_err());
-            assert_eq!(Specials::of(&tokenizer), Some(Specials { start: 257, delimiter: 258, extract: 259 }));
+            assert_eq!(TaskTokens::of(&tokenizer), Some(TaskTokens { start: 257, delimiter: 258, extract: 259 }));
         }
     }
 

@@ -136,7 +136,8 @@ pub fn begin(
 ) -> Result<PretrainOutcome, PretrainError> {
     let context = settings.model.context();
     let least = world::context(settings.retold) + usize::from(!settings.view.is_next()); // a mark at each end
-    let expected = format!("at least {least}, to hold the longest story of the micro-world and its special tokens, or a --corpus");
+    let expected =
+        format!("at least {least}, to hold the longest story of the micro-world and its special tokens, or a --corpus");
     in_range("context", context, corpus.is_some() || context >= least, expected).map_err(SettingsError::from)?;
     let expected = "no --corpus with it: it is the micro-world's stories that are told again";
     in_range("retold", settings.retold, corpus.is_none() || !settings.retold, expected).map_err(SettingsError::from)?;

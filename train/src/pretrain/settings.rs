@@ -16,7 +16,7 @@ use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, in_rang
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::systems::{self, Axes, BackboneKind, Card};
 use crate::trainer::{Recipe, default_shards};
-use crate::views::{Keyed, MaskPlan, Shares, ViewPlan};
+use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
 
 hyperparameters! {
     /// What a user may say, on the command line or in a config file; what is not said takes the preset's value.
@@ -95,7 +95,7 @@ hyperparameters! {
             mask_replace: Option<f64>,
             /// How often the mask of a text changes: `static`, never; `copies`, ten masks in turn; `dynamic`, at each reading
             /// [default: dynamic]
-            masks: Option<Keyed>,
+            masks: Option<Redraw>,
             /// Read pairs of texts, and predict also whether the second follows the first (BERT) [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             pairs: Option<bool>,
@@ -445,7 +445,7 @@ impl PretrainOptions {
         };
         Ok(ViewPlan::Masked(MaskPlan {
             rate: self.mask_rate.unwrap_or(plan.rate),
-            shares: Shares {
+            shares: MaskMix {
                 mask: self.mask_hide.unwrap_or(plan.shares.mask),
                 replace: self.mask_replace.unwrap_or(plan.shares.replace),
             },
@@ -685,7 +685,7 @@ mod tests {
         assert_eq!(settle(""), settle("system = 'gpt'"));
         let single = settle("system = 'bert'\npairs = false");
         assert_eq!((single.system(), single.model_config().head().cloned()), (None, None));
-        assert_eq!(single.view, ViewPlan::Masked(MaskPlan { masks: Keyed::Copies, ..MaskPlan::PLAIN }));
+        assert_eq!(single.view, ViewPlan::Masked(MaskPlan { masks: Redraw::Copies, ..MaskPlan::PLAIN }));
         let bert = settle("system = 'bert'");
         assert_eq!(bert.model_config().head().unwrap().labels, checkpoint::NEXT);
         // RoBERTa is BERT without pairs, with one segment, and a new mask each time (and in fairseq's numbers).

@@ -10,7 +10,7 @@ use super::source::{Part, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, SettingsError};
 use crate::hyperparameters::{RangeError, in_range};
 use crate::tasks::largest;
-use crate::views::{self, Draw, Keyed, MaskPlan, Scheme, SpecialTokens, Text, View, ViewPlan};
+use crate::views::{self, Draw, MaskPlan, Redraw, Scheme, SpecialTokens, Text, View, ViewPlan};
 
 /// Rows of an evaluation batch.
 const ROWS: usize = 16;
@@ -22,7 +22,7 @@ pub struct Viewer {
     scheme: Box<dyn Scheme>,
     /// The special tokens.
     pub special: SpecialTokens,
-    masks: Keyed,
+    masks: Redraw,
     seed: u64,
     segmented: bool,
     longest: usize,
@@ -111,7 +111,7 @@ impl Viewer {
     fn held_out(&self, source: &dyn TextSource, limit: usize) -> Vec<View> {
         let view = |number: usize| {
             let text = self.text(source, Part::HeldOut, number, 0);
-            self.view(source, Part::HeldOut, &text, Keyed::Static.rng(!self.seed, &text, 0, 0))
+            self.view(source, Part::HeldOut, &text, Redraw::Static.rng(!self.seed, &text, 0, 0))
         };
         texts_within(source, limit).map(view).collect()
     }

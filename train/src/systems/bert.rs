@@ -3,7 +3,7 @@
 use gradus_model::{Activation, Asks, NormPlace, Parts};
 
 use super::{Axes, BackboneKind, Card, Comparison, Density, Figure, Sentence, Settled, Stories};
-use crate::views::{Keyed, MaskPlan, Shares, ViewPlan};
+use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
 
 /// BERT.
 pub const CARD: Card = Card {
@@ -61,7 +61,7 @@ pub const CARD: Card = Card {
             scaled_init: false,
             ..Parts::NONE
         },
-        view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: Shares::EIGHTY, masks: Keyed::Copies, pairs: true }),
+        view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Copies, pairs: true }),
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,

@@ -30,8 +30,6 @@ pub const SURVEYED: [&Card; 4] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::C
 pub enum BackboneKind {
     /// The paper's Transformer.
     #[default]
-    #[serde(rename = "gpt")]
-    #[cfg_attr(feature = "clap", value(name = "gpt"))]
     Transformer,
     /// One recurrent layer.
     Lstm,

@@ -5,7 +5,7 @@ use gradus_report::{Block, Document, Row};
 use serde::Serialize;
 
 use super::{ALL, Axes, BackboneKind, Card, Density, named};
-use crate::views::{Keyed, Shares, ViewPlan};
+use crate::views::{MaskMix, Redraw, ViewPlan};
 
 impl Axes {
     /// Its axes by the names of their flags, with their values.
@@ -71,13 +71,13 @@ impl Card {
             ViewPlan::Masked(plan) => {
                 let percent = (100.0 * plan.rate).round();
                 let masks = match plan.masks {
-                    Keyed::Static => "one mask for good",
-                    Keyed::Copies => "ten masks of each text",
-                    Keyed::Dynamic => "a new mask each time",
+                    Redraw::Static => "one mask for good",
+                    Redraw::Copies => "ten masks of each text",
+                    Redraw::Dynamic => "a new mask each time",
                 };
                 let pairs = if plan.pairs { ", and whether the second of two texts follows the first" } else { "" };
                 let share = |share: f64| format!("{} %", (100.0 * share).round());
-                let Shares { mask, replace } = plan.shares;
+                let MaskMix { mask, replace } = plan.shares;
                 let (hidden, replaced, left) = (share(mask), share(replace), share(1.0 - mask - replace));
                 let shares = format!("{hidden} of them hidden, {replaced} replaced, {left} left as they are");
                 format!("it sees the whole text and predicts {percent} % of the tokens ({shares}; {masks}){pairs}")

@@ -21,10 +21,10 @@
 //! - **STS-B's** scores become distributions over 0 … 5: y is shared by ⌊y⌋ and ⌈y⌉ in proportion (Tai, Socher & Manning 2015;
 //!   so does a helper in OpenAI's code). What is predicted is Σ i·pᵢ.
 //!
-//! A model that sees all of a row at once reads [other sequences](Marked).
+//! A model that sees all of a row at once reads [other sequences](EncoderFormat).
 
 mod batch;
-mod marked;
+mod encoder_format;
 #[cfg(test)]
 mod testing;
 mod transform;
@@ -34,12 +34,12 @@ use gradus_model::{Asks, Form, HeadConfig, Parts};
 use gradus_text::{TextError, Tokenizer};
 
 pub use batch::batch;
-pub use marked::Marked;
+pub use encoder_format::EncoderFormat;
 pub use transform::{Encoded, Encoder, Reading, Sequence};
 
 /// The ids of the three tokens that only fine-tuning uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Specials {
+pub struct TaskTokens {
     /// Opens a sequence.
     pub start: u32,
     /// Separates two texts.
@@ -48,41 +48,41 @@ pub struct Specials {
     pub extract: u32,
 }
 
-impl Specials {
+impl TaskTokens {
     /// Their names in a tokenizer, in the order in which they are appended.
     pub const NAMES: [&'static str; 3] = ["<start>", "<delimiter>", "<extract>"];
 
     /// The special tokens of a tokenizer; `None` if one is missing or has no row in the model.
     pub fn of(tokenizer: &Tokenizer) -> Option<Self> {
         let [start, delimiter, extract] = Self::NAMES.map(|name| tokenizer.token_id(name).filter(|&id| tokenizer.has_row(id)));
-        Some(Specials { start: start?, delimiter: delimiter?, extract: extract? })
+        Some(TaskTokens { start: start?, delimiter: delimiter?, extract: extract? })
     }
 
     /// The special tokens of a tokenizer. Missing ones are appended.
     pub fn append(tokenizer: &mut Tokenizer) -> Result<Self, TextError> {
         let mut add = |i: usize| tokenizer.add_special(Self::NAMES[i]);
-        Ok(Specials { start: add(0)?, delimiter: add(1)?, extract: add(2)? })
+        Ok(TaskTokens { start: add(0)?, delimiter: add(1)?, extract: add(2)? })
     }
 }
 
 /// What frames the texts of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Frame {
+pub enum RowFormat {
     /// For a model that reads from left to right, GPT-1's.
-    Ends(Specials),
+    Decoder(TaskTokens),
     /// For one that sees all at once, BERT's.
-    Marked(Marked),
+    Encoder(EncoderFormat),
 }
 
-impl From<Specials> for Frame {
-    fn from(specials: Specials) -> Self {
-        Frame::Ends(specials)
+impl From<TaskTokens> for RowFormat {
+    fn from(specials: TaskTokens) -> Self {
+        RowFormat::Decoder(specials)
     }
 }
 
-impl From<Marked> for Frame {
-    fn from(marked: Marked) -> Self {
-        Frame::Marked(marked)
+impl From<EncoderFormat> for RowFormat {
+    fn from(format: EncoderFormat) -> Self {
+        RowFormat::Encoder(format)
     }
 }
 
@@ -193,11 +193,11 @@ mod tests {
     #[test]
     fn specials_have_ids_of_their_own_behind_the_vocabulary() {
         let mut tokenizer = Tokenizer::bytes();
-        assert_eq!(Specials::of(&tokenizer), None);
-        let specials = Specials::append(&mut tokenizer).unwrap();
-        assert_eq!(specials, Specials { start: 256, delimiter: 257, extract: 258 });
-        assert_eq!(Specials::append(&mut tokenizer).unwrap(), specials, "appended once");
-        assert_eq!(Specials::of(&tokenizer), Some(specials));
+        assert_eq!(TaskTokens::of(&tokenizer), None);
+        let specials = TaskTokens::append(&mut tokenizer).unwrap();
+        assert_eq!(specials, TaskTokens { start: 256, delimiter: 257, extract: 258 });
+        assert_eq!(TaskTokens::append(&mut tokenizer).unwrap(), specials, "appended once");
+        assert_eq!(TaskTokens::of(&tokenizer), Some(specials));
 
         // Nor does a BPE make pieces of them.
         let words = BpeTrainer::new(40);
@@ -205,8 +205,8 @@ mod tests {
         counts.add("a rose is a rose is a rose");
         let mut bpe = words.train(&counts, |_, _| {}).unwrap();
         let vocabulary = bpe.vocab_size() as u32;
-        assert_eq!(Specials::of(&bpe), None);
-        let Specials { start, delimiter, extract } = Specials::append(&mut bpe).unwrap();
+        assert_eq!(TaskTokens::of(&bpe), None);
+        let TaskTokens { start, delimiter, extract } = TaskTokens::append(&mut bpe).unwrap();
         assert_eq!([start, delimiter, extract], [vocabulary, vocabulary + 1, vocabulary + 2]);
     }
 

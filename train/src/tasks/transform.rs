@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gradus_data::sets::{Example, Input, Task, Transformation};
 use gradus_text::Tokenizer;
 
-use super::{Frame, Specials, TaskError, target};
+use super::{RowFormat, TaskError, TaskTokens, target};
 
 /// Token ids that begin with some which other sequences share: a document is held once for all its questions and their answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +90,7 @@ impl Encoded {
 pub struct Encoder<'t> {
     pub(super) task: &'static Task,
     tokenizer: &'t Tokenizer,
-    frame: Frame,
+    format: RowFormat,
     pub(super) context: usize,
     /// The last document, and its tokens behind the start token.
     last: Option<(Arc<str>, Arc<[u32]>)>,
@@ -104,13 +104,13 @@ impl<'t> Encoder<'t> {
     pub fn new(
         task: &'static Task,
         tokenizer: &'t Tokenizer,
-        frame: impl Into<Frame>,
+        format: impl Into<RowFormat>,
         context: usize,
     ) -> Result<Self, TaskError> {
         const LEAST: usize = 8; // two texts of at least two tokens
         match context < LEAST {
             true => Err(TaskError::Context { context, least: LEAST }),
-            false => Ok(Encoder { task, tokenizer, frame: frame.into(), context, last: None }),
+            false => Ok(Encoder { task, tokenizer, format: format.into(), context, last: None }),
         }
     }
 
@@ -119,9 +119,9 @@ impl<'t> Encoder<'t> {
     /// # Errors
     /// A text that the tokenizer cannot encode, or a data set that is only zero-shot.
     pub fn encode(&mut self, example: &Example) -> Result<Encoded, TaskError> {
-        let ((rows, truncated), reading) = match self.frame {
-            Frame::Ends(specials) => (self.ended(specials, example)?, Reading::Forward),
-            Frame::Marked(marked) => (self.marked(&marked, example)?, marked.reading()),
+        let ((rows, truncated), reading) = match self.format {
+            RowFormat::Decoder(specials) => (self.decoder_rows(specials, example)?, Reading::Forward),
+            RowFormat::Encoder(format) => (self.encoder_rows(&format, example)?, format.reading()),
         };
         Ok(Encoded { rows, target: example.label.map(|label| target(self.task, label)), truncated, reading })
     }
@@ -143,9 +143,9 @@ impl<'t> Encoder<'t> {
     }
 
     /// An example's rows for a model that reads from left to right, and whether a text was cut.
-    fn ended(&mut self, specials: Specials, example: &Example) -> Result<(Vec<Sequence>, bool), TaskError> {
+    fn decoder_rows(&mut self, specials: TaskTokens, example: &Example) -> Result<(Vec<Sequence>, bool), TaskError> {
         let half = self.context / 2 - 2;
-        let Specials { start, delimiter, extract } = specials;
+        let TaskTokens { start, delimiter, extract } = specials;
         let mut truncated = false;
         let mut cut = |mut ids: Vec<u32>, most: usize| {
             truncated |= ids.len() > most;
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use gradus_data::sets::Label;
 
-    const S: Specials = Specials { start: 256, delimiter: 257, extract: 258 };
+    const S: TaskTokens = TaskTokens { start: 256, delimiter: 257, extract: 258 };
 
     fn rows(task: &str, input: Input, context: usize) -> (Vec<Vec<u32>>, bool) {
         let task = Task::named(task).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_special_token_in_the_data_is_text() {
         let mut tokenizer = Tokenizer::bytes();
-        let specials = Specials::append(&mut tokenizer).unwrap();
+        let specials = TaskTokens::append(&mut tokenizer).unwrap();
         let example = Example { id: "0".into(), input: Input::One("<extract>".into()), label: None, group: None };
         let mut encoder = Encoder::new(Task::named("cola").unwrap(), &tokenizer, specials, 32).unwrap();
         assert_eq!(text(&encoder.encode(&example).unwrap().rows[0].to_vec()), "^<extract>#");

@@ -14,7 +14,7 @@ const ROOM: u64 = 1 << 24;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
-pub enum Keyed {
+pub enum Redraw {
     /// One mask of each text, the same in every epoch.
     Static,
     /// Ten masks of each text, by the epoch modulo ten (BERT's code: `dupe_factor`; *static* in Liu et al. 2019, §4.1).
@@ -32,13 +32,13 @@ pub struct Draw<'s> {
     pub other: &'s dyn Fn(&mut Philox) -> Text,
 }
 
-impl Keyed {
+impl Redraw {
     /// The random numbers for the text in this row of step `t`.
     pub fn rng(self, seed: u64, text: &Text, t: u64, row: usize) -> Philox {
         let (stream, part) = match self {
-            Keyed::Static => (2 * text.number, 0),
-            Keyed::Copies => (2 * text.number, text.epoch % 10),
-            Keyed::Dynamic => (2 * t + 1, row as u64),
+            Redraw::Static => (2 * text.number, 0),
+            Redraw::Copies => (2 * text.number, text.epoch % 10),
+            Redraw::Dynamic => (2 * t + 1, row as u64),
         };
         let mut rng = Philox::with_stream(seed ^ DOMAIN, stream);
         rng.set_position(part * ROOM);
@@ -50,7 +50,7 @@ impl Keyed {
 mod tests {
     use super::*;
 
-    fn first(keyed: Keyed, (number, epoch): (u64, u64), (t, row): (u64, usize)) -> u64 {
+    fn first(keyed: Redraw, (number, epoch): (u64, u64), (t, row): (u64, usize)) -> u64 {
         let text = Text { number, epoch, tokens: Vec::new(), sentences: Vec::new() };
         keyed.rng(5, &text, t, row).double_word()
     }
@@ -59,10 +59,13 @@ mod tests {
     #[test]
     fn a_mask_changes_with_what_keys_it() {
         let same = |keyed, a, b| first(keyed, a, (1, 0)) == first(keyed, b, (9, 3));
-        assert!(same(Keyed::Static, (4, 0), (4, 7)) && !same(Keyed::Static, (4, 0), (5, 0)));
-        assert!(same(Keyed::Copies, (4, 3), (4, 13)) && !same(Keyed::Copies, (4, 3), (4, 4)));
-        assert!(first(Keyed::Copies, (4, 0), (1, 0)) == first(Keyed::Static, (4, 6), (2, 2)), "the first copy is the static one");
-        assert!(!same(Keyed::Dynamic, (4, 0), (4, 0)));
-        assert_eq!(first(Keyed::Dynamic, (4, 0), (3, 2)), first(Keyed::Dynamic, (8, 1), (3, 2)));
+        assert!(same(Redraw::Static, (4, 0), (4, 7)) && !same(Redraw::Static, (4, 0), (5, 0)));
+        assert!(same(Redraw::Copies, (4, 3), (4, 13)) && !same(Redraw::Copies, (4, 3), (4, 4)));
+        assert!(
+            first(Redraw::Copies, (4, 0), (1, 0)) == first(Redraw::Static, (4, 6), (2, 2)),
+            "the first copy is the static one"
+        );
+        assert!(!same(Redraw::Dynamic, (4, 0), (4, 0)));
+        assert_eq!(first(Redraw::Dynamic, (4, 0), (3, 2)), first(Redraw::Dynamic, (8, 1), (3, 2)));
     }
 }

@@ -7,15 +7,15 @@
 //! ```
 
 mod draw;
-mod masked;
+mod masked_lm;
 mod pairs;
 mod plan;
 
 use gradus_model::{Batch, Input, Labels, Model, Sight};
 use gradus_tensor::Tensor;
 
-pub use draw::{Draw, Keyed};
-pub use masked::{Masked, Shares};
+pub use draw::{Draw, Redraw};
+pub use masked_lm::{MaskMix, MaskedLm};
 pub use pairs::Pairs;
 pub use plan::{MaskPlan, ViewPlan};
 

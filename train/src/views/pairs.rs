@@ -10,13 +10,13 @@
 //! it begins at any sentence.) A text of a single sentence is followed by another's. Where both are too long together, tokens are cut from
 //! the longer one, at its beginning or its end with equal probability, as in BERT's code.
 
-use super::{Draw, Masked, Scheme, SpecialTokens, Text, View};
+use super::{Draw, MaskedLm, Scheme, SpecialTokens, Text, View};
 
 /// Two texts, some of their tokens asked, and whether one follows the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pairs(
     /// How tokens are asked; its room is that of both texts.
-    pub Masked,
+    pub MaskedLm,
 );
 
 /// The class of a pair whose second text follows the first, as `transformers` has it.
@@ -98,7 +98,7 @@ impl Scheme for Pairs {
 mod tests {
     use gradus_tensor::rng::Philox;
 
-    use super::super::Shares;
+    use super::super::MaskMix;
     use super::*;
 
     const SPECIAL: SpecialTokens = SpecialTokens { open: 100, close: 101, mask: 102, words: 90 };
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn view(room: usize, seed: u64) -> View {
-        let nothing_hidden = Masked { special: SPECIAL, rate: 0.15, shares: Shares { mask: 0.0, replace: 0.0 }, room };
+        let nothing_hidden = MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix { mask: 0.0, replace: 0.0 }, room };
         let other = |rng: &mut Philox| text(1 + rng.below(3));
         Pairs(nothing_hidden).view(&text(0), &mut Draw { rng: Philox::new(seed), other: &other })
     }
@@ -145,7 +145,7 @@ mod tests {
     /// Sentences end at 2, 5 and 9: 5 is nearest to the middle. Nine tokens and three special tokens need a room of 10.
     #[test]
     fn a_whole_text_is_divided_near_its_middle_where_there_is_room() {
-        let whole = |room| Pairs(Masked { special: SPECIAL, rate: 0.15, shares: Shares::EIGHTY, room }).whole(&text(0));
+        let whole = |room| Pairs(MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix::EIGHTY, room }).whole(&text(0));
         let divided = whole(10);
         assert_eq!(divided.tokens, [100, 0, 1, 2, 3, 4, 101, 5, 6, 7, 8, 101]);
         assert_eq!(divided.segments, [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1]);
@@ -159,7 +159,7 @@ mod tests {
     /// Its sentences begin at 0, 3, 4 and 8.
     #[test]
     fn another_text_gives_the_end_nearest_in_length() {
-        let masked = Masked { special: SPECIAL, rate: 0.15, shares: Shares { mask: 0.0, replace: 0.0 }, room: 40 };
+        let masked = MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix { mask: 0.0, replace: 0.0 }, room: 40 };
         let long = |sentences: Vec<usize>| {
             let one = Text { number: 0, epoch: 0, tokens: (0..10).collect(), sentences };
             let other = |_: &mut Philox| Text { number: 1, epoch: 0, tokens: (20..30).collect(), sentences: vec![3, 4, 8, 10] };

@@ -4,7 +4,7 @@ use gradus_model::Input;
 use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 
-use super::{Keyed, Masked, Pairs, Scheme, Shares, SpecialTokens};
+use super::{MaskMix, MaskedLm, Pairs, Redraw, Scheme, SpecialTokens};
 use crate::hyperparameters::{RangeError, in_range};
 
 /// What is asked of a text.
@@ -25,23 +25,23 @@ pub struct MaskPlan {
     /// The share of tokens that is asked.
     pub rate: f64,
     /// What becomes of those.
-    pub shares: Shares,
+    pub shares: MaskMix,
     /// How often the mask of a text changes.
-    pub masks: Keyed,
+    pub masks: Redraw,
     /// Are pairs of texts read, and is it asked whether the second follows?
     pub pairs: bool,
 }
 
 impl MaskPlan {
     /// BERT's, of single texts (Devlin et al. 2018, §3.1), a new mask each time.
-    pub const PLAIN: MaskPlan = MaskPlan { rate: 0.15, shares: Shares::EIGHTY, masks: Keyed::Dynamic, pairs: false };
+    pub const PLAIN: MaskPlan = MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false };
 
     /// Are these shares and a rate?
     ///
     /// # Errors
     /// The flag that is out of range.
     pub fn check(&self) -> Result<(), RangeError> {
-        let Shares { mask, replace } = self.shares;
+        let MaskMix { mask, replace } = self.shares;
         in_range("mask-rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "a share of the tokens, above 0 and at most 1")?;
         in_range("mask-hide", mask, (0.0..=1.0).contains(&mask), "a share from 0 to 1")?;
         in_range("mask-replace", replace, (0.0..=1.0).contains(&replace), "a share from 0 to 1")?;
@@ -54,7 +54,7 @@ impl MaskPlan {
 
     /// Views of at most `room` tokens beside those.
     pub fn scheme(&self, special: SpecialTokens, room: usize) -> Box<dyn Scheme> {
-        let masked = Masked { special, rate: self.rate, shares: self.shares, room };
+        let masked = MaskedLm { special, rate: self.rate, shares: self.shares, room };
         if self.pairs { Box::new(Pairs(masked)) } else { Box::new(masked) }
     }
 }
@@ -125,12 +125,12 @@ mod tests {
         for (wrong, told) in [
             (MaskPlan { rate: 0.0, ..plain }, "--mask-rate 0: expected a share of the tokens"),
             (MaskPlan { rate: f64::NAN, ..plain }, "--mask-rate NaN"),
-            (MaskPlan { shares: Shares { mask: 1.1, replace: 0.0 }, ..plain }, "--mask-hide 1.1"),
+            (MaskPlan { shares: MaskMix { mask: 1.1, replace: 0.0 }, ..plain }, "--mask-hide 1.1"),
             (
-                MaskPlan { shares: Shares { mask: 0.8, replace: 0.3 }, ..plain },
+                MaskPlan { shares: MaskMix { mask: 0.8, replace: 0.3 }, ..plain },
                 "--mask-hide 0.8: expected at most 0.7, since --mask-replace is 0.3",
             ),
-            (MaskPlan { shares: Shares { mask: 0.8, replace: -0.1 }, ..plain }, "--mask-replace -0.1"),
+            (MaskPlan { shares: MaskMix { mask: 0.8, replace: -0.1 }, ..plain }, "--mask-replace -0.1"),
         ] {
             let error = check(wrong).unwrap_err();
             assert!(error.starts_with(told), "{error}");

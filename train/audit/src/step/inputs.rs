@@ -18,7 +18,7 @@ use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::{Stored, VOCABULARY, weighted};
 use gradus_train::trainer::{Recipe, TrainError, Trainer};
-use gradus_train::views::{self, Draw, Keyed, MaskPlan, SpecialTokens, Text};
+use gradus_train::views::{self, Draw, MaskPlan, Redraw, SpecialTokens, Text};
 use gradus_world::{Story, World};
 use sha2::{Digest, Sha256};
 
@@ -142,8 +142,10 @@ impl StepInputs {
         let most = context.saturating_sub(around);
         let fits = (ids.len().saturating_sub(ahead) / sequences).min(LENGTH).min(most).max(1);
         let tokens = size.tokens.unwrap_or(fits);
-        let expected =
-            format!("a number from 1 to {most}, the model's context{}", if around > 0 { " without its special tokens" } else { "" });
+        let expected = format!(
+            "a number from 1 to {most}, the model's context{}",
+            if around > 0 { " without its special tokens" } else { "" }
+        );
         in_range("tokens", tokens, (1..=most).contains(&tokens), expected)?;
         let needed = sequences * tokens + ahead;
         if ids.len() < needed {
@@ -353,7 +355,7 @@ pub enum StepInputsError {
 fn masked(windows: &[&[u32]], special: SpecialTokens, segmented: bool, seed: u64) -> Batch {
     let view = |(number, tokens): (u64, &&[u32])| {
         let text = Text { number, epoch: 0, tokens: tokens.to_vec(), sentences: vec![tokens.len()] };
-        let mut draw = Draw { rng: Keyed::Static.rng(seed, &text, 0, 0), other: &|_| text.clone() };
+        let mut draw = Draw { rng: Redraw::Static.rng(seed, &text, 0, 0), other: &|_| text.clone() };
         MaskPlan::PLAIN.scheme(special, tokens.len()).view(&text, &mut draw)
     };
     views::batch(&(0..).zip(windows).map(view).collect::<Vec<_>>(), 0, segmented)

@@ -105,7 +105,7 @@ impl Reader {
     }
 
     fn read(&self, task: &'static Task, examples: &[Example]) -> Result<Vec<Encoded>, TaskError> {
-        let mut encoder = Encoder::new(task, &self.model.tokenizer, self.model.frame, self.context)?;
+        let mut encoder = Encoder::new(task, &self.model.tokenizer, self.model.format, self.context)?;
         examples.iter().map(|example| encoder.encode(example)).collect()
     }
 

@@ -72,7 +72,8 @@ fn what_a_masked_view_cannot_do_is_said() {
     pretrain(&desk, "bert", "bert", "").json();
     let fill = |text: &str| Run::from(desk.prepare(command("fill --model bert --text")).arg(text).output().unwrap());
     fill("Mia saw a cat.").misused(&["expected a text with a gap, [MASK]"]);
-    fill(&"[MASK]".repeat(40)).fails_with(&["the text has 40 tokens, which do not fit the 38 places between the model's special tokens"]);
+    fill(&"[MASK]".repeat(40))
+        .fails_with(&["the text has 40 tokens, which do not fit the 38 places between the model's special tokens"]);
     // Texts on the lines of a file or of standard input.
     desk.write("gaps.txt", "Mia s[MASK]w a cat.\n\nTom saw [MASK] cat.\n");
     let lines = desk.gradus("fill --model bert --file gaps.txt --top 1");

@@ -26,7 +26,7 @@ use crate::views::SpecialTokens;
 
 /// What frames the texts of a model that sees all of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marked {
+pub struct EncoderFormat {
     /// What opens a row and closes a text.
     pub special: SpecialTokens,
     /// Separators between two texts: one, or RoBERTa's two.
@@ -35,14 +35,14 @@ pub struct Marked {
     pub segmented: bool,
 }
 
-impl Marked {
+impl EncoderFormat {
     /// The frame of a tokenizer's texts, for a body with these parts; `None` if it has neither BERT's special tokens nor RoBERTa's.
     pub fn of(tokenizer: &Tokenizer, parts: &Parts) -> Option<Self> {
         let special = SpecialTokens::of(tokenizer)?;
         let has_robertas = tokenizer.token_id(SpecialTokens::ROBERTA[1]) == Some(special.close);
         let usual = if has_robertas { Pairs::ROBERTA } else { Pairs::BERT };
         let Pairs { between, segments } = tokenizer.roles().pairs.unwrap_or(usual);
-        Some(Marked { special, between, segmented: segments && parts.segments > 1 })
+        Some(EncoderFormat { special, between, segmented: segments && parts.segments > 1 })
     }
 
     pub(super) fn reading(&self) -> Reading {
@@ -68,10 +68,10 @@ fn fit(a: usize, b: usize, room: usize) -> (usize, usize) {
 
 impl Encoder<'_> {
     /// An example's rows, and whether a text was cut.
-    pub(super) fn marked(&mut self, marked: &Marked, example: &Example) -> Result<(Vec<Sequence>, bool), TaskError> {
-        let SpecialTokens { open, close, .. } = marked.special;
+    pub(super) fn encoder_rows(&mut self, format: &EncoderFormat, example: &Example) -> Result<(Vec<Sequence>, bool), TaskError> {
+        let SpecialTokens { open, close, .. } = format.special;
         let of_one = self.context - 2;
-        let of_two = of_one - marked.between;
+        let of_two = of_one - format.between;
         Ok(match &example.input {
             Input::One(x) => {
                 let x = self.ids(example, x)?;
@@ -81,8 +81,8 @@ impl Encoder<'_> {
             Input::Pair(a, b) => {
                 let (a, b) = (self.ids(example, a)?, self.ids(example, b)?);
                 let (first, second) = fit(a.len(), b.len(), of_two);
-                let row = Sequence::from([&[open], &marked.rest(&a[..first], &b[..second])[..]].concat());
-                (vec![row.in_two(1 + first + marked.between)], first + second < a.len() + b.len())
+                let row = Sequence::from([&[open], &format.rest(&a[..first], &b[..second])[..]].concat());
+                (vec![row.in_two(1 + first + format.between)], first + second < a.len() + b.len())
             }
             Input::Choices { document, question, answers } => {
                 let document = self.document(example, document, open)?;
@@ -92,8 +92,8 @@ impl Encoder<'_> {
                 let (first, second) = fit(all, longest, of_two);
                 let asked = question.len().min(first);
                 let row = |answer: &Vec<u32>| {
-                    let own = marked.rest(&question[..asked], &answer[..answer.len().min(second)]);
-                    Sequence::after(&document, 1 + first - asked, own).in_two(1 + first + marked.between)
+                    let own = format.rest(&question[..asked], &answer[..answer.len().min(second)]);
+                    Sequence::after(&document, 1 + first - asked, own).in_two(1 + first + format.between)
                 };
                 (answers.iter().map(row).collect(), first < all || second < longest)
             }
@@ -110,23 +110,23 @@ mod tests {
     use super::*;
 
     const SPECIAL: SpecialTokens = SpecialTokens { open: 256, close: 257, mask: 258, words: 256 };
-    const BERT: Marked = Marked { special: SPECIAL, between: 1, segmented: true };
-    const ROBERTA: Marked = Marked { special: SPECIAL, between: 2, segmented: false };
+    const BERT: EncoderFormat = EncoderFormat { special: SPECIAL, between: 1, segmented: true };
+    const ROBERTA: EncoderFormat = EncoderFormat { special: SPECIAL, between: 2, segmented: false };
 
     /// Rows as text, ^ for what opens and $ for what closes, their segments, and whether a text was cut.
-    fn read(marked: Marked, task: &str, input: Input, context: usize) -> (Vec<String>, Vec<String>, bool) {
+    fn read(format: EncoderFormat, task: &str, input: Input, context: usize) -> (Vec<String>, Vec<String>, bool) {
         let task = Task::named(task).unwrap();
         let example = Example { id: "0".into(), input, label: Some(Label::Class(0)), group: None };
-        let encoded = Encoder::new(task, &Tokenizer::bytes(), marked, context).unwrap().encode(&example).unwrap();
-        assert_eq!(encoded.reading, Reading::Whole { segmented: marked.segmented });
+        let encoded = Encoder::new(task, &Tokenizer::bytes(), format, context).unwrap().encode(&example).unwrap();
+        assert_eq!(encoded.reading, Reading::Whole { segmented: format.segmented });
         let letter = |&id: &u32| if id < 256 { id as u8 as char } else { ['^', '$'][id as usize - 256] };
         let text = |row: &Sequence| row.to_vec().iter().map(letter).collect();
         let segments = |row: &Sequence| row.segments().iter().map(u32::to_string).collect();
         (encoded.rows.iter().map(text).collect(), encoded.rows.iter().map(segments).collect(), encoded.truncated)
     }
 
-    fn rows(marked: Marked, task: &str, input: Input, context: usize) -> Vec<String> {
-        read(marked, task, input, context).0
+    fn rows(format: EncoderFormat, task: &str, input: Input, context: usize) -> Vec<String> {
+        read(format, task, input, context).0
     }
 
     #[test]
@@ -154,11 +154,15 @@ mod tests {
             }
             tokenizer
         };
-        assert_eq!(Marked::of(&Tokenizer::bytes(), &parts(2)), None);
-        assert_eq!(Marked::of(&with(SpecialTokens::BERT), &parts(2)), Some(BERT));
-        assert_eq!(Marked::of(&with(SpecialTokens::BERT), &parts(1)), Some(Marked { segmented: false, ..BERT }));
-        assert_eq!(Marked::of(&with(SpecialTokens::ROBERTA), &parts(1)), Some(ROBERTA));
-        assert_eq!(Marked::of(&with(SpecialTokens::ROBERTA), &parts(2)), Some(ROBERTA), "one segment, whatever the table has");
+        assert_eq!(EncoderFormat::of(&Tokenizer::bytes(), &parts(2)), None);
+        assert_eq!(EncoderFormat::of(&with(SpecialTokens::BERT), &parts(2)), Some(BERT));
+        assert_eq!(EncoderFormat::of(&with(SpecialTokens::BERT), &parts(1)), Some(EncoderFormat { segmented: false, ..BERT }));
+        assert_eq!(EncoderFormat::of(&with(SpecialTokens::ROBERTA), &parts(1)), Some(ROBERTA));
+        assert_eq!(
+            EncoderFormat::of(&with(SpecialTokens::ROBERTA), &parts(2)),
+            Some(ROBERTA),
+            "one segment, whatever the table has"
+        );
     }
 
     #[test]
@@ -192,12 +196,12 @@ mod tests {
     fn no_text_leaves_the_context() {
         for (context, n) in (8..40).flat_map(|context| (0..30).map(move |n| (context, n))) {
             let x = "x".repeat(n);
-            for marked in [BERT, ROBERTA] {
+            for format in [BERT, ROBERTA] {
                 for input in [pair(&x, "yyy"), pair("yyy", &x), pair(&x, &x)] {
-                    assert!(rows(marked, "mrpc", input, context).iter().all(|r| r.len() <= context), "{n} in {context}");
+                    assert!(rows(format, "mrpc", input, context).iter().all(|r| r.len() <= context), "{n} in {context}");
                 }
                 for input in [choices(&x, &x, &[&x, "z"]), choices("doc", &x, &["z", "z"]), choices(&x, "q", &["z", &x])] {
-                    assert!(rows(marked, "race", input, context).iter().all(|r| r.len() <= context), "{n} in {context}");
+                    assert!(rows(format, "race", input, context).iter().all(|r| r.len() <= context), "{n} in {context}");
                 }
             }
         }

@@ -17,32 +17,32 @@ use super::{Draw, Scheme, SpecialTokens, Text, View};
 
 /// Of the tokens asked: the shares that are hidden by the mask, replaced by another word, and left as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shares {
+pub struct MaskMix {
     /// Hidden.
     pub mask: f64,
     /// Replaced; the rest stays.
     pub replace: f64,
 }
 
-impl Shares {
+impl MaskMix {
     /// 80, 10 and 10 %.
-    pub const EIGHTY: Shares = Shares { mask: 0.8, replace: 0.1 };
+    pub const EIGHTY: MaskMix = MaskMix { mask: 0.8, replace: 0.1 };
 }
 
 /// One text, some of its tokens asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Masked {
+pub struct MaskedLm {
     /// The special tokens.
     pub special: SpecialTokens,
     /// The share of tokens that is asked.
     pub rate: f64,
     /// What becomes of them.
-    pub shares: Shares,
+    pub shares: MaskMix,
     /// Most tokens of a text; a longer one is cut at its end.
     pub room: usize,
 }
 
-impl Masked {
+impl MaskedLm {
     /// Asks for some of the tokens at these slots of a view, and hides them.
     pub(super) fn ask(&self, view: &mut View, mut slots: Vec<usize>, draw: &mut Draw<'_>) {
         let n = ((self.rate * slots.len() as f64).round() as usize).clamp(1.min(slots.len()), slots.len());
@@ -62,7 +62,7 @@ impl Masked {
     }
 }
 
-impl Scheme for Masked {
+impl Scheme for MaskedLm {
     fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View {
         let mut view = self.whole(text);
         let slots = std::mem::take(&mut view.asked).into_iter().map(|(slot, _)| slot).collect();
@@ -89,13 +89,13 @@ mod tests {
         Text { number: 0, epoch: 0, sentences: vec![tokens.len()], tokens }
     }
 
-    fn view(masked: &Masked, tokens: Vec<u32>, seed: u64) -> View {
+    fn view(masked: &MaskedLm, tokens: Vec<u32>, seed: u64) -> View {
         masked.view(&text(tokens), &mut Draw { rng: Philox::new(seed), other: &|_| unreachable!("one text is enough") })
     }
 
     #[test]
     fn what_is_asked_is_what_was_there() {
-        let masked = Masked { special: SPECIAL, rate: 0.15, shares: Shares::EIGHTY, room: 20 };
+        let masked = MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix::EIGHTY, room: 20 };
         let words: Vec<u32> = (0..30).collect();
         for seed in 0..200 {
             let View { tokens, asked, segments, class } = view(&masked, words.clone(), seed);
@@ -113,7 +113,7 @@ mod tests {
     /// 9,000 tokens asked; the standard deviation of a share is at most 0.5 %.
     #[test]
     fn the_shares_are_those_asked_for() {
-        let masked = Masked { special: SPECIAL, rate: 0.3, shares: Shares::EIGHTY, room: 1000 };
+        let masked = MaskedLm { special: SPECIAL, rate: 0.3, shares: MaskMix::EIGHTY, room: 1000 };
         let (mut hidden, mut replaced, mut all) = (0, 0, 0);
         for seed in 0..30 {
             let words: Vec<u32> = vec![95; 1000]; // no word that stands in for another
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn each_token_is_asked_as_often() {
-        let masked = Masked { special: SPECIAL, rate: 0.2, shares: Shares { mask: 1.0, replace: 0.0 }, room: 10 };
+        let masked = MaskedLm { special: SPECIAL, rate: 0.2, shares: MaskMix { mask: 1.0, replace: 0.0 }, room: 10 };
         let mut counts = [0; 10];
         for seed in 0..2000 {
             view(&masked, (0..10).collect(), seed).asked.iter().for_each(|&(slot, _)| counts[slot - 1] += 1);
