@@ -15,8 +15,8 @@ use gradus_train::run::{Control, Manifest};
 
 use crate::common::{On, Talk, command, on, resumes_with, say_about, unless_interrupted};
 use crate::error::CliError;
+use crate::launch::{Group, Launch, Work};
 use crate::progress::Display;
-use crate::together::{Company, Together, Work};
 use crate::{output, signals};
 
 /// Fine-tune a pre-trained model on a task (GPT-1 §3.2, §3.3; BERT §4)
@@ -76,7 +76,7 @@ pub struct Args {
     #[command(flatten)]
     talk: Talk,
     #[command(flatten)]
-    together: Together,
+    launch: Launch,
     #[command(flatten)]
     settings: FinetuneSettings,
 }
@@ -84,34 +84,34 @@ pub struct Args {
 pub fn run(args: &Args, given: &ArgMatches) -> Result<(), CliError> {
     if args.resume.is_some() {
         let allowed = ["resume", "stop_at", "anomaly", "quiet", "json", "threads", "device"];
-        resumes_with::<Args>(&[&allowed[..], &Together::FLAGS].concat(), given)?;
+        resumes_with::<Args>(&[&allowed[..], &Launch::FLAGS].concat(), given)?;
     }
     let out = args.resume.as_deref().or(args.out.as_deref());
     let what = Work { command: "finetune", out, quiet: args.talk.quiet };
-    args.together.run(what, |company| finetune_in(args, given, company))
+    args.launch.run(what, |group| finetune_in(args, given, group))
 }
 
-fn finetune_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), CliError> {
+fn finetune_in(args: &Args, given: &ArgMatches, group: Group) -> Result<(), CliError> {
     args.talk.start()?;
     signals::stop_on_ctrl_c();
-    let resumed = args.resume.as_deref().or(args.out.as_deref().filter(|out| company.goes_on && FinetuneManifest::is_in(out)));
+    let resumed = args.resume.as_deref().or(args.out.as_deref().filter(|out| group.goes_on && FinetuneManifest::is_in(out)));
     let device = match resumed {
-        Some(run) if !company.follows() => {
+        Some(run) if !group.follows() => {
             let begun = FinetuneManifest::read(run).map_err(FinetuneError::from)?;
             args.on.open_again(&begun.device, &begun.precision)?
         }
         _ => args.on.open_for_training()?,
     };
-    company.check_device(&device)?;
-    let follows = company.follows();
+    group.check_device(&device)?;
+    let follows = group.follows();
     let monitor = &Display::choose(args.talk.quiet || follows);
     let control = Control {
         stop_at: args.stop_at,
         command: command(),
         device,
         anomaly: args.anomaly,
-        together: company.together,
-        shard_moments: args.together.shards_moments(),
+        collective: group.collective,
+        shard_moments: args.launch.shards_moments(),
         ..Control::new(monitor)
     };
     let mut settings = args.settings.clone();

@@ -16,8 +16,8 @@ use gradus_train::systems::{self, Stories};
 use crate::cache::cache;
 use crate::common::{On, Talk, command, on, resumes_with, unless_interrupted};
 use crate::error::CliError;
+use crate::launch::{Group, Launch, Work};
 use crate::progress::Display;
-use crate::together::{Company, Together, Work};
 use crate::{output, signals};
 
 /// Pre-train a GPT, or one of its relatives, on text (GPT-1 §3.1, §4.1)
@@ -67,7 +67,7 @@ pub struct Args {
     #[command(flatten)]
     talk: Talk,
     #[command(flatten)]
-    together: Together,
+    launch: Launch,
     #[command(flatten)]
     options: PretrainOptions,
 }
@@ -105,7 +105,7 @@ pub fn run(mut args: Args, given: &ArgMatches) -> Result<(), CliError> {
             "device",
             "recompute",
         ];
-        resumes_with::<Args>(&[&allowed[..], &Together::FLAGS].concat(), given)?;
+        resumes_with::<Args>(&[&allowed[..], &Launch::FLAGS].concat(), given)?;
     }
     if let Some(dir) = &args.resume
         && let Ok(begun) = PretrainManifest::read(dir)
@@ -115,31 +115,31 @@ pub fn run(mut args: Args, given: &ArgMatches) -> Result<(), CliError> {
     }
     let out = args.resume.as_deref().or(args.out.as_deref());
     let what = Work { command: "pretrain", out, quiet: args.talk.quiet };
-    args.together.run(what, |company| pretrain_in(&args, given, company))
+    args.launch.run(what, |group| pretrain_in(&args, given, group))
 }
 
-fn pretrain_in(args: &Args, given: &ArgMatches, company: Company) -> Result<(), CliError> {
+fn pretrain_in(args: &Args, given: &ArgMatches, group: Group) -> Result<(), CliError> {
     args.talk.start()?;
-    let resumed = args.resume.as_deref().or(args.out.as_deref().filter(|out| company.goes_on && PretrainManifest::is_in(out)));
+    let resumed = args.resume.as_deref().or(args.out.as_deref().filter(|out| group.goes_on && PretrainManifest::is_in(out)));
     let device = match resumed {
-        Some(run) if !company.follows() => {
+        Some(run) if !group.follows() => {
             let begun = PretrainManifest::read(run).map_err(PretrainError::from)?;
             args.on.open_again(&begun.device, &begun.precision)?
         }
         _ => args.on.open_for_training()?,
     };
-    company.check_device(&device)?;
+    group.check_device(&device)?;
     signals::stop_on_ctrl_c();
-    let monitor = &Display::choose(args.talk.quiet || company.follows());
-    let follows = company.follows();
+    let monitor = &Display::choose(args.talk.quiet || group.follows());
+    let follows = group.follows();
     let control = PretrainControl {
         run: Control {
             stop_at: args.stop_at,
             command: command(),
             device: device.clone(),
             anomaly: args.anomaly,
-            together: company.together,
-            shard_moments: args.together.shards_moments(),
+            collective: group.collective,
+            shard_moments: args.launch.shards_moments(),
             tensorboard: args.tensorboard.clone(),
             ..Control::new(monitor)
         },

@@ -144,7 +144,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let recipe = Recipe { concurrent_shards: 1, ..Recipe::new(100_000, shards.parse()?) };
     let mut trainer = Trainer::new(recipe, params);
-    trainer.together = Arc::clone(&cluster) as _;
+    trainer.collective = Arc::clone(&cluster) as _;
     let batch = batch(&config, sequences.parse::<usize>()? * processes);
     trainer.step(&batch)?;
     trainer.step(&batch)?;

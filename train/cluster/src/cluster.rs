@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gradus_tensor::{Shape, Tensor};
-use gradus_train::collective::{AdditionTree, Answers, Collective, Goes, PeerError, Place, Sum};
+use gradus_train::collective::{AdditionTree, AllGather, Collective, ParamRange, PeerError, Reduction, Sum};
 use timely_communication::allocator::zero_copy::stream::Stream;
 
 use crate::control::{Control, Doing, Limits};
@@ -123,34 +123,34 @@ impl Collective<f32> for Cluster {
         self.line.processes
     }
 
-    fn own(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError> {
+    fn shards(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError> {
         Ok(self.owners(tree)?[self.line.me].clone())
     }
 
-    fn parts(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError> {
+    fn parts(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<ParamRange>>, PeerError> {
         let (pieces, plan) = self.ways(tree, shapes)?;
         let of = |process| plan.own(process).into_iter().map(|piece| pieces.place(piece)).collect();
         Ok((0..self.line.processes).map(of).collect())
     }
 
-    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, goes: Goes) -> Box<dyn Sum<f32> + '_> {
+    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, reduction: Reduction) -> Box<dyn Sum<f32> + '_> {
         self.doing.step(true);
         let (pieces, plan) = self.ways(&tree, &shapes).expect("as many shards as were asked for");
         let line = Arc::clone(&self.line);
-        let running = self.inbox.begin(|number| Running::new(line, number, tree, pieces, plan, goes));
+        let running = self.inbox.begin(|number| Running::new(line, number, tree, pieces, plan, reduction));
         Box::new(Step { handle: Handle { running, shapes }, doing: &self.doing, inbox: &self.inbox })
     }
 
-    fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_> {
-        Box::new(Told { number: self.inbox.tell(words), inbox: &self.inbox })
+    fn all_gather(&self, bytes: Vec<u8>) -> Box<dyn AllGather + '_> {
+        Box::new(Gathering { number: self.inbox.all_gather(bytes), inbox: &self.inbox })
     }
 
-    fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
-        self.inbox.broadcast(words)
+    fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+        self.inbox.broadcast(bytes)
     }
 
-    fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
-        self.inbox.collect(words)
+    fn gather(&self, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
+        self.inbox.gather(bytes)
     }
 }
 
@@ -161,36 +161,36 @@ struct Step<'c> {
 }
 
 impl Sum<f32> for Step<'_> {
-    fn give(&self, shard: usize, parameter: usize, gradient: Tensor) {
-        self.handle.give(shard, parameter, gradient);
+    fn add(&self, shard: usize, parameter: usize, gradient: Tensor) {
+        self.handle.add(shard, parameter, gradient);
     }
 
-    fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor>>, PeerError> {
+    fn all_reduce(self: Box<Self>) -> Result<Vec<Option<Tensor>>, PeerError> {
         self.doing.step(false);
-        let result = Box::new(self.handle).finish();
+        let result = Box::new(self.handle).all_reduce();
         self.inbox.end();
         result
     }
 
-    fn own(&self) -> Result<Vec<Tensor>, PeerError> {
+    fn reduce_scatter(&self) -> Result<Vec<Tensor>, PeerError> {
         self.doing.step(false);
-        self.handle.own()
+        self.handle.reduce_scatter()
     }
 
-    fn replace(self: Box<Self>, own: Vec<Tensor>) -> Result<Vec<Option<Tensor>>, PeerError> {
-        let result = Box::new(self.handle).replace(own);
+    fn all_gather(self: Box<Self>, own: Vec<Tensor>) -> Result<Vec<Option<Tensor>>, PeerError> {
+        let result = Box::new(self.handle).all_gather(own);
         self.inbox.end();
         result
     }
 }
 
-struct Told<'c> {
+struct Gathering<'c> {
     number: u64,
     inbox: &'c Inbox,
 }
 
-impl Answers for Told<'_> {
+impl AllGather for Gathering<'_> {
     fn wait(self: Box<Self>) -> Result<Vec<Vec<u8>>, PeerError> {
-        self.inbox.told(self.number)
+        self.inbox.gathered(self.number)
     }
 }

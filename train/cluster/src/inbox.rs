@@ -162,21 +162,21 @@ impl Inbox {
     }
 
     /// Sends `words` to all other processes and returns the number of this all-gather.
-    pub fn tell(&self, words: Vec<u8>) -> u64 {
+    pub fn all_gather(&self, bytes: Vec<u8>) -> u64 {
         let number = {
             let mut state = self.state();
             state.told += 1;
             state.told - 1
         };
-        let messages = cut(self.line.head(number, Kind::Words), &words);
+        let messages = cut(self.line.head(number, Kind::Words), &bytes);
         self.line.send(self.line.others().flat_map(|to| messages.iter().map(move |message| (to, message.clone()))));
-        let own = Parts { came: 1, of: 1, bytes: words };
+        let own = Parts { came: 1, of: 1, bytes };
         self.state().words.insert((number, self.line.me), own);
         number
     }
 
     /// Waits for the messages of an all-gather and returns them in the order of processes.
-    pub fn told(&self, number: u64) -> Result<Vec<Vec<u8>>, PeerError> {
+    pub fn gathered(&self, number: u64) -> Result<Vec<Vec<u8>>, PeerError> {
         self.line.wait(|| {
             let words = &mut self.state().words;
             let is_whole = |p: usize| words.get(&(number, p)).is_some_and(Parts::is_whole);
@@ -186,17 +186,17 @@ impl Inbox {
     }
 
     /// Broadcasts `words` from process 0; the other processes wait for them. Returns the words.
-    pub fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+    pub fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         if self.line.me == 0 {
             let number = {
                 let mut state = self.state();
                 state.heard += 1;
                 state.heard - 1
             };
-            for message in cut(self.line.head(number, Kind::Broadcast), &words) {
+            for message in cut(self.line.head(number, Kind::Broadcast), &bytes) {
                 self.line.send(self.line.others().map(|to| (to, message.clone())));
             }
-            return Ok(words);
+            return Ok(bytes);
         }
         self.line.wait(|| {
             let mut state = self.state();
@@ -208,14 +208,14 @@ impl Inbox {
     }
 
     /// Gathers the words of all processes on process 0, which gets them in order; the others get an empty vector.
-    pub fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
+    pub fn gather(&self, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
         let number = {
             let mut state = self.state();
             state.collected += 1;
             state.collected - 1
         };
         if self.line.me > 0 {
-            let messages = cut(self.line.head(number, Kind::Collected), &words);
+            let messages = cut(self.line.head(number, Kind::Collected), &bytes);
             self.line.send(messages.into_iter().map(|message| (0, message)));
             return Ok(Vec::new());
         }
@@ -224,7 +224,7 @@ impl Inbox {
             let all = self.line.others().all(|p| came.get(&(number, p)).is_some_and(Parts::is_whole));
             all.then(|| self.line.others().filter_map(|p| came.remove(&(number, p))).map(|it| it.bytes).collect::<Vec<_>>())
         })?;
-        Ok(std::iter::once(words).chain(others).collect())
+        Ok(std::iter::once(bytes).chain(others).collect())
     }
 }
 

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use gradus_tensor::{Shape, halves};
-use gradus_train::collective::Place;
+use gradus_train::collective::ParamRange;
 
 /// The maximum number of elements of a piece: 256 KiB of f32.
 const MOST: usize = 1 << 16;
@@ -14,7 +14,7 @@ const MOST: usize = 1 << 16;
 /// The pieces of all gradients, numbered in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pieces {
-    all: Vec<Place>,
+    all: Vec<ParamRange>,
     /// The range of pieces of each parameter.
     of_parameter: Vec<Range<usize>>,
 }
@@ -38,7 +38,7 @@ impl Pieces {
                 self.cut(parameter, range.start..range.start + middle);
                 self.cut(parameter, range.start + middle..range.end);
             }
-            _ if n > 0 => self.all.push(Place { parameter, range }),
+            _ if n > 0 => self.all.push(ParamRange { parameter, range }),
             _ => {}
         }
     }
@@ -54,7 +54,7 @@ impl Pieces {
     }
 
     /// Returns the position of a piece.
-    pub fn place(&self, piece: usize) -> Place {
+    pub fn place(&self, piece: usize) -> ParamRange {
         self.all[piece].clone()
     }
 
@@ -91,7 +91,7 @@ mod tests {
         );
         for (parameter, shape) in shapes.iter().enumerate() {
             let own = pieces.of_parameter(parameter).map(|piece| pieces.place(piece));
-            let end = own.fold(0, |end, Place { parameter: of, range }| {
+            let end = own.fold(0, |end, ParamRange { parameter: of, range }| {
                 assert_eq!((of, range.start), (parameter, end));
                 range.end
             });

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gradus_tensor::{Shape, Tensor};
-use gradus_train::collective::{AdditionTree, Goes, PeerError, Sum};
+use gradus_train::collective::{AdditionTree, PeerError, Reduction, Sum};
 
 use crate::line::Line;
 use crate::message::{Head, Kind, Message, numbers};
@@ -18,7 +18,7 @@ pub struct Running {
     tree: AdditionTree,
     pieces: Arc<Pieces>,
     plan: Arc<Plan>,
-    goes: Goes,
+    reduction: Reduction,
     slots: Vec<Mutex<Slot>>,
     left: Mutex<Left>,
 }
@@ -45,10 +45,17 @@ struct Slot {
 }
 
 impl Running {
-    pub fn new(line: Arc<Line>, number: u64, tree: AdditionTree, pieces: Arc<Pieces>, plan: Arc<Plan>, goes: Goes) -> Self {
+    pub fn new(
+        line: Arc<Line>,
+        number: u64,
+        tree: AdditionTree,
+        pieces: Arc<Pieces>,
+        plan: Arc<Plan>,
+        reduction: Reduction,
+    ) -> Self {
         let slots = (0..pieces.len()).map(|_| Mutex::default()).collect();
         let left = Mutex::new(Left { all: pieces.len(), own: plan.own(line.me).len() });
-        Running { line, number, tree, pieces, plan, goes, slots, left }
+        Running { line, number, tree, pieces, plan, reduction, slots, left }
     }
 
     fn left(&self) -> MutexGuard<'_, Left> {
@@ -120,7 +127,7 @@ impl Running {
 
     /// Handles the total of a piece: forwards it (all-reduce) or keeps it (reduce-scatter).
     fn summed(&self, piece: usize, values: Vec<f32>) {
-        if self.goes == Goes::Everywhere {
+        if self.reduction == Reduction::AllReduce {
             return self.end(piece, values);
         }
         self.slot(piece).own = Some(values);
@@ -157,22 +164,22 @@ pub struct Handle {
 }
 
 impl Sum<f32> for Handle {
-    fn give(&self, shard: usize, parameter: usize, gradient: Tensor) {
+    fn add(&self, shard: usize, parameter: usize, gradient: Tensor) {
         let sum = &self.running;
-        #[expect(clippy::disallowed_methods, reason = "it goes over the wire")]
+        #[expect(clippy::disallowed_methods, reason = "it reduction over the wire")]
         let values = gradient.as_slice();
         for piece in sum.pieces.of_parameter(parameter) {
             sum.add(piece, shard, values[sum.pieces.place(piece).range].to_vec());
         }
     }
 
-    fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor>>, PeerError> {
+    fn all_reduce(self: Box<Self>) -> Result<Vec<Option<Tensor>>, PeerError> {
         let Handle { running: sum, shapes } = *self;
         sum.line.wait(|| (sum.left().all == 0).then_some(()))?;
         Ok(shapes.into_iter().enumerate().map(|(parameter, shape)| Some(sum.total(parameter, shape?))).collect())
     }
 
-    fn own(&self) -> Result<Vec<Tensor>, PeerError> {
+    fn reduce_scatter(&self) -> Result<Vec<Tensor>, PeerError> {
         let sum = &self.running;
         sum.line.wait(|| (sum.left().own == 0).then_some(()))?;
         let take = |piece| {
@@ -182,10 +189,10 @@ impl Sum<f32> for Handle {
         Ok(sum.plan.own(sum.line.me).into_iter().map(take).collect())
     }
 
-    fn replace(self: Box<Self>, own: Vec<Tensor>) -> Result<Vec<Option<Tensor>>, PeerError> {
+    fn all_gather(self: Box<Self>, own: Vec<Tensor>) -> Result<Vec<Option<Tensor>>, PeerError> {
         let sum = &self.running;
         sum.plan.own(sum.line.me).into_iter().zip(own).for_each(|(piece, values)| sum.end(piece, values.to_vec()));
-        self.finish()
+        self.all_reduce()
     }
 }
 

@@ -17,9 +17,9 @@ fn config() -> TransformerConfig {
 }
 
 /// Returns the summaries of three steps, and the trainer after them.
-fn trained(recipe: &Recipe, together: Option<Arc<dyn Collective<f32>>>, in_parts: bool) -> (Vec<StepSummary>, Trainer) {
+fn trained(recipe: &Recipe, collective: Option<Arc<dyn Collective<f32>>>, in_parts: bool) -> (Vec<StepSummary>, Trainer) {
     let mut trainer: Trainer = Trainer::new(recipe.clone(), Transformer::init(&config(), 1));
-    trainer.together = together.unwrap_or_else(|| Arc::clone(&trainer.together));
+    trainer.collective = collective.unwrap_or_else(|| Arc::clone(&trainer.collective));
     if in_parts {
         trainer.shard_moments().unwrap();
     }
@@ -64,13 +64,13 @@ fn processes_hear_one_another() {
     let heard = with_processes(4, |cluster| {
         let me = Collective::process(&*cluster);
         let words = |round: usize| vec![me as u8; round * 150_000];
-        let told: Vec<_> = (0..4).map(|round| cluster.tell(words(round)).wait().unwrap()).collect();
+        let told: Vec<_> = (0..4).map(|round| cluster.all_gather(words(round)).wait().unwrap()).collect();
         for (round, told) in told.into_iter().enumerate() {
             assert!(told == (0..4).map(|p| vec![p as u8; round * 150_000]).collect::<Vec<_>>());
         }
         let said: Vec<u8> = (0..1_000_000).map(|i| (i % 249) as u8).collect();
         assert!(cluster.broadcast(if me == 0 { said.clone() } else { vec![] }).unwrap() == said);
-        let collected = cluster.collect(words(2)).unwrap();
+        let collected = cluster.gather(words(2)).unwrap();
         assert!(collected == if me == 0 { (0..4).map(|p| vec![p; 300_000]).collect() } else { vec![] });
         cluster.broadcast(vec![me as u8]).unwrap()
     });

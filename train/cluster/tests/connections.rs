@@ -46,7 +46,7 @@ fn a_process_sends_its_farewell_last() {
     // The test never ends its side of the data connection in order, so the process leaves after the silence limit.
     let (cluster, mut heard, mut came) = process_1(Duration::from_secs(2), &written);
     let leaving = std::thread::spawn(move || {
-        drop(cluster.tell(vec![1; 1 << 20]));
+        drop(cluster.all_gather(vec![1; 1 << 20]));
         cluster.leave(None);
     });
     let reading = std::thread::spawn(move || came.read_exact(&mut vec![0; 1 << 20]));
@@ -70,7 +70,7 @@ fn a_failure_ends_the_others_with_its_error() {
             cluster.leave(Some("the disk is full".into()));
             return None;
         }
-        let error = cluster.tell(vec![1]).wait().unwrap_err();
+        let error = cluster.all_gather(vec![1]).wait().unwrap_err();
         assert_eq!(cluster.verdict(), Some(error.clone()));
         cluster.leave(Some(error.to_string()));
         Some(error.problem)

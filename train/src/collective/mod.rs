@@ -7,11 +7,11 @@
 //! ```
 //!
 //! The [tree](AdditionTree) fixes the order of addition, whichever process adds, so a run has the same bits in any number of
-//! processes. [`Alone`] implements the operations for a single process.
+//! processes. [`SingleProcess`] implements the operations for a single process.
 
-mod alone;
 #[cfg(test)]
-pub(crate) mod board;
+pub(crate) mod in_memory;
+mod single;
 mod tree;
 
 use std::fmt::Debug;
@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-pub use alone::Alone;
+pub use single::SingleProcess;
 pub use tree::{AdditionTree, Parent, part};
 
 /// The reason why the processes cannot continue: the process at fault, and its fault.
@@ -50,36 +50,36 @@ pub trait Collective<T: Real>: Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns an error if there are fewer shards than processes.
-    fn own(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError>;
+    fn shards(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError>;
 
     /// Returns the parts of the sum of such gradients that each process owns, in order. All parts together cover every gradient.
     ///
     /// # Errors
     /// Returns an error if there are fewer shards than processes.
-    fn parts(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError>;
+    fn parts(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<ParamRange>>, PeerError>;
 
     /// Begins the sum of a step's gradients. `shapes` has one entry per parameter, `None` if it has no gradient.
-    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, goes: Goes) -> Box<dyn Sum<T> + '_>;
+    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, reduction: Reduction) -> Box<dyn Sum<T> + '_>;
 
-    /// Begins an all-gather of bytes. The result is [received](Answers::wait) later.
-    fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_>;
+    /// Begins an all-gather of bytes. The result is [received](AllGather::wait) later.
+    fn all_gather(&self, bytes: Vec<u8>) -> Box<dyn AllGather + '_>;
 
     /// Broadcasts the bytes of process 0, of any length, and returns them. The argument of the other processes is ignored.
     ///
     /// # Errors
     /// Returns an error if a process is lost.
-    fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError>;
+    fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>, PeerError>;
 
     /// Gathers the bytes of all processes, of any length, on process 0, which gets them in order. The others get an empty vector
     /// and do not wait.
     ///
     /// # Errors
     /// Returns an error if a process is lost.
-    fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError>;
+    fn gather(&self, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError>;
 }
 
 /// The result of an all-gather in progress.
-pub trait Answers: Send {
+pub trait AllGather: Send {
     /// Waits for the bytes of all processes and returns them, in order.
     ///
     /// # Errors
@@ -89,16 +89,16 @@ pub trait Answers: Send {
 
 /// The destination of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goes {
+pub enum Reduction {
     /// Every process (all-reduce).
-    Everywhere,
+    AllReduce,
     /// Each process gets only its [own](Sum::own) parts (reduce-scatter), and later sends the values computed from them.
-    InParts,
+    ReduceScatter,
 }
 
 /// A range of the elements of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ParamRange {
     /// The index of the parameter.
     pub parameter: usize,
     /// The range of elements.
@@ -108,23 +108,23 @@ pub struct Place {
 /// The sum of a step's gradients in progress.
 pub trait Sum<T: Real>: Sync {
     /// Adds the gradient of a parameter, by index, which a shard has completed.
-    fn give(&self, shard: usize, parameter: usize, gradient: Tensor<T>);
+    fn add(&self, shard: usize, parameter: usize, gradient: Tensor<T>);
 
     /// Waits for the gradients of all shards of all processes and returns the sums.
     ///
     /// # Errors
     /// Returns an error if a process is lost.
-    fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor<T>>>, PeerError>;
+    fn all_reduce(self: Box<Self>) -> Result<Vec<Option<Tensor<T>>>, PeerError>;
 
-    /// Waits for this process's own [parts](Collective::parts) of the sum, each flattened, if it is [scattered](Goes::InParts).
+    /// Waits for this process's own [parts](Collective::parts) of the sum, each flattened, if it is [scattered](Reduction::ReduceScatter).
     ///
     /// # Errors
     /// Returns an error if a process is lost.
-    fn own(&self) -> Result<Vec<Tensor<T>>, PeerError>;
+    fn reduce_scatter(&self) -> Result<Vec<Tensor<T>>, PeerError>;
 
     /// Sends the values computed from the own parts to all processes and returns the whole parameters (all-gather).
     ///
     /// # Errors
     /// Returns an error if a process is lost.
-    fn replace(self: Box<Self>, own: Vec<Tensor<T>>) -> Result<Vec<Option<Tensor<T>>>, PeerError>;
+    fn all_gather(self: Box<Self>, own: Vec<Tensor<T>>) -> Result<Vec<Option<Tensor<T>>>, PeerError>;
 }

@@ -108,7 +108,7 @@ pub fn begin(
     control: &Control<'_>,
 ) -> Result<FinetuneOutcome, FinetuneError> {
     [("out", out), ("model", model), ("data", data)].into_iter().try_for_each(|(flag, path)| in_unicode(flag, path))?;
-    let (shards, processes) = (settings.shards, control.together.processes());
+    let (shards, processes) = (settings.shards, control.collective.processes());
     in_range("shards", shards, processes == 1 || shards >= processes, format!("at least {processes}, one for each process"))?;
     let _lock = FinetuneManifest::claim(out)?;
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -154,7 +154,7 @@ pub(super) struct SeedRecord {
     pub(super) seed: u64,
 }
 
-impl run::Told for SeedRecord {
+impl run::SharedManifest for SeedRecord {
     const COMMAND: &'static str = FinetuneManifest::COMMAND;
 }
 
@@ -201,7 +201,7 @@ pub fn follow(
         let session = Session::of_seed(ready, &settings)?;
         let (config, recipe) = (session.trainer.params.config(), session.trainer.recipe.clone());
         let fresh = |_| session.trainer.clone();
-        let mut trainer = begun.trainer(config, recipe, fresh, &ready.digest, &control.together)?;
+        let mut trainer = begun.trainer(config, recipe, fresh, &ready.digest, &control.collective)?;
         trainer.watches = control.anomaly;
         run::follow(&mut trainer, begun.stop, |t| session.batch(t))?;
     }
@@ -298,7 +298,7 @@ impl Prepared {
             }
             done.push(outcome);
         }
-        run::end(&*control.together)?;
+        run::end(&*control.collective)?;
         let outcome = self.outcome(done);
         if outcome.finished {
             checksums::write(&self.out, &[("result.json", json_text(&outcome))])?;

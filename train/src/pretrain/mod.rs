@@ -150,7 +150,7 @@ pub fn begin(
     check_paths(&settings, corpus, out).map_err(SettingsError::from)?;
     let texts = [corpus, settings.held_out_corpus.as_deref()];
     check_events(control.run.tensorboard.as_deref(), out, texts).map_err(SettingsError::from)?;
-    let (shards, processes) = (settings.accumulate * settings.shards, control.run.together.processes());
+    let (shards, processes) = (settings.accumulate * settings.shards, control.run.collective.processes());
     in_range(
         "shards",
         shards,
@@ -260,7 +260,7 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
 /// # Errors
 /// The text or the settings are others, a process is lost, or training has diverged.
 pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &PretrainControl<'_>) -> Result<(), PretrainError> {
-    let together = &control.run.together;
+    let collective = &control.run.collective;
     let Some(mut begun) = Begun::<PretrainManifest>::hear(&control.run)? else { return Ok(()) };
     let (manifest, files) = (begun.manifest.clone(), std::mem::take(&mut begun.files));
     let settings = &manifest.settings;
@@ -282,7 +282,7 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
     };
     let viewer = Viewer::new(settings, &*source)?;
     let fresh = |recipe| Trainer::new(recipe, Model::init(&settings.model_config(), settings.seed));
-    let mut trainer = begun.trainer(settings.model_config(), manifest.recipe(), fresh, &source.digest(), together)?;
+    let mut trainer = begun.trainer(settings.model_config(), manifest.recipe(), fresh, &source.digest(), collective)?;
     trainer.watches = control.run.anomaly;
     let batch = |t| stored::batch(&*source, viewer.as_ref(), settings.objective, t, settings.batch);
     Ok(run::follow(&mut trainer, begun.stop, batch)?)

@@ -47,7 +47,7 @@ impl Manifest for PretrainManifest {
     }
 }
 
-impl run::Told for PretrainManifest {
+impl run::SharedManifest for PretrainManifest {
     const COMMAND: &'static str = <Self as Manifest>::COMMAND;
 }
 

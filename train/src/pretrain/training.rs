@@ -78,13 +78,13 @@ impl<'c> Pretraining<'c> {
         let last_loss = metrics::steps(&records).next_back().map(|step| step.loss);
         let rates_before: Vec<f64> = metrics::steps(&records).map(|step| step.tokens_per_second).collect();
         let (parameters, corpus) = (self.run.manifest.settings.model_config().parameters(), self.run.source.tokens());
-        let together = match self.control.run.together.processes() {
+        let collective = match self.control.run.collective.processes() {
             1 => String::new(),
             n => format!(", in {n} processes"),
         };
         let steps = many(total as usize, "step");
         let [model, text, step] = [parameters as u64, corpus, tokens as u64].map(count);
-        let words = format!("{model} parameters, {text} tokens to learn from, {steps} of {step} tokens{together}");
+        let words = format!("{model} parameters, {text} tokens to learn from, {steps} of {step} tokens{collective}");
         journal.progress.say(&words);
         if let Some(folder) = &self.control.run.tensorboard {
             journal.write_events(folder, done)?;
@@ -92,7 +92,7 @@ impl<'c> Pretraining<'c> {
         if done < self.control.run.stop(total) {
             self.write_page(&mut journal);
             let page = self.run.dir.join(report::PAGE);
-            journal.progress.say(&format!("{} shows how it goes, and reloads itself", page.display()));
+            journal.progress.say(&format!("{} shows how it reduction, and reloads itself", page.display()));
         }
         let trained = self.train(&mut journal);
         let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);

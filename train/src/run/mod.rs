@@ -8,9 +8,9 @@
 //!
 //! Pre-training and fine-tuning say what differs: each has a [`Manifest`], and a [`Run`] for the loop, [`train`].
 
+mod distributed;
 mod journal;
 mod manifest;
-mod together;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,12 +26,12 @@ use gradus_report::metrics::{MetricsError, Record, StepRecord};
 use gradus_tensor::device::Products;
 use gradus_tensor::{Device, DeviceError};
 
-use crate::collective::{Alone, Collective, PeerError};
+use crate::collective::{Collective, PeerError, SingleProcess};
 use crate::trainer::{StateError, TrainError, Trainer};
 
+pub use distributed::{Begun, SharedManifest, end, follow, is_common, same_settings, share};
 pub use journal::{Journal, METRICS_FILE, Past, State, load_state};
 pub use manifest::Manifest;
-pub use together::{Begun, Told, end, follow, is_common, same_settings, share};
 
 /// How a run is made, beyond its settings.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub struct Control<'m> {
     /// Look at every op's value and every summand of a gradient, and stop at the first non-finite one.
     pub anomaly: bool,
     /// The processes that make it.
-    pub together: Arc<dyn Collective<f32>>,
+    pub collective: Arc<dyn Collective<f32>>,
     /// Does each of them keep the moments of its own part of the parameters alone?
     pub shard_moments: bool,
     /// The folder of a pre-training run's TensorBoard event files, if any.
@@ -57,9 +57,9 @@ pub struct Control<'m> {
 }
 
 impl<'m> Control<'m> {
-    /// To the end, on the CPU, in this process alone.
+    /// To the end, on the CPU, in this process single.
     pub fn new(monitor: &'m dyn Monitor) -> Self {
-        let (command, device, together) = (String::new(), Device::Cpu, Arc::new(Alone));
+        let (command, device, collective) = (String::new(), Device::Cpu, Arc::new(SingleProcess));
         Control {
             stop_at: None,
             monitor,
@@ -67,7 +67,7 @@ impl<'m> Control<'m> {
             next: None,
             device,
             anomaly: false,
-            together,
+            collective,
             shard_moments: false,
             tensorboard: None,
         }
@@ -144,7 +144,7 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
         journal.write(&record)?;
     }
     trainer.watches = control.anomaly;
-    trainer.together = Arc::clone(&control.together);
+    trainer.collective = Arc::clone(&control.collective);
     trainer.recipe.doubt().iter().for_each(|doubt| journal.progress.warn(doubt));
     let (stop, mut saved) = (control.stop(trainer.recipe.steps), Instant::now());
     let (mut chosen, mut is_told) = (control.device.measured(), false);

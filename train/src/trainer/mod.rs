@@ -12,12 +12,12 @@
 //! parameter first reached at a late step moves there by up to (1 − β₁)/√(1 − β₂) of the rate, 3.2 for Adam's usual β, and not 1.
 
 mod alarms;
+mod distributed;
 mod dump;
-mod parts;
 mod scale;
 mod state;
-mod together;
-mod words;
+mod step_message;
+mod zero1;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,15 +32,15 @@ use gradus_tensor::{Device, DeviceError, GlobalNorm, Norms, Real, Shape, Tensor,
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::collective::{AdditionTree, Alone, Collective, Goes, PeerError, Sum};
+use crate::collective::{AdditionTree, Collective, PeerError, Reduction, SingleProcess, Sum};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, StepFactors, clip};
 
 pub use alarms::Alarms;
+use distributed::StepFlags;
+pub use distributed::digest;
 pub use dump::{ANOMALY, DumpError, Replay};
-use parts::Moments;
 pub use state::{PREVIOUS_FILE, StateError, TRAINER_FILE};
-use together::Told;
-pub use together::digest;
+use zero1::Moments;
 
 /// The settings of a training step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -119,7 +119,7 @@ pub struct Trainer<T: Real = f32> {
     /// Warnings about training that looks wrong although every number is finite.
     pub alarms: Alarms<T>,
     /// The processes that train the model.
-    pub together: Arc<dyn Collective<T>>,
+    pub collective: Arc<dyn Collective<T>>,
     /// Whether any process has received a request to end the run.
     stops: bool,
     /// Whether any process has received a request to save the run.
@@ -148,7 +148,7 @@ struct Shards<T: Real> {
     /// The factor by which losses and gradient exceed the batch's.
     scale: f64,
     /// The other data of the all-gather; `None` for a single process.
-    told: Option<Told>,
+    told: Option<StepFlags>,
     /// Seconds of this process's own work.
     seconds: f64,
 }
@@ -270,7 +270,7 @@ impl<T: Real> Trainer<T> {
             done: 0,
             watches: false,
             alarms: Alarms::default(),
-            together: Arc::new(Alone),
+            collective: Arc::new(SingleProcess),
             stops: false,
             saves: false,
             asks: false,
@@ -312,8 +312,8 @@ impl<T: Real> Trainer<T> {
     /// Returns the loss of a batch and its gradient, by shards; with a seed, dropout is active. A parameter that is not trained
     /// ([`GradientMode::Head`]) has no gradient.
     pub fn gradient(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Result<(f64, Gradient<T>), TrainError> {
-        let (shards, sum) = self.shards(&*self.together, batch, dropout, Goes::Everywhere)?;
-        let gradient = self.gradient_of(batch, sum.finish().map_err(|error| self.peer(error))?);
+        let (shards, sum) = self.shards(&*self.collective, batch, dropout, Reduction::AllReduce)?;
+        let gradient = self.gradient_of(batch, sum.all_reduce().map_err(|error| self.peer(error))?);
         let read = GlobalNorm::of(&[], &shards.numbers()).read().map_err(|error| self.fault(error))?;
         let (losses, marks) = read.numbers.split_at(shards.losses.len());
         self.check(marks, batch, dropout)?;
@@ -323,16 +323,16 @@ impl<T: Real> Trainer<T> {
     /// Computes this process's shards of a batch. Returns before the losses are read, while gradients are still being added.
     fn shards<'c>(
         &self,
-        together: &'c dyn Collective<T>,
+        collective: &'c dyn Collective<T>,
         batch: &Batch,
         dropout: Option<DropoutSeed>,
-        goes: Goes,
+        reduction: Reduction,
     ) -> Result<UnderWay<'c, T>, TrainError> {
         let (begin, (batch, scale)) = (Instant::now(), self.scaled(batch));
         let shards = batch.split(self.recipe.shards);
         let tree = AdditionTree::new(shards.len());
-        let own = together.own(&tree).map_err(|error| self.peer(error))?;
-        let sum = together.sum(tree, self.shapes_of_gradients(), goes);
+        let own = collective.shards(&tree).map_err(|error| self.peer(error))?;
+        let sum = collective.sum(tree, self.shapes_of_gradients(), reduction);
         let shards: Vec<_> = shards.iter().enumerate().collect();
         let (mut losses, mut marks) = (Vec::new(), Vec::new());
         for group in shards[own].chunks(self.recipe.concurrent_shards.max(1)) {
@@ -340,7 +340,7 @@ impl<T: Real> Trainer<T> {
                 let guard = self.watches.then(|| Arc::new(Guard::default()));
                 let (dropout, observer) =
                     (dropout.map(|seed| seed.from_sequence(*first as u64)), guard.clone().map(|it| it as _));
-                Ok((self.shard(batch, dropout, observer, |parameter, g| sum.give(*shard, parameter, g))?, guard))
+                Ok((self.shard(batch, dropout, observer, |parameter, g| sum.add(*shard, parameter, g))?, guard))
             };
             // The longest shards come last and are started first, so that no thread waits for one of them.
             let done: Vec<_> = if group.len() == 1 { vec![work(&group[0])] } else { group.par_iter().rev().map(work).collect() };
@@ -351,10 +351,10 @@ impl<T: Real> Trainer<T> {
             }
         }
         let (mut told, seconds) = (None, begin.elapsed().as_secs_f64());
-        if together.processes() > 1 {
+        if collective.processes() > 1 {
             let all = self.of_all_processes(&losses, &marks).map_err(|error| self.peer(error))?;
             let numbers = |all: Vec<f64>| all.into_iter().map(|x| Tensor::scalar(T::lit(x))).collect();
-            told = Some(Told { stops: all.stops, saves: all.saves, times: all.times });
+            told = Some(StepFlags { stops: all.stops, saves: all.saves, times: all.times });
             (losses, marks) = (numbers(all.losses), numbers(all.marks));
         }
         Ok((Shards { losses, marks, scale, told, seconds }, sum))
@@ -425,22 +425,22 @@ impl<T: Real> Trainer<T> {
 
     /// Makes one step: forward, backward, clip, optimizer. On an error nothing changes, unless a device failed.
     pub fn step(&mut self, batch: &Batch) -> Result<StepSummary, TrainError> {
-        let together = Arc::clone(&self.together);
+        let collective = Arc::clone(&self.collective);
         on_pool(|| {
-            let goes = if self.parts.is_some() { Goes::InParts } else { Goes::Everywhere };
+            let reduction = if self.parts.is_some() { Reduction::ReduceScatter } else { Reduction::AllReduce };
             let begin = Instant::now();
             let between = self.ended.take().map_or(0.0, |at| (begin - at).as_secs_f64());
-            let (mut shards, sum) = self.shards(&*together, batch, Some(self.dropout()), goes)?;
+            let (mut shards, sum) = self.shards(&*collective, batch, Some(self.dropout()), reduction)?;
             if let Some(told) = shards.told.take() {
-                self.hear(told);
+                self.record_flags(told);
             }
-            if goes == Goes::InParts {
+            if reduction == Reduction::ReduceScatter {
                 let summary = self.apply_in_parts(batch, &shards, sum)?;
                 self.time = [between + shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
                 self.ended = Some(Instant::now());
                 return Ok(summary);
             }
-            let gradient = self.gradient_of(batch, sum.finish().map_err(|error| self.peer(error))?);
+            let gradient = self.gradient_of(batch, sum.all_reduce().map_err(|error| self.peer(error))?);
             self.time = [between + shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
             let summary = self.apply(batch, &shards, &gradient)?;
             self.ended = Some(Instant::now());
@@ -529,7 +529,7 @@ impl<T: Real> Trainer<T> {
             Some(name) => TrainError::Broken { name },
             None => {
                 // Only process 0 searches, since the search recomputes all shards.
-                let anomaly = if self.together.process() == 0 { self.anomaly(batch) } else { None };
+                let anomaly = if self.collective.process() == 0 { self.anomaly(batch) } else { None };
                 let (products, anomaly) = (self.products(), anomaly.map(Box::new));
                 TrainError::NotFinite { step: self.done + 1, loss, norm, products, anomaly }
             }

@@ -2,9 +2,9 @@ use gradus_model::check::{Loss, Sample, random_batch, tiny_gpt};
 use gradus_model::{Form, HeadConfig, ModelConfig, Objective, Transformer, TransformerConfig};
 use gradus_tensor::rng::Philox;
 
-use super::together::Told;
+use super::distributed::StepFlags;
 use super::*;
-use crate::collective::board::processes;
+use crate::collective::in_memory::processes;
 
 fn batch(config: &TransformerConfig) -> Batch {
     let weights = Objective::TokenMean.weights(&[1.0; 12], 3);
@@ -165,9 +165,9 @@ fn several_processes_make_the_same_steps() {
     let (mut alone, batch) = larger();
     let expected: Vec<StepSummary> = (0..3).map(|_| alone.step(&batch).unwrap()).collect();
     for (count, in_parts) in [(2, false), (3, false), (2, true), (3, true)] {
-        let all = processes(count, |member| {
+        let all = processes(count, |rank| {
             let mut trainer = larger().0;
-            trainer.together = member;
+            trainer.collective = rank;
             if in_parts {
                 trainer.shard_moments().unwrap();
                 assert!(trainer.moments().0.config() == trainer.params.config());
@@ -204,9 +204,9 @@ fn heads_rest_in_several_processes() {
     let mut alone: Trainer = begin();
     let expected: Vec<StepSummary> = batches.iter().map(|batch| alone.step(batch).unwrap()).collect();
     for in_parts in [false, true] {
-        let all = processes(2, |member| {
+        let all = processes(2, |rank| {
             let mut trainer = begin();
-            trainer.together = member;
+            trainer.collective = rank;
             if in_parts {
                 trainer.shard_moments().unwrap();
             }
@@ -234,14 +234,14 @@ fn what_was_waited_for_is_told_apart() {
     let mut trainer = larger().0;
     let times = vec![[2.0, 1.5], [3.0, 0.25], [0.5, 2.0]];
     for _ in 0..2 {
-        trainer.hear(Told { stops: true, saves: false, times: times.clone() });
+        trainer.record_flags(StepFlags { stops: true, saves: false, times: times.clone() });
     }
     let of = |own, slowest, wire| ProcessTimes { own, slowest, wire };
     assert_eq!(trainer.take_times(), [of(4.0, 2.0, 1.0), of(6.0, 0.0, 0.5), of(1.0, 4.0, 0.0)]);
     assert!(!trainer.stops(), "alone, it is asked itself");
-    let asked = processes(2, |member| {
+    let asked = processes(2, |rank| {
         let mut trainer = larger().0;
-        trainer.together = member;
+        trainer.collective = rank;
         trainer.stops = true;
         trainer.stops()
     });
@@ -252,10 +252,10 @@ fn what_was_waited_for_is_told_apart() {
 #[test]
 fn processes_hear_of_saving_and_of_what_differs() {
     let (_, batch) = larger();
-    let heard = processes(3, |member| {
+    let heard = processes(3, |rank| {
         let mut trainer = larger().0;
-        let me = Collective::process(&*member);
-        trainer.together = member;
+        let me = Collective::process(&*rank);
+        trainer.collective = rank;
         trainer.ask_to_save(me == 1);
         trainer.step(&batch).unwrap();
         let first = trainer.saves();
@@ -287,10 +287,10 @@ fn processes_hear_of_saving_and_of_what_differs() {
 #[test]
 fn processes_that_differ_are_found_on_the_way() {
     let (_, batch) = larger();
-    let made = processes(2, |member| {
+    let made = processes(2, |rank| {
         let mut trainer = larger().0;
-        let me = Collective::process(&*member);
-        trainer.together = member;
+        let me = Collective::process(&*rank);
+        trainer.collective = rank;
         trainer.done = 98;
         trainer.step(&batch).unwrap();
         trainer.params.as_mut().visit(|_, p| p.set(0, me as f32));
@@ -309,9 +309,9 @@ fn a_step_that_is_not_finite_changes_nothing_in_parts() {
     let (_, batch) = larger();
     let weights: Vec<f64> = batch.weights.iter().map(|_| f64::NAN).collect();
     let broken = Batch { weights: weights.into(), ..batch.clone() };
-    processes(2, |member| {
+    processes(2, |rank| {
         let mut trainer = larger().0;
-        trainer.together = member;
+        trainer.collective = rank;
         trainer.shard_moments().unwrap();
         trainer.step(&batch).unwrap();
         let before = trainer.params.clone();

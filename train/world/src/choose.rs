@@ -62,14 +62,14 @@ pub(crate) trait Choose {
 }
 
 /// The text so far, with its log-probability.
-pub(crate) struct Told {
+pub(crate) struct Written {
     pub(crate) writer: Writer,
     pub(crate) log_prob: f64,
 }
 
-impl Told {
+impl Written {
     fn new() -> Self {
-        Told { writer: Writer::new(), log_prob: 0.0 }
+        Written { writer: Writer::new(), log_prob: 0.0 }
     }
 
     /// Appends a phrase of this weight out of the `total` weight.
@@ -85,12 +85,12 @@ impl Told {
 pub(crate) struct Sampler<'r, R> {
     rng: &'r mut R,
     careful: bool,
-    pub(crate) told: Told,
+    pub(crate) told: Written,
 }
 
 impl<'r, R: Rng> Sampler<'r, R> {
     pub(crate) fn new(rng: &'r mut R) -> Self {
-        Sampler { rng, careful: false, told: Told::new() }
+        Sampler { rng, careful: false, told: Written::new() }
     }
 
     /// Creates a sampler that makes no slips.
@@ -145,18 +145,18 @@ fn below(rng: &mut impl Rng, bound: u32) -> u32 {
 pub(crate) struct Reader<'t> {
     tokens: &'t [Token],
     at: usize,
-    pub(crate) told: Told,
+    pub(crate) told: Written,
     /// If no phrase matches the text: the words that would match, in order, each with the weight of its phrases.
     expected: Vec<(String, u64)>,
 }
 
 impl<'t> Reader<'t> {
     pub(crate) fn new(tokens: &'t [Token]) -> Self {
-        Reader { tokens, at: 0, told: Told::new(), expected: Vec::new() }
+        Reader { tokens, at: 0, told: Written::new(), expected: Vec::new() }
     }
 
     /// Checks that the text ends with the story.
-    pub(crate) fn finish(self) -> Result<Told, WorldError> {
+    pub(crate) fn finish(self) -> Result<Written, WorldError> {
         match self.tokens.get(self.at) {
             None => Ok(self.told),
             Some(Token { word, byte }) => Err(WorldError::Trailing { token: self.at, byte: *byte, found: word.clone() }),

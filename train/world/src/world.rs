@@ -137,7 +137,7 @@ impl World {
     }
 }
 
-fn story(choose::Told { writer, log_prob }: choose::Told, facts: Facts) -> Story {
+fn story(choose::Written { writer, log_prob }: choose::Written, facts: Facts) -> Story {
     Story { text: writer.text, log_prob, tokens: writer.tokens, facts }
 }
 

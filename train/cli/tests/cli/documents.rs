@@ -43,7 +43,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("gradus pretrain --config", "half an hour; a test of `train/src/pretrain/settings.rs` reads the file"),
     ("gradus pretrain --corpus novels/ --held-out-corpus", "hours; the flags are those of the other runs"),
     ("gradus pretrain --corpus novels/ --device gpu", "needs a GPU; `.ci/gpu` trains on one"),
-    ("gradus pretrain --corpus novels/ --shards 8", "needs several processes; `together.rs` starts some"),
+    ("gradus pretrain --corpus novels/ --shards 8", "needs several processes; `launch.rs` starts some"),
     ("gradus finetune --model runs/novels --task rte --data glue/RTE --rows", "the fine-tuning above, of more rows"),
 ];
 

@@ -12,14 +12,14 @@ mod finetune;
 mod generate;
 #[cfg(unix)]
 mod kills;
+#[cfg(all(target_os = "linux", feature = "distributed"))]
+mod launch;
 mod relatives;
 mod release;
 mod reproduce;
 #[cfg(unix)]
 mod resume;
 mod survey;
-#[cfg(all(target_os = "linux", feature = "distributed"))]
-mod together;
 mod tokenizer;
 mod trust;
 mod world;

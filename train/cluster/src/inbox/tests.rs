@@ -66,13 +66,13 @@ fn words_reach_everyone_in_the_order_of_processes() {
     for round in 0..3 {
         let words = |me: usize| vec![me as u8 + 10 * round; me * (MOST_BYTES + 1)];
         for (me, process) in all.iter().enumerate() {
-            assert_eq!(process.inbox.tell(words(me)), u64::from(round));
-            assert_eq!(process.inbox.told(round.into()).unwrap_err().problem, "nothing has come");
+            assert_eq!(process.inbox.all_gather(words(me)), u64::from(round));
+            assert_eq!(process.inbox.gathered(round.into()).unwrap_err().problem, "nothing has come");
         }
         deliver(&all);
         for process in &all {
-            assert!(process.inbox.told(round.into()).unwrap() == [words(0), words(1), words(2)]);
-            assert!(process.inbox.told(round.into()).is_err(), "each is handed over once");
+            assert!(process.inbox.gathered(round.into()).unwrap() == [words(0), words(1), words(2)]);
+            assert!(process.inbox.gathered(round.into()).is_err(), "each is handed over once");
         }
     }
 }
@@ -100,25 +100,25 @@ fn process_0_collects() {
     let words = |me: usize, round: u8| vec![me as u8 + 10 * round; me * (MOST_BYTES + 1)];
     let rounds = MOST_AHEAD as u8; // as many as the others may be ahead
     for round in 0..rounds {
-        assert_eq!(all[1].inbox.collect(words(1, round)).unwrap(), Vec::<Vec<u8>>::new());
-        assert_eq!(all[2].inbox.collect(words(2, round)).unwrap(), Vec::<Vec<u8>>::new());
+        assert_eq!(all[1].inbox.gather(words(1, round)).unwrap(), Vec::<Vec<u8>>::new());
+        assert_eq!(all[2].inbox.gather(words(2, round)).unwrap(), Vec::<Vec<u8>>::new());
     }
     deliver(&all);
     for round in 0..rounds {
-        assert!(all[0].inbox.collect(words(0, round)).unwrap() == [0, 1, 2].map(|me| words(me, round)));
+        assert!(all[0].inbox.gather(words(0, round)).unwrap() == [0, 1, 2].map(|me| words(me, round)));
     }
-    assert!(all[0].inbox.collect(vec![]).is_err(), "none is left");
+    assert!(all[0].inbox.gather(vec![]).is_err(), "none is left");
 }
 
 #[test]
 fn messages_that_are_not_due_are_refused() {
     let process = |me| Process::new(me, 3);
     let one = process(1);
-    one.inbox.tell(vec![]);
+    one.inbox.all_gather(vec![]);
     let words = |number| one.finds(2, head(Kind::Words, number), &[]);
     assert_eq!(words(1), None, "a process may be one all-gather ahead");
     assert_eq!(words(2).as_deref(), Some("words 2 after words 1"));
-    one.inbox.tell(vec![]);
+    one.inbox.all_gather(vec![]);
     assert_eq!(words(0).as_deref(), Some("words 0 after words 2"));
     assert_eq!(words(2), None);
     assert_eq!(one.finds(0, head(Kind::Words, 1), &[]), None, "or one behind");
@@ -135,7 +135,7 @@ fn messages_that_are_not_due_are_refused() {
     let collected = |number| zero.finds(2, head(Kind::Collected, number), &[]);
     assert_eq!([0, MOST_AHEAD - 1].map(collected), [None, None]);
     assert_eq!(collected(MOST_AHEAD).as_deref(), Some("words 16 for process 0 alone, after 0"));
-    (0..2).for_each(|_| drop(zero.inbox.collect(vec![])));
+    (0..2).for_each(|_| drop(zero.inbox.gather(vec![])));
     assert_eq!([1, MOST_AHEAD, MOST_AHEAD + 1].map(collected), [None, None, None]);
     assert_eq!(collected(0).as_deref(), Some("words 0 for process 0 alone, after 2"));
     let misled = one.finds(2, head(Kind::Collected, 0), &[]);

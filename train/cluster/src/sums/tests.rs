@@ -11,13 +11,16 @@ fn shapes() -> Vec<Option<Shape>> {
 }
 
 /// Begins a sum of `shards` shards on these of `n` processes.
-fn begin(some: &[Process], n: usize, shards: usize, goes: Goes) -> Vec<Handle> {
+fn begin(some: &[Process], n: usize, shards: usize, reduction: Reduction) -> Vec<Handle> {
     let tree = AdditionTree::new(shards);
     let pieces = Arc::new(Pieces::of(&shapes()));
     let plan = Arc::new(Plan::new(&tree, &owners(&tree, n).unwrap(), &pieces.sizes()));
     let new = |process: &Process| {
         let (line, tree, pieces, plan) = (Arc::clone(&process.line), tree.clone(), Arc::clone(&pieces), Arc::clone(&plan));
-        Handle { running: process.inbox.begin(|number| Running::new(line, number, tree, pieces, plan, goes)), shapes: shapes() }
+        Handle {
+            running: process.inbox.begin(|number| Running::new(line, number, tree, pieces, plan, reduction)),
+            shapes: shapes(),
+        }
     };
     some.iter().map(new).collect()
 }
@@ -27,10 +30,10 @@ fn gradient(shard: usize, shape: Shape) -> Tensor {
     Tensor::new(shape, (0..shape.numel()).map(|i| 1.0 / (1 + i % 1000 + 7 * shard) as f32).collect())
 }
 
-fn give(handle: &Handle, shards: std::ops::Range<usize>) {
+fn add_gradients(handle: &Handle, shards: std::ops::Range<usize>) {
     for shard in shards {
         let trained = shapes().into_iter().enumerate().filter_map(|(parameter, shape)| Some((parameter, shape?)));
-        trained.for_each(|(parameter, shape)| handle.give(shard, parameter, gradient(shard, shape)));
+        trained.for_each(|(parameter, shape)| handle.add(shard, parameter, gradient(shard, shape)));
     }
 }
 
@@ -54,14 +57,14 @@ fn everyone_has_the_sum_of_all() {
         let of = owners(&AdditionTree::new(shards), n).unwrap();
         for late in 0..n {
             // What the others send before a process begins is kept for it.
-            let mut handles = begin(&all[..late], n, shards, Goes::Everywhere);
-            handles.iter().enumerate().for_each(|(me, handle)| give(handle, of[me].clone()));
+            let mut handles = begin(&all[..late], n, shards, Reduction::AllReduce);
+            handles.iter().enumerate().for_each(|(me, handle)| add_gradients(handle, of[me].clone()));
             deliver(&all);
-            handles.extend(begin(&all[late..], n, shards, Goes::Everywhere));
-            (late..n).for_each(|me| give(&handles[me], of[me].clone()));
+            handles.extend(begin(&all[late..], n, shards, Reduction::AllReduce));
+            (late..n).for_each(|me| add_gradients(&handles[me], of[me].clone()));
             deliver(&all);
             for (process, handle) in all.iter().zip(handles) {
-                assert!(Box::new(handle).finish().unwrap() == expected(shards), "{n} processes, {shards} shards");
+                assert!(Box::new(handle).all_reduce().unwrap() == expected(shards), "{n} processes, {shards} shards");
                 assert_eq!(process.line.fault.suspicions(), Vec::<String>::new());
                 process.inbox.end();
             }
@@ -74,20 +77,24 @@ fn each_process_replaces_its_own_parts() {
     for (n, shards) in [(1, 2), (2, 5), (3, 8)] {
         let all: Vec<Process> = (0..n).map(|me| Process::new(me, n)).collect();
         let of = owners(&AdditionTree::new(shards), n).unwrap();
-        let handles = begin(&all, n, shards, Goes::InParts);
-        assert!(handles.iter().all(|handle| handle.own().is_err() || handle.running.plan.own(handle.running.line.me).is_empty()));
-        handles.iter().enumerate().for_each(|(me, handle)| give(handle, of[me].clone()));
+        let handles = begin(&all, n, shards, Reduction::ReduceScatter);
+        assert!(
+            handles
+                .iter()
+                .all(|handle| handle.reduce_scatter().is_err() || handle.running.plan.own(handle.running.line.me).is_empty())
+        );
+        handles.iter().enumerate().for_each(|(me, handle)| add_gradients(handle, of[me].clone()));
         deliver(&all);
         let halves = |x: &Tensor| Tensor::new(*x.shape(), x.to_vec().iter().map(|x| x / 2.0).collect());
         for (me, handle) in handles.iter().enumerate() {
-            let own: Vec<Tensor> = handle.own().unwrap().iter().map(halves).collect();
+            let own: Vec<Tensor> = handle.reduce_scatter().unwrap().iter().map(halves).collect();
             let handle = Handle { running: Arc::clone(&handle.running), shapes: shapes() };
-            assert_eq!(Box::new(handle).replace(own).is_ok(), me + 1 == n, "the parts of later processes are missing");
+            assert_eq!(Box::new(handle).all_gather(own).is_ok(), me + 1 == n, "the parts of later processes are missing");
             deliver(&all);
         }
         for handle in handles {
             let halved: Vec<_> = expected(shards).iter().map(|sum| sum.as_ref().map(halves)).collect();
-            assert!(Box::new(handle).finish().unwrap() == halved, "{n} processes, {shards} shards");
+            assert!(Box::new(handle).all_reduce().unwrap() == halved, "{n} processes, {shards} shards");
         }
     }
 }
@@ -96,7 +103,7 @@ fn each_process_replaces_its_own_parts() {
 fn parts_that_are_not_due_are_refused() {
     // Of three processes with two shards each, one computes the total of the first piece and sends it to another.
     let all: Vec<Process> = (0..3).map(|me| Process::new(me, 3)).collect();
-    let handles = begin(&all, 3, 6, Goes::Everywhere);
+    let handles = begin(&all, 3, 6, Reduction::AllReduce);
     let (plan, tree) = (&handles[0].running.plan, &handles[0].running.tree);
     let root = tree.nodes() - 1;
     let pieces = handles[0].running.pieces.len();
@@ -138,10 +145,10 @@ fn parts_that_are_not_due_are_refused() {
 #[test]
 fn a_sum_that_has_ended_receives_nothing() {
     let all = [Process::new(0, 1)];
-    let [handle] = begin(&all, 1, 1, Goes::Everywhere).try_into().ok().unwrap();
-    give(&handle, 0..1);
+    let [handle] = begin(&all, 1, 1, Reduction::AllReduce).try_into().ok().unwrap();
+    add_gradients(&handle, 0..1);
     let head = handle.running.head(Kind::Part, 0, 0);
-    assert!(Box::new(handle).finish().is_ok());
+    assert!(Box::new(handle).all_reduce().is_ok());
     all[0].inbox.end();
     all[0].inbox.receive(0, sent(&Message::Bytes(head, [0; 4].into())));
     let problem = "process 0 sent nonsense: a part of sum 1, which is not under way";

@@ -59,8 +59,8 @@ type Traffic = BTreeMap<(usize, bool), Vec<Vec<u64>>>;
 impl Place {
     /// Starts or resumes the run as process 0, or follows it as another process.
     fn train(&self, cluster: &Arc<Cluster>, me: usize) -> Result<Option<PretrainOutcome>, PretrainError> {
-        let together = Arc::clone(cluster) as _;
-        let run = Control { together, shard_moments: self.shard_moments, ..Control::new(&Silent) };
+        let collective = Arc::clone(cluster) as _;
+        let run = Control { collective, shard_moments: self.shard_moments, ..Control::new(&Silent) };
         let cache = self.root.join("cache");
         let control = PretrainControl { run, samples: false, cache, probe: None, recompute: None };
         if me > 0 {

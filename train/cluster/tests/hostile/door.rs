@@ -133,9 +133,9 @@ fn connect(address: SocketAddr, closed: &AtomicUsize, until: Instant) -> Option<
 }
 
 /// Trains a small model for one step and returns it.
-fn trained(together: Option<Arc<dyn Collective<f32>>>) -> Model<Tensor> {
+fn trained(collective: Option<Arc<dyn Collective<f32>>>) -> Model<Tensor> {
     let mut trainer: Trainer = Trainer::new(Recipe { seed: 5, ..Recipe::new(2, 4) }, Transformer::init(&tiny_gpt(), 1));
-    trainer.together = together.unwrap_or_else(|| Arc::clone(&trainer.together));
+    trainer.collective = collective.unwrap_or_else(|| Arc::clone(&trainer.collective));
     let context = tiny_gpt().context;
     let weights = Objective::TokenMean.weights(&vec![1.0; 4 * context], 4);
     trainer.step(&random_batch(&mut Philox::new(1), tiny_gpt().vocab, 4, weights)).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gradus_cluster::cluster::Cluster;
 use gradus_tensor::{Shape, Tensor};
-use gradus_train::collective::{AdditionTree, Collective, Goes, PeerError};
+use gradus_train::collective::{AdditionTree, Collective, PeerError, Reduction};
 
 use crate::{DEADLINE, LIMITS};
 
@@ -101,10 +101,10 @@ fn beat(sockets: &mut [TcpStream], ends: &AtomicBool) {
 fn train(cluster: &dyn Collective<f32>) -> Result<Infallible, PeerError> {
     let tree = AdditionTree::new(PROCESSES);
     loop {
-        let told = cluster.tell(vec![7; 20]);
-        let sum = cluster.sum(tree.clone(), vec![Some(Shape::from([NUMBERS]))], Goes::Everywhere);
-        cluster.own(&tree)?.for_each(|shard| sum.give(shard, 0, Tensor::new([NUMBERS], vec![1.0; NUMBERS])));
-        sum.finish()?;
+        let told = cluster.all_gather(vec![7; 20]);
+        let sum = cluster.sum(tree.clone(), vec![Some(Shape::from([NUMBERS]))], Reduction::AllReduce);
+        cluster.shards(&tree)?.for_each(|shard| sum.add(shard, 0, Tensor::new([NUMBERS], vec![1.0; NUMBERS])));
+        sum.all_reduce()?;
         told.wait()?;
     }
 }

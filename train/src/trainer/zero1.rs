@@ -15,9 +15,9 @@ use std::ops::Range;
 use gradus_model::{Batch, Model, Tree};
 use gradus_tensor::{GlobalNorm, Real, Tensor, halves};
 
-use super::words::{numbers_from, numbers_to};
+use super::step_message::{numbers_from, numbers_to};
 use super::{Gradient, Shards, StepSummary, TrainError, Trainer, clip};
-use crate::collective::{AdditionTree, PeerError, Place, Sum};
+use crate::collective::{AdditionTree, ParamRange, PeerError, Sum};
 
 /// The moments m and v of a part of a parameter.
 pub(super) type Moments<T> = [Tensor<T>; 2];
@@ -30,12 +30,12 @@ impl<T: Real> Trainer<T> {
     /// # Errors
     /// Returns an error if there are fewer shards than processes.
     pub fn shard_moments(&mut self) -> Result<(), PeerError> {
-        if self.together.processes() == 1 {
+        if self.collective.processes() == 1 {
             return Ok(());
         }
-        let own = self.parts_of_all()?.swap_remove(self.together.process());
+        let own = self.parts_of_all()?.swap_remove(self.collective.process());
         let [m, v] = [flat(&self.m), flat(&self.v)];
-        let cut = |of: &[Tensor<T>], place: &Place| own_copy(&of[place.parameter].slice(0, place.range.clone()));
+        let cut = |of: &[Tensor<T>], place: &ParamRange| own_copy(&of[place.parameter].slice(0, place.range.clone()));
         self.parts = Some(own.iter().map(|place| [cut(&m, place), cut(&v, place)]).collect());
         self.forget_moments();
         Ok(())
@@ -48,8 +48,8 @@ impl<T: Real> Trainer<T> {
     pub fn gather_moments(&mut self) -> Result<(), PeerError> {
         let Some(parts) = &self.parts else { return Ok(()) };
         let bytes = |[m, v]: &Moments<T>| [numbers_to(&m.to_vec()), numbers_to(&v.to_vec())].concat();
-        let told = self.together.collect(parts.iter().flat_map(bytes).collect())?;
-        if self.together.process() > 0 {
+        let told = self.collective.gather(parts.iter().flat_map(bytes).collect())?;
+        if self.collective.process() > 0 {
             return Ok(());
         }
         let [mut m, mut v] = [(); 2].map(|()| self.params.as_ref().map(|_, p| vec![T::zero(); p.len()]));
@@ -59,7 +59,7 @@ impl<T: Real> Trainer<T> {
             for (process, (places, bytes)) in self.parts_of_all()?.iter().zip(&told).enumerate() {
                 let unfit = || PeerError::new(format!("process {process} told moments that are not those of its parts"));
                 let mut rest = &bytes[..];
-                for Place { parameter, range } in places {
+                for ParamRange { parameter, range } in places {
                     for moment in &mut all[*parameter] {
                         let (own, others) = rest.split_at_checked(range.len() * size_of::<T>()).ok_or_else(unfit)?;
                         moment[range.clone()].copy_from_slice(&numbers_from(own));
@@ -84,9 +84,9 @@ impl<T: Real> Trainer<T> {
         }
     }
 
-    fn parts_of_all(&self) -> Result<Vec<Vec<Place>>, PeerError> {
+    fn parts_of_all(&self) -> Result<Vec<Vec<ParamRange>>, PeerError> {
         let tree = AdditionTree::new(self.recipe.shards);
-        self.together.parts(&tree, &self.shapes_of_gradients())
+        self.collective.parts(&tree, &self.shapes_of_gradients())
     }
 
     /// Applies the gradient of `batch`, each process to its own parts. If the loss, the norm or a mark is non-finite, nothing
@@ -104,10 +104,10 @@ impl<T: Real> Trainer<T> {
         let factor = clip::on_device(&measured, self.recipe.clip, shards.scale);
         let read = measured.read().map_err(|error| self.fault(error))?;
         let summary = self.summary(batch, shards, &read)?;
-        let own = self.parts_of_all().map_err(|error| self.peer(error))?.swap_remove(self.together.process());
+        let own = self.parts_of_all().map_err(|error| self.peer(error))?.swap_remove(self.collective.process());
         let params = flat(&self.params);
         let (at, optimizer) = (self.recipe.factors(self.done + 1), &self.recipe.optimizer);
-        let update = |((place, g), [m, v]): ((&Place, Tensor<T>), &mut Moments<T>)| {
+        let update = |((place, g), [m, v]): ((&ParamRange, Tensor<T>), &mut Moments<T>)| {
             let mut p = own_copy(&params[place.parameter].slice(0, place.range.clone()));
             if !reached[place.parameter] {
                 return p;
@@ -118,7 +118,7 @@ impl<T: Real> Trainer<T> {
         };
         let parts = self.parts.as_mut().expect("asked for");
         let updated = own.iter().zip(gradients).zip(parts).map(update).collect();
-        let mut updated = sum.replace(updated).map_err(|error| self.peer(error))?.into_iter();
+        let mut updated = sum.all_gather(updated).map_err(|error| self.peer(error))?.into_iter();
         self.params.as_mut().visit(|_, p| {
             updated.next().flatten().into_iter().for_each(|new| *p = new);
         });
@@ -128,9 +128,9 @@ impl<T: Real> Trainer<T> {
     }
 
     fn own_parts(&self, sum: &dyn Sum<T>) -> Result<OwnParts<T>, PeerError> {
-        let gradients = sum.own()?;
+        let gradients = sum.reduce_scatter()?;
         let squares: Vec<f64> = gradients.iter().map(Tensor::sum_squares).collect();
-        let told = self.together.tell(numbers_to(&squares)).wait()?;
+        let told = self.collective.all_gather(numbers_to(&squares)).wait()?;
         let mut by_place = BTreeMap::new();
         for (process, (places, bytes)) in self.parts_of_all()?.iter().zip(&told).enumerate() {
             if bytes.len() != 8 * places.len() {

@@ -7,7 +7,7 @@ use gradus_tensor::{DeviceError, Real, Tensor};
 use sha2::{Digest, Sha256};
 
 use super::Trainer;
-use super::words::Words;
+use super::step_message::StepMessage;
 use crate::collective::PeerError;
 
 /// The number of steps between comparisons of the processes' parameters.
@@ -15,7 +15,7 @@ const COMPARED_EVERY: u64 = 100;
 
 /// The data of all processes in a step's all-gather, besides the losses.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct StepFlags {
     pub stops: bool,
     pub saves: bool,
     pub times: Vec<[f64; 2]>,
@@ -24,13 +24,13 @@ pub(super) struct Told {
 impl<T: Real> Trainer<T> {
     /// All-gathers the losses and marks of the shards, in the order of processes. Compares the parameters every [`COMPARED_EVERY`]
     /// steps.
-    pub(super) fn of_all_processes(&self, losses: &[Tensor<T>], marks: &[Tensor<T>]) -> Result<Words, PeerError> {
+    pub(super) fn of_all_processes(&self, losses: &[Tensor<T>], marks: &[Tensor<T>]) -> Result<StepMessage, PeerError> {
         let numbers = |all: &[Tensor<T>]| all.iter().map(|x| x.item().to_f64()).collect();
         let compares = self.done > 0 && self.done.is_multiple_of(COMPARED_EVERY);
         let digest = if compares { self.digest()? } else { Vec::new() };
         let (losses, marks, times) = (numbers(losses), numbers(marks), vec![self.time]);
-        let words = Words { losses, marks, times, stops: interrupt::requested(), saves: self.asks, digest };
-        Words::of_all(&self.together.tell(words.to_bytes()).wait()?, self.done)
+        let message = StepMessage { losses, marks, times, stops: interrupt::requested(), saves: self.asks, digest };
+        StepMessage::of_all(&self.collective.all_gather(message.to_bytes()).wait()?, self.done)
     }
 
     fn digest(&self) -> Result<Vec<u8>, PeerError> {
@@ -44,9 +44,9 @@ impl<T: Real> Trainer<T> {
     /// # Errors
     /// Returns an error if those of one differ from those of process 0.
     pub fn compare(&self) -> Result<(), PeerError> {
-        if self.together.processes() > 1 {
-            let words = Words { digest: self.digest()?, ..Words::default() };
-            Words::of_all(&self.together.tell(words.to_bytes()).wait()?, self.done)?;
+        if self.collective.processes() > 1 {
+            let message = StepMessage { digest: self.digest()?, ..StepMessage::default() };
+            StepMessage::of_all(&self.collective.all_gather(message.to_bytes()).wait()?, self.done)?;
         }
         Ok(())
     }
@@ -62,7 +62,7 @@ impl<T: Real> Trainer<T> {
     }
 
     /// Records the data of all processes.
-    pub(super) fn hear(&mut self, told: Told) {
+    pub(super) fn record_flags(&mut self, told: StepFlags) {
         (self.stops, self.saves) = (told.stops, told.saves);
         self.times.resize(told.times.len(), ProcessTimes::default());
         let longest = told.times.iter().map(|[own, _]| *own).fold(0.0, f64::max);
@@ -79,7 +79,7 @@ impl<T: Real> Trainer<T> {
 
     /// Returns whether the run should end after the steps made. A request to one process ends it in all.
     pub fn stops(&self) -> bool {
-        if self.together.processes() > 1 { self.stops } else { interrupt::requested() }
+        if self.collective.processes() > 1 { self.stops } else { interrupt::requested() }
     }
 }
 

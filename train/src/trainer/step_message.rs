@@ -6,7 +6,7 @@ use crate::collective::PeerError;
 
 /// The results of the shards of one process, or of all.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Words {
+pub(super) struct StepMessage {
     /// The loss of each shard.
     pub losses: Vec<f64>,
     /// The marks of the shards that are checked.
@@ -21,7 +21,7 @@ pub(super) struct Words {
     pub digest: Vec<u8>,
 }
 
-impl Words {
+impl StepMessage {
     /// Encodes each list of numbers as its length and its values, little-endian, followed by the other fields.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -46,9 +46,9 @@ impl Words {
             let (times, rest) = rest.split_first_chunk::<16>()?;
             let times = numbers_from(times).as_chunks().0.into();
             let (&flags, digest) = rest.split_first()?;
-            Some(Words { losses, marks, times, stops: flags & 1 > 0, saves: flags & 2 > 0, digest: digest.into() })
+            Some(StepMessage { losses, marks, times, stops: flags & 1 > 0, saves: flags & 2 > 0, digest: digest.into() })
         };
-        let unfit = || PeerError::new(format!("process {process} told {} bytes that are no words of a step", bytes.len()));
+        let unfit = || PeerError::new(format!("process {process} sent {} bytes that are not a valid step message", bytes.len()));
         read().ok_or_else(unfit)
     }
 
@@ -58,9 +58,9 @@ impl Words {
     /// Returns an error if the parameters of a process differ from those of process 0 after `steps` steps, or if bytes are
     /// malformed.
     pub fn of_all(told: &[Vec<u8>], steps: u64) -> Result<Self, PeerError> {
-        let mut all = Words::default();
+        let mut all = StepMessage::default();
         for (process, bytes) in told.iter().enumerate() {
-            let Words { losses, marks, times, stops, saves, digest } = Words::from_bytes(bytes, process)?;
+            let StepMessage { losses, marks, times, stops, saves, digest } = StepMessage::from_bytes(bytes, process)?;
             if process == 0 {
                 all.digest = digest;
             } else if all.digest != digest {
@@ -108,36 +108,40 @@ fn list(bytes: &[u8]) -> Option<(Vec<f64>, &[u8])> {
 mod tests {
     use super::*;
 
-    fn words() -> Words {
+    fn message() -> StepMessage {
         let (losses, marks) = (vec![1.5, f64::NEG_INFINITY], vec![-0.0]);
-        Words { losses, marks, times: vec![[2.0, 3.0]], stops: true, saves: false, digest: vec![7; 32] }
+        StepMessage { losses, marks, times: vec![[2.0, 3.0]], stops: true, saves: false, digest: vec![7; 32] }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let bytes = words().to_bytes();
-        assert_eq!(Words::from_bytes(&bytes, 0), Ok(words()));
+        let bytes = message().to_bytes();
+        assert_eq!(StepMessage::from_bytes(&bytes, 0), Ok(message()));
         let (times, saves) = (vec![[0.0; 2]], true);
-        let little = Words { times, saves, ..Words::default() };
-        assert_eq!(Words::from_bytes(&little.to_bytes(), 0), Ok(little));
-        let refused = |bytes: &[u8]| Words::from_bytes(bytes, 4).unwrap_err().problem;
+        let little = StepMessage { times, saves, ..StepMessage::default() };
+        assert_eq!(StepMessage::from_bytes(&little.to_bytes(), 0), Ok(little));
+        let refused = |bytes: &[u8]| StepMessage::from_bytes(bytes, 4).unwrap_err().problem;
         for cut in [0, 7, 8, 23, 31, 39, 55] {
-            assert_eq!(refused(&bytes[..cut]), format!("process 4 told {cut} bytes that are no words of a step"));
+            assert_eq!(refused(&bytes[..cut]), format!("process 4 sent {cut} bytes that are not a valid step message"));
         }
-        assert_eq!(refused(&[0xff; 90]), "process 4 told 90 bytes that are no words of a step", "a length beyond all bounds");
+        assert_eq!(
+            refused(&[0xff; 90]),
+            "process 4 sent 90 bytes that are not a valid step message",
+            "a length beyond all bounds"
+        );
     }
 
     #[test]
     fn all_are_put_together() {
-        let [one, two] = [false, true].map(|is| Words { stops: is, saves: is, ..words() });
+        let [one, two] = [false, true].map(|is| StepMessage { stops: is, saves: is, ..message() });
         let told = [one.to_bytes(), two.to_bytes(), one.to_bytes()];
-        let all = Words::of_all(&told, 3).unwrap();
+        let all = StepMessage::of_all(&told, 3).unwrap();
         assert_eq!((all.losses.len(), all.marks.len(), all.stops, all.digest), (6, 3, true, vec![7; 32]));
         assert_eq!((all.saves, all.times), (true, vec![[2.0, 3.0]; 3]));
-        let first = Words::of_all(&told[..1], 3).unwrap();
+        let first = StepMessage::of_all(&told[..1], 3).unwrap();
         assert!(!first.stops && !first.saves);
-        let other = Words { digest: vec![8; 32], ..words() }.to_bytes();
-        let told = Words::of_all(&[one.to_bytes(), two.to_bytes(), other], 3).unwrap_err().problem;
+        let other = StepMessage { digest: vec![8; 32], ..message() }.to_bytes();
+        let told = StepMessage::of_all(&[one.to_bytes(), two.to_bytes(), other], 3).unwrap_err().problem;
         assert!(told.starts_with("after step 3 the parameters of process 2 are not those of process 0"), "{told}");
     }
 }

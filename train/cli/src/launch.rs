@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gradus_tensor::Device;
-use gradus_train::collective::{Alone, Collective};
+use gradus_train::collective::{Collective, SingleProcess};
 
 use crate::error::CliError;
 
 /// How many processes make a run, and how they find one another.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Several processes", group = clap::ArgGroup::new("several").args(["processes", "hosts"]))]
-pub struct Together {
+pub struct Launch {
     /// Train in this many processes on this machine, which share its cores. Results do not depend on their number. --shards must be
     /// at least as large; a multiple of 8 is shared most evenly
     #[arg(long, value_name = "N", conflicts_with = "hosts")]
@@ -46,7 +46,7 @@ pub struct Together {
     shard_moments: bool,
     /// What process of this machine it is; the rest is read from standard input
     #[arg(long, value_name = "I", hide = true)]
-    member: Option<usize>,
+    child: Option<usize>,
 }
 
 /// The run that the processes make.
@@ -62,31 +62,31 @@ pub struct Work<'r> {
 }
 
 /// A process among those that make a run.
-pub struct Company {
+pub struct Group {
     /// All of them.
-    pub together: Arc<dyn Collective<f32>>,
+    pub collective: Arc<dyn Collective<f32>>,
     /// Shall a run that has begun be continued?
     pub goes_on: bool,
 }
 
-impl Company {
+impl Group {
     /// Does another process lead?
     pub fn follows(&self) -> bool {
-        self.together.process() > 0
+        self.collective.process() > 0
     }
 
     /// Several processes compute on CPUs.
     pub fn check_device(&self, device: &Device) -> Result<(), CliError> {
-        let fits = self.together.processes() == 1 || *device == Device::Cpu;
+        let fits = self.collective.processes() == 1 || *device == Device::Cpu;
         let problem = || CliError::Usage(format!("--device {device}: several processes compute on CPUs alone"));
         fits.then_some(()).ok_or_else(problem)
     }
 }
 
-impl Together {
+impl Launch {
     /// The names of its flags, which a resumed run takes too.
     pub const FLAGS: [&'static str; 10] =
-        ["processes", "hosts", "process", "secret", "wait", "timeout", "step_timeout", "restart", "shard_moments", "member"];
+        ["processes", "hosts", "process", "secret", "wait", "timeout", "step_timeout", "restart", "shard_moments", "child"];
 
     /// Does each process keep the moments of its part alone?
     pub fn shards_moments(&self) -> bool {
@@ -94,15 +94,15 @@ impl Together {
     }
 
     /// Does the work as one of the processes that are asked for, or starts them.
-    pub fn run(&self, what: Work<'_>, work: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
+    pub fn run(&self, what: Work<'_>, work: impl FnOnce(Group) -> Result<(), CliError>) -> Result<(), CliError> {
         if self.processes.is_none() && self.hosts.is_none() {
-            return work(Company { together: Arc::new(Alone), goes_on: false });
+            return work(Group { collective: Arc::new(SingleProcess), goes_on: false });
         }
         self.run_several(what, work)
     }
 
     #[cfg(not(feature = "distributed"))]
-    fn run_several(&self, _: Work<'_>, _: impl FnOnce(Company) -> Result<(), CliError>) -> Result<(), CliError> {
+    fn run_several(&self, _: Work<'_>, _: impl FnOnce(Group) -> Result<(), CliError>) -> Result<(), CliError> {
         let flag = if self.hosts.is_some() { "hosts" } else { "processes" };
         Err(CliError::Usage(format!(
             "--{flag}: this gradus was built for one process; build it with: cargo build --release --features distributed"
@@ -125,14 +125,14 @@ mod several {
     use gradus_train::collective::PeerError;
     use serde::{Deserialize, Serialize};
 
-    use super::{Arc, CliError, Company, Together, Work};
+    use super::{Arc, CliError, Group, Launch, Work};
     use crate::common::within;
     use crate::error::{self, LOST_PEER};
     use crate::{output, panics, signals};
 
     /// What a process of this machine is told on standard input, on one line.
     #[derive(Serialize, Deserialize)]
-    struct Told {
+    struct ChildSettings {
         addresses: Vec<String>,
         secret: String,
         goes_on: bool,
@@ -143,19 +143,19 @@ mod several {
     /// What it is told there to stop.
     const STOP: &[u8] = b"stop";
 
-    impl Together {
+    impl Launch {
         pub(super) fn run_several(
             &self,
             what: Work<'_>,
-            work: impl FnOnce(Company) -> Result<(), CliError>,
+            work: impl FnOnce(Group) -> Result<(), CliError>,
         ) -> Result<(), CliError> {
             for (flag, seconds) in [("wait", self.wait), ("timeout", self.timeout), ("step-timeout", self.step_timeout)] {
                 within(flag, seconds, 0.1..=1e6, " (seconds)")?;
             }
-            match (self.member, self.process) {
+            match (self.child, self.process) {
                 (Some(me), _) => {
-                    let told = Told::read(me)?;
-                    let secret = Secret::from_hex(&told.secret).ok_or_else(|| CliError::Usage("--member: no secret".into()))?;
+                    let told = ChildSettings::read(me)?;
+                    let secret = Secret::from_hex(&told.secret).ok_or_else(|| CliError::Usage("--child: no secret".into()))?;
                     let goes_on = told.goes_on;
                     self.join(Hosts { addresses: told.addresses, me }, &secret, goes_on, work)
                 }
@@ -182,7 +182,7 @@ mod several {
             hosts: Hosts,
             secret: &Secret,
             goes_on: bool,
-            work: impl FnOnce(Company) -> Result<(), CliError>,
+            work: impl FnOnce(Group) -> Result<(), CliError>,
         ) -> Result<(), CliError> {
             let [wait, silence, step] = [self.wait, self.timeout, self.step_timeout].map(Duration::from_secs_f64);
             let me = hosts.me;
@@ -195,7 +195,7 @@ mod several {
             }
             error::speaks_as(me);
             let cluster = Arc::new(Cluster::join(&hosts, secret, wait, Limits { silence, step, stuck: Some(end) })?);
-            let result = panics::caught(|| work(Company { together: Arc::clone(&cluster) as _, goes_on }));
+            let result = panics::caught(|| work(Group { collective: Arc::clone(&cluster) as _, goes_on }));
             let failed = result.as_ref().err().filter(|e| !e.is_common() && e.exit_code() != 130).map(CliError::told);
             cluster.leave(failed);
             // Process 0 says it, here or where all can read it.
@@ -258,7 +258,8 @@ mod several {
             signals::stop_on_ctrl_c_quietly();
             let (mut addresses, is_apart) = (addresses.to_vec(), self.hosts.is_some());
             for attempt in 0..=self.restart {
-                let told = Told { addresses: addresses.clone(), secret: secret.to_hex(), goes_on: attempt > 0, is_apart };
+                let told =
+                    ChildSettings { addresses: addresses.clone(), secret: secret.to_hex(), goes_on: attempt > 0, is_apart };
                 let all = start_all(members.clone(), &told)?;
                 let ends = wait(all, Duration::from_secs_f64(self.timeout), is_apart).map_err(not_waited)?;
                 // Where process 0 has ended well the run is made, whatever became of the others afterwards.
@@ -297,14 +298,14 @@ mod several {
         CliError::Usage(format!("the system does not tell how the processes end: {e}"))
     }
 
-    impl Told {
+    impl ChildSettings {
         /// Reads it. When the one who started this process goes, the run is to stop; where the others are on other machines they are to
         /// see that a process was lost, and may start again.
         fn read(me: usize) -> Result<Self, CliError> {
             let mut line = String::new();
-            let none = || CliError::Usage("--member: gradus itself starts such processes; leave it out".into());
+            let none = || CliError::Usage("--child: gradus itself starts such processes; leave it out".into());
             io::stdin().lock().read_line(&mut line).map_err(|_| none())?;
-            let told: Told = serde_json::from_str(&line).map_err(|_| none())?;
+            let told: ChildSettings = serde_json::from_str(&line).map_err(|_| none())?;
             let is_apart = told.is_apart;
             std::thread::spawn(move || {
                 let mut word = Vec::new();
@@ -320,7 +321,7 @@ mod several {
     }
 
     /// A process that was started.
-    struct Member {
+    struct RankProcess {
         number: usize,
         child: Child,
         end: Option<ExitStatus>,
@@ -329,13 +330,13 @@ mod several {
     }
 
     /// Starts processes with these numbers, or none.
-    fn start_all(members: std::ops::RangeInclusive<usize>, told: &Told) -> Result<Vec<Member>, CliError> {
+    fn start_all(members: std::ops::RangeInclusive<usize>, told: &ChildSettings) -> Result<Vec<RankProcess>, CliError> {
         let (mut all, of) = (Vec::new(), members.clone().count());
         for me in members {
-            match Member::start(me, told, of) {
-                Ok(member) => all.push(member),
+            match RankProcess::start(me, told, of) {
+                Ok(child) => all.push(child),
                 Err(e) => {
-                    all.iter_mut().for_each(|member: &mut Member| drop(member.child.kill()));
+                    all.iter_mut().for_each(|rank: &mut RankProcess| drop(rank.child.kill()));
                     return Err(CliError::Usage(format!("process {me} could not be started: {e}; start fewer --processes")));
                 }
             }
@@ -343,12 +344,12 @@ mod several {
         Ok(all)
     }
 
-    impl Member {
+    impl RankProcess {
         /// This very command as process `me`, with its part of the cores.
-        fn start(me: usize, told: &Told, of: usize) -> io::Result<Self> {
+        fn start(me: usize, told: &ChildSettings, of: usize) -> io::Result<Self> {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             let mut command = Command::new(std::env::current_exe()?);
-            command.args(std::env::args_os().skip(1)).args(["--member", &me.to_string()]).stdin(Stdio::piped());
+            command.args(std::env::args_os().skip(1)).args(["--child", &me.to_string()]).stdin(Stdio::piped());
             if of > 1 && std::env::var_os("RAYON_NUM_THREADS").is_none() {
                 command.env("RAYON_NUM_THREADS", (cores / of).max(1).to_string());
             }
@@ -356,7 +357,7 @@ mod several {
             let line = serde_json::to_string(told)? + "\n";
             // Who does not read it has ended, and is seen to.
             let _ = child.stdin.as_mut().map(|stdin| stdin.write_all(line.as_bytes()));
-            Ok(Member { number: me, child, end: None, stopped: None })
+            Ok(RankProcess { number: me, child, end: None, stopped: None })
         }
 
         /// Asks it to stop, with a checkpoint.
@@ -376,40 +377,40 @@ mod several {
 
     /// Waits for all; those that do not end after one has failed, or after process 0, are ended, and who is stopped while processes of
     /// other machines wait for it.
-    fn wait(mut all: Vec<Member>, silence: Duration, is_apart: bool) -> io::Result<Vec<ExitStatus>> {
+    fn wait(mut all: Vec<RankProcess>, silence: Duration, is_apart: bool) -> io::Result<Vec<ExitStatus>> {
         let (mut ending, patience): (Option<Instant>, _) = (None, silence * 3 / 2 + Duration::from_millis(500));
         loop {
-            for member in all.iter_mut().filter(|member| member.end.is_none()) {
-                member.end = member.child.try_wait()?;
-                if let Some(end) = member.end.filter(|end| !end.success() || member.number == 0) {
+            for rank in all.iter_mut().filter(|rank| rank.end.is_none()) {
+                rank.end = rank.child.try_wait()?;
+                if let Some(end) = rank.end.filter(|end| !end.success() || rank.number == 0) {
                     // It could not say so itself, and before they have met the others do not know.
                     if ending.is_none() && end.code().is_none() {
-                        output::say(&format!("error: process {} was killed ({end})", member.number));
+                        output::say(&format!("error: process {} was killed ({end})", rank.number));
                     }
                     ending.get_or_insert(Instant::now());
                 }
                 if interrupt::requested() {
-                    member.stop();
+                    rank.stop();
                 }
                 // The run has ended, and a stopped process cannot end by itself.
-                if ending.is_some() && member.end.is_none() && signals::is_stopped(member.child.id()) {
-                    let _ = member.child.kill();
+                if ending.is_some() && rank.end.is_none() && signals::is_stopped(rank.child.id()) {
+                    let _ = rank.child.kill();
                 }
                 // The others have found that it is silent.
-                if is_apart && member.end.is_none() && member.hangs(patience) {
+                if is_apart && rank.end.is_none() && rank.hangs(patience) {
                     output::say(&format!(
                         "error: process {} was stopped for {} s and is ended",
-                        member.number,
+                        rank.number,
                         patience.as_secs_f64()
                     ));
-                    let _ = member.child.kill();
+                    let _ = rank.child.kill();
                 }
             }
-            if all.iter().all(|member| member.end.is_some()) {
-                return Ok(all.into_iter().filter_map(|member| member.end).collect());
+            if all.iter().all(|rank| rank.end.is_some()) {
+                return Ok(all.into_iter().filter_map(|rank| rank.end).collect());
             }
             if ending.is_some_and(|at| at.elapsed() > patience) {
-                all.iter_mut().filter(|member| member.end.is_none()).for_each(|member| drop(member.child.kill()));
+                all.iter_mut().filter(|rank| rank.end.is_none()).for_each(|rank| drop(rank.child.kill()));
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -23,7 +23,7 @@ use crate::collective::{Collective, PeerError};
 use crate::trainer::{Recipe, TrainError, Trainer, digest};
 
 /// What a run was begun with, as the other processes hear of it.
-pub trait Told: Serialize + DeserializeOwned {
+pub trait SharedManifest: Serialize + DeserializeOwned {
     /// The command that begins such runs.
     const COMMAND: &'static str;
 }
@@ -82,65 +82,68 @@ struct Facts {
 ///
 /// # Errors
 /// A process is lost, or has other data, say.
-pub fn share<M: Told>(
+pub fn share<M: SharedManifest>(
     manifest: &M,
     files: Vec<(&'static str, Vec<u8>)>,
     data: &str,
     trainer: &Trainer,
     control: &Control<'_>,
 ) -> Result<(), RunError> {
-    let together = &*control.together;
-    if together.processes() == 1 {
+    let collective = &*control.collective;
+    if collective.processes() == 1 {
         return Ok(());
     }
     let (stop, has_state) = (control.stop(trainer.recipe.steps), trainer.done() > 0);
     let names = files.iter().map(|(name, _)| (*name).into()).collect();
     let command = M::COMMAND.into();
     let record = Some(Record { command, ways: Ways::of(control), manifest, stop, files: names, has_state });
-    together.broadcast(serde_json::to_vec(&record).expect("plain values"))?;
+    collective.broadcast(serde_json::to_vec(&record).expect("plain values"))?;
     for (_, contents) in files {
-        together.broadcast(contents)?;
+        collective.broadcast(contents)?;
     }
     if has_state {
-        together.broadcast(trainer.state("")?)?;
+        collective.broadcast(trainer.state("")?)?;
     }
-    agree(together, data, trainer)
+    agree(collective, data, trainer)
 }
 
 /// Tells the other processes that all is done.
 ///
 /// # Errors
 /// A process is lost.
-pub fn end(together: &dyn Collective<f32>) -> Result<(), RunError> {
-    if together.processes() > 1 {
-        together.broadcast(b"null".into())?;
+pub fn end(collective: &dyn Collective<f32>) -> Result<(), RunError> {
+    if collective.processes() > 1 {
+        collective.broadcast(b"null".into())?;
     }
     Ok(())
 }
 
-impl<M: Told> Begun<M> {
+impl<M: SharedManifest> Begun<M> {
     /// Hears what the run is; `None`: there is no other.
     ///
     /// # Errors
     /// A process is lost, or this one was started to do something else.
     pub fn hear(control: &Control<'_>) -> Result<Option<Self>, RunError> {
-        let together = &*control.together;
-        let text = together.broadcast(Vec::new())?;
+        let collective = &*control.collective;
+        let text = collective.broadcast(Vec::new())?;
         let unfit = |e: serde_json::Error| PeerError::new(format!("process 0 told what is no run: {e}"));
         let record: Option<Record<Value>> = serde_json::from_slice(&text).map_err(unfit)?;
         let Some(Record { command, ways, manifest, stop, files, has_state }) = record else { return Ok(None) };
         if command != M::COMMAND {
-            let problem =
-                format!("process 0 was started as `gradus {command}`, process {} as `gradus {}`", together.process(), M::COMMAND);
+            let problem = format!(
+                "process 0 was started as `gradus {command}`, process {} as `gradus {}`",
+                collective.process(),
+                M::COMMAND
+            );
             return Err(RunError::Differs(problem + "; give all the same command"));
         }
         same_settings(&Ways::of(control), &ways)?;
         let manifest: M = serde_json::from_value(manifest).map_err(unfit)?;
         let mut heard = BTreeMap::new();
         for name in files {
-            heard.insert(name, together.broadcast(Vec::new())?);
+            heard.insert(name, collective.broadcast(Vec::new())?);
         }
-        let state = if has_state { Some(together.broadcast(Vec::new())?) } else { None };
+        let state = if has_state { Some(collective.broadcast(Vec::new())?) } else { None };
         Ok(Some(Begun { manifest, stop, files: heard, state, shard_moments: ways.shard_moments }))
     }
 
@@ -154,14 +157,14 @@ impl<M: Told> Begun<M> {
         recipe: Recipe,
         fresh: impl FnOnce(Recipe) -> Trainer,
         data: &str,
-        together: &Arc<dyn Collective<f32>>,
+        collective: &Arc<dyn Collective<f32>>,
     ) -> Result<Trainer, RunError> {
         let mut trainer = match self.state.take() {
             Some(bytes) => Trainer::from_state(Path::new("the state of process 0"), &bytes, config, recipe)?.0,
             None => fresh(recipe),
         };
-        trainer.together = Arc::clone(together);
-        agree(&**together, data, &trainer)?;
+        trainer.collective = Arc::clone(collective);
+        agree(&**collective, data, &trainer)?;
         if self.shard_moments {
             trainer.shard_moments()?;
         }
@@ -170,8 +173,8 @@ impl<M: Told> Begun<M> {
 }
 
 /// Compares what must be the same everywhere, once there are shards for all.
-fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Result<(), RunError> {
-    let (shards, processes) = (trainer.recipe.shards, together.processes());
+fn agree(collective: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Result<(), RunError> {
+    let (shards, processes) = (trainer.recipe.shards, collective.processes());
     if shards < processes {
         let shards = many(shards, "shard");
         return Err(RunError::Disagree(format!("{processes} processes have {shards} to share; start fewer processes")));
@@ -182,7 +185,7 @@ fn agree(together: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Resul
         data: data.into(),
         parameters: hex::encode(digest(&trainer.params)?),
     };
-    let told = together.tell(serde_json::to_vec(&own).expect("plain values")).wait()?;
+    let told = collective.all_gather(serde_json::to_vec(&own).expect("plain values")).wait()?;
     let unfit = RunError::Disagree;
     let read = |(process, bytes): (usize, &Vec<u8>)| {
         serde_json::from_slice::<Facts>(bytes).map_err(|e| unfit(format!("process {process} tells nothing of itself: {e}")))
@@ -270,7 +273,7 @@ mod tests {
     use gradus_tensor::{Shape, Tensor};
 
     use super::*;
-    use crate::collective::{AdditionTree, Alone, Answers, Goes, Place, Sum};
+    use crate::collective::{AdditionTree, AllGather, ParamRange, Reduction, SingleProcess, Sum};
 
     /// Two processes, of which the other says what is told of it.
     #[derive(Debug)]
@@ -278,7 +281,7 @@ mod tests {
 
     struct Both(Vec<Vec<u8>>);
 
-    impl Answers for Both {
+    impl AllGather for Both {
         fn wait(self: Box<Self>) -> Result<Vec<Vec<u8>>, PeerError> {
             Ok(self.0)
         }
@@ -291,25 +294,25 @@ mod tests {
         fn processes(&self) -> usize {
             2
         }
-        fn own(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError> {
-            Collective::<f32>::own(&Alone, tree)
+        fn shards(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError> {
+            Collective::<f32>::shards(&SingleProcess, tree)
         }
-        fn parts(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError> {
-            Collective::<f32>::parts(&Alone, tree, shapes)
+        fn parts(&self, tree: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<ParamRange>>, PeerError> {
+            Collective::<f32>::parts(&SingleProcess, tree, shapes)
         }
-        fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, goes: Goes) -> Box<dyn Sum<f32> + '_> {
-            Alone.sum(tree, shapes, goes)
+        fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, reduction: Reduction) -> Box<dyn Sum<f32> + '_> {
+            SingleProcess.sum(tree, shapes, reduction)
         }
-        fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_> {
-            let mut other = serde_json::from_slice(&words).unwrap();
+        fn all_gather(&self, bytes: Vec<u8>) -> Box<dyn AllGather + '_> {
+            let mut other = serde_json::from_slice(&bytes).unwrap();
             self.0(&mut other);
-            Box::new(Both(vec![words, serde_json::to_vec(&other).unwrap()]))
+            Box::new(Both(vec![bytes, serde_json::to_vec(&other).unwrap()]))
         }
-        fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
-            Ok(words)
+        fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+            Ok(bytes)
         }
-        fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
-            Ok(vec![words])
+        fn gather(&self, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
+            Ok(vec![bytes])
         }
     }
 
@@ -322,7 +325,7 @@ mod tests {
     fn who_differs_is_named() {
         let told = |change| agree(&Beside(change), "ab", &trainer()).map_err(|e| e.to_string());
         assert_eq!(told(|_| {}), Ok(()));
-        for (change, words) in [
+        for (change, bytes) in [
             (
                 (|other| other["version"] = "9.9".into()) as fn(&mut Value),
                 "process 1 has another version of gradus than process 0, 9.9 for 0.1.0; use one on all machines",
@@ -333,7 +336,7 @@ mod tests {
             (|other| *other = Value::Null, "process 1 tells nothing of itself: "),
         ] {
             let found = told(change).unwrap_err();
-            assert!(found.starts_with(words) && found.contains("no step was made"), "{found}");
+            assert!(found.starts_with(bytes) && found.contains("no step was made"), "{found}");
         }
     }
 

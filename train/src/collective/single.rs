@@ -5,13 +5,13 @@ use std::sync::Mutex;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-use super::{AdditionTree, Answers, Collective, Goes, PeerError, Place, Sum};
+use super::{AdditionTree, AllGather, Collective, ParamRange, PeerError, Reduction, Sum};
 
 /// A process that trains without others.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
+pub struct SingleProcess;
 
-impl<T: Real> Collective<T> for Alone {
+impl<T: Real> Collective<T> for SingleProcess {
     fn process(&self) -> usize {
         0
     }
@@ -20,35 +20,36 @@ impl<T: Real> Collective<T> for Alone {
         1
     }
 
-    fn own(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError> {
+    fn shards(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError> {
         Ok(0..tree.shards())
     }
 
-    fn parts(&self, _: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<Place>>, PeerError> {
-        let whole = |(parameter, shape): (usize, &Option<Shape>)| Some(Place { parameter, range: 0..shape.as_ref()?.numel() });
+    fn parts(&self, _: &AdditionTree, shapes: &[Option<Shape>]) -> Result<Vec<Vec<ParamRange>>, PeerError> {
+        let whole =
+            |(parameter, shape): (usize, &Option<Shape>)| Some(ParamRange { parameter, range: 0..shape.as_ref()?.numel() });
         Ok(vec![shapes.iter().enumerate().filter_map(whole).collect()])
     }
 
-    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, _: Goes) -> Box<dyn Sum<T> + '_> {
-        Box::new(Growing::new(tree, shapes))
+    fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, _: Reduction) -> Box<dyn Sum<T> + '_> {
+        Box::new(PartialSums::new(tree, shapes))
     }
 
-    fn tell(&self, words: Vec<u8>) -> Box<dyn Answers + '_> {
-        Box::new(Own(words))
+    fn all_gather(&self, bytes: Vec<u8>) -> Box<dyn AllGather + '_> {
+        Box::new(Own(bytes))
     }
 
-    fn broadcast(&self, words: Vec<u8>) -> Result<Vec<u8>, PeerError> {
-        Ok(words)
+    fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>, PeerError> {
+        Ok(bytes)
     }
 
-    fn collect(&self, words: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
-        Ok(vec![words])
+    fn gather(&self, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
+        Ok(vec![bytes])
     }
 }
 
 struct Own(Vec<u8>);
 
-impl Answers for Own {
+impl AllGather for Own {
     fn wait(self: Box<Self>) -> Result<Vec<Vec<u8>>, PeerError> {
         Ok(vec![self.0])
     }
@@ -58,17 +59,17 @@ impl Answers for Own {
 type Node<T> = (usize, Tensor<T>);
 
 /// Sums that are added as soon as both summands are available.
-pub(super) struct Growing<T: Real> {
+pub(super) struct PartialSums<T: Real> {
     tree: AdditionTree,
     /// The nodes of each parameter whose sibling is missing, and in the end its total.
     waiting: Vec<Mutex<Vec<Node<T>>>>,
     shapes: Vec<Option<Shape>>,
 }
 
-impl<T: Real> Growing<T> {
+impl<T: Real> PartialSums<T> {
     pub(super) fn new(tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Self {
         let waiting = shapes.iter().map(|_| Mutex::default()).collect();
-        Growing { tree, waiting, shapes }
+        PartialSums { tree, waiting, shapes }
     }
 
     /// Returns the totals that are complete, and keeps them.
@@ -91,9 +92,9 @@ impl<T: Real> Growing<T> {
     }
 }
 
-impl<T: Real> Sum<T> for Growing<T> {
+impl<T: Real> Sum<T> for PartialSums<T> {
     /// Adds without holding a lock: while the kernel waits for its threads it may run other work, which may call this function.
-    fn give(&self, shard: usize, parameter: usize, gradient: Tensor<T>) {
+    fn add(&self, shard: usize, parameter: usize, gradient: Tensor<T>) {
         let (mut node, mut value) = (shard, gradient);
         loop {
             let parent = self.tree.parent(node);
@@ -105,16 +106,16 @@ impl<T: Real> Sum<T> for Growing<T> {
         }
     }
 
-    fn finish(self: Box<Self>) -> Result<Vec<Option<Tensor<T>>>, PeerError> {
+    fn all_reduce(self: Box<Self>) -> Result<Vec<Option<Tensor<T>>>, PeerError> {
         Ok(self.waiting.iter().map(|nodes| total(nodes)).collect())
     }
 
-    fn own(&self) -> Result<Vec<Tensor<T>>, PeerError> {
+    fn reduce_scatter(&self) -> Result<Vec<Tensor<T>>, PeerError> {
         let flat = |sum: Tensor<T>| sum.reshape([sum.len()]);
         Ok(self.waiting.iter().filter_map(total).map(flat).collect())
     }
 
-    fn replace(self: Box<Self>, own: Vec<Tensor<T>>) -> Result<Vec<Option<Tensor<T>>>, PeerError> {
+    fn all_gather(self: Box<Self>, own: Vec<Tensor<T>>) -> Result<Vec<Option<Tensor<T>>>, PeerError> {
         let mut own = own.into_iter();
         let shaped = |shape: Option<Shape>| shape.map(|shape| own.next().expect("one for each").reshape(shape));
         Ok(self.shapes.into_iter().map(shaped).collect())
@@ -141,10 +142,10 @@ mod tests {
 
     fn sums(order: &[usize], tree: &AdditionTree) -> Vec<Option<Tensor>> {
         let shape = Some(*gradient(0, 0).shape());
-        let alone: &dyn Collective<f32> = &Alone;
-        let sum = alone.sum(tree.clone(), vec![shape, None, shape], Goes::Everywhere);
-        order.par_iter().for_each(|&shard| [0, 2].into_iter().for_each(|p| sum.give(shard, p, gradient(shard, p))));
-        sum.finish().unwrap()
+        let single: &dyn Collective<f32> = &SingleProcess;
+        let sum = single.sum(tree.clone(), vec![shape, None, shape], Reduction::AllReduce);
+        order.par_iter().for_each(|&shard| [0, 2].into_iter().for_each(|p| sum.add(shard, p, gradient(shard, p))));
+        sum.all_reduce().unwrap()
     }
 
     #[test]
@@ -170,13 +171,13 @@ mod tests {
     fn no_more_than_four_gradients_are_held() {
         for shards in [1, 8, 9, 16, 24, 64, 100] {
             for reversed in [false, true] {
-                let sum: Growing<f32> = Growing::new(AdditionTree::new(shards), vec![None]);
+                let sum: PartialSums<f32> = PartialSums::new(AdditionTree::new(shards), vec![None]);
                 let mut order: Vec<usize> = (0..shards).collect();
                 if reversed {
                     order.chunks_mut(2).for_each(<[usize]>::reverse);
                 }
                 let held = order.into_iter().map(|shard| {
-                    sum.give(shard, 0, gradient(shard, 0));
+                    sum.add(shard, 0, gradient(shard, 0));
                     sum.waiting[0].lock().unwrap().len()
                 });
                 let most = held.max().unwrap();
@@ -195,24 +196,24 @@ mod tests {
 
     #[test]
     fn who_is_alone_hears_himself() {
-        let alone: &dyn Collective<f32> = &Alone;
-        assert_eq!((alone.process(), alone.processes()), (0, 1));
-        assert_eq!(alone.own(&AdditionTree::new(5)), Ok(0..5));
-        assert_eq!(alone.tell(vec![1, 2]).wait().unwrap(), [[1, 2]]);
-        assert_eq!(alone.broadcast(vec![3]).unwrap(), [3]);
-        assert_eq!(alone.collect(vec![4]).unwrap(), [[4]]);
+        let single: &dyn Collective<f32> = &SingleProcess;
+        assert_eq!((single.process(), single.processes()), (0, 1));
+        assert_eq!(single.shards(&AdditionTree::new(5)), Ok(0..5));
+        assert_eq!(single.all_gather(vec![1, 2]).wait().unwrap(), [[1, 2]]);
+        assert_eq!(single.broadcast(vec![3]).unwrap(), [3]);
+        assert_eq!(single.gather(vec![4]).unwrap(), [[4]]);
     }
 
     #[test]
     fn who_is_alone_has_all_parts() {
-        let (alone, tree): (&dyn Collective<f32>, _) = (&Alone, AdditionTree::new(2));
+        let (single, tree): (&dyn Collective<f32>, _) = (&SingleProcess, AdditionTree::new(2));
         let shapes = vec![None, Some(Shape::from([1, 3]))];
-        assert_eq!(alone.parts(&tree, &shapes).unwrap(), [[Place { parameter: 1, range: 0..3 }]]);
-        let sum = alone.sum(tree, shapes, Goes::InParts);
-        [0, 1].iter().for_each(|&shard| sum.give(shard, 1, gradient(shard, 1).reshape([1, 3])));
-        let own = sum.own().unwrap();
+        assert_eq!(single.parts(&tree, &shapes).unwrap(), [[ParamRange { parameter: 1, range: 0..3 }]]);
+        let sum = single.sum(tree, shapes, Reduction::ReduceScatter);
+        [0, 1].iter().for_each(|&shard| sum.add(shard, 1, gradient(shard, 1).reshape([1, 3])));
+        let own = sum.reduce_scatter().unwrap();
         assert_eq!(own, [gradient(0, 1).add(&gradient(1, 1))]);
-        let all = sum.replace(vec![own[0].affine(2.0, 0.0)]).unwrap();
+        let all = sum.all_gather(vec![own[0].affine(2.0, 0.0)]).unwrap();
         assert!(all[0].is_none());
         assert_eq!(all[1].as_ref().unwrap(), &own[0].affine(2.0, 0.0).reshape([1, 3]));
     }
