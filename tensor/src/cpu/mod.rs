@@ -12,13 +12,13 @@ pub mod embedding;
 pub mod gelu;
 pub(crate) mod gemm;
 pub mod layer_norm;
+#[cfg(test)]
+mod length_errors;
 pub mod linear_cross_entropy;
 pub mod log_softmax;
 pub mod lstm;
 pub mod matmul;
 mod matvec;
-#[cfg(test)]
-mod misfits;
 pub(crate) mod parallel;
 pub mod reduce;
 pub mod rms_norm;

@@ -41,7 +41,7 @@ pub fn groups() -> Vec<Group> {
     };
     let derivatives =
         [catalogue::files("autograd/src/tape"), named("autograd/src", &["derivatives", "ops/operators", "ops/pointwise"])];
-    let kernels = below("tensor/src/cpu", &["/bits/", "/misfits.", "/testing.", "/tests.", "/twins.", "/adam."]);
+    let kernels = below("tensor/src/cpu", &["/bits/", "/length_errors.", "/testing.", "/tests.", "/twins.", "/adam."]);
     let model = below("model/src", &["/check/", "/checkpoint/"]);
     // The witnesses over the ops also test the functions that the ops call.
     let witnesses: &[&str] = &["--lib", "--test=autograd"];

@@ -3,13 +3,13 @@
 //!
 //! A NaN matches a NaN of any payload and sign, and an infinity matches an infinity of the same sign. If each element is a fixed
 //! chain of roundings ([`Exact`]), all other numbers agree to the bit. Otherwise the fast kernel may choose the order of a sum, or
-//! compute an exponential differently. The naive kernel then computes in [`Loose`] numbers, which bound the effect of the order.
+//! compute an exponential differently. The naive kernel then computes in [`ErrorBound`] numbers, which bound the effect of the order.
 //! Levels with fused multiply-adds agree to the bit with each other.
 //!
 //! [`Exact`]: Twin::Exact
 
 mod calls;
-mod loose;
+mod error_bound;
 mod sequences;
 
 use std::cell::Cell;
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use self::calls::Drawn;
-use self::loose::Loose;
+use self::error_bound::ErrorBound;
 use super::gemm::Gemm;
 use crate::kernels::Kernels;
 use crate::simd::{Level, at_level};
@@ -30,10 +30,10 @@ enum Twin {
     /// Equal bits.
     Exact,
     /// Equal up to the order of the arithmetic.
-    Loose,
-    /// Agreement as in `Loose`, except that any element may be NaN if an input is non-finite or very large (see `attention`).
+    Bounded,
+    /// Agreement as in `Bounded`, except that any element may be NaN if an input is non-finite or very large (see `attention`).
     Masked,
-    /// Agreement as in `Loose`, except that any element may be NaN if an input exceeds the root of the largest number (see `gelu`).
+    /// Agreement as in `Bounded`, except that any element may be NaN if an input exceeds the root of the largest number (see `gelu`).
     Squared,
 }
 
@@ -50,35 +50,35 @@ macro_rules! kernels {
 }
 
 kernels!(
-    matmul: Loose,
-    exp: Loose,
-    tanh: Loose,
-    sigmoid: Loose,
-    gelu: Loose,
+    matmul: Bounded,
+    exp: Bounded,
+    tanh: Bounded,
+    sigmoid: Bounded,
+    gelu: Bounded,
     gelu_vjp: Squared,
-    softmax: Loose,
-    softmax_vjp: Loose,
-    log_softmax: Loose,
-    log_softmax_vjp: Loose,
-    layer_norm: Loose,
-    layer_norm_vjp: Loose,
-    cross_entropy: Loose,
-    cross_entropy_vjp: Loose,
-    rms_norm: Loose,
-    rms_norm_vjp: Loose,
-    linear_cross_entropy: Loose,
+    softmax: Bounded,
+    softmax_vjp: Bounded,
+    log_softmax: Bounded,
+    log_softmax_vjp: Bounded,
+    layer_norm: Bounded,
+    layer_norm_vjp: Bounded,
+    cross_entropy: Bounded,
+    cross_entropy_vjp: Bounded,
+    rms_norm: Bounded,
+    rms_norm_vjp: Bounded,
+    linear_cross_entropy: Bounded,
     attention: Masked,
     attention_vjp: Masked,
-    lstm_cell: Loose,
-    lstm_cell_vjp: Loose,
-    lstm: Loose,
-    lstm_vjp: Loose,
+    lstm_cell: Bounded,
+    lstm_cell_vjp: Bounded,
+    lstm: Bounded,
+    lstm_vjp: Bounded,
     gather: Exact,
     scatter_add: Exact,
     dropout: Exact,
-    sum_rows: Loose,
-    sum_cols: Loose,
-    sum_squares: Loose,
+    sum_rows: Bounded,
+    sum_cols: Bounded,
+    sum_squares: Bounded,
     accumulate: Exact,
     add: Exact,
     sub: Exact,
@@ -139,7 +139,7 @@ fn threads() -> &'static [(Level, rayon::ThreadPool)] {
 
 type Call<S> = fn(&Kernels<S>, &Drawn<S>) -> Vec<S>;
 
-fn agree<T: Bits>(call: Call<T>, loosely: Call<Loose<T>>, twin: Twin) {
+fn agree<T: Bits>(call: Call<T>, bounded: Call<ErrorBound<T>>, twin: Twin) {
     let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
         config.cases = 1000;
@@ -148,11 +148,11 @@ fn agree<T: Bits>(call: Call<T>, loosely: Call<Loose<T>>, twin: Twin) {
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let [compared, settled] = [Cell::new(0u64), Cell::new(0)];
     let outcome = runner.run(&cases::<T>(), |(pool, seed, sizes)| {
-        let loose = Drawn { pool: pool.iter().copied().map(Loose::exactly).collect(), seed, sizes };
+        let error_bound = Drawn { pool: pool.iter().copied().map(ErrorBound::exactly).collect(), seed, sizes };
         let drawn = Drawn { pool, seed, sizes };
         let expected = match twin {
-            Twin::Exact => call(&Kernels::NAIVE, &drawn).into_iter().map(Loose::exactly).collect(),
-            _ => loosely(&Kernels::NAIVE, &loose),
+            Twin::Exact => call(&Kernels::NAIVE, &drawn).into_iter().map(ErrorBound::exactly).collect(),
+            _ => bounded(&Kernels::NAIVE, &error_bound),
         };
         let may_be_nan = drawn.pool.iter().any(|&x| nan_for_anything(twin, x));
         let mut before: Option<(Level, Vec<T>)> = None;
@@ -191,7 +191,7 @@ fn same_bits<T: Bits>(x: T, y: T) -> bool {
 fn nan_for_anything<T: Bits>(twin: Twin, x: T) -> bool {
     let (size, most) = (x.to_f64().abs(), if size_of::<T>() == 4 { f32::MAX.into() } else { f64::MAX });
     match twin {
-        Twin::Exact | Twin::Loose => false,
+        Twin::Exact | Twin::Bounded => false,
         Twin::Masked => size.is_nan() || size > most.powf(0.25),
         Twin::Squared => size > most.sqrt(),
     }

@@ -25,7 +25,7 @@ const MARGIN: f64 = 4096.0;
 
 /// A value with its bound; see the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Loose<T> {
+pub(super) struct ErrorBound<T> {
     value: T,
     /// The largest distance to the result of another order; infinite if any result is possible.
     spread: f64,
@@ -38,21 +38,21 @@ fn ends<T: Float>() -> [f64; 2] {
     if size_of::<T>() == 4 { [f32::MAX.into(), f32::from_bits(1).into()] } else { [f64::MAX, f64::from_bits(1)] }
 }
 
-impl<T: Float> Loose<T> {
+impl<T: Float> ErrorBound<T> {
     pub(super) fn exactly(value: T) -> Self {
         let size = value.to_f64().abs();
-        Loose { value, spread: 0.0, reach: if size.is_finite() { size } else { 0.0 } }
+        ErrorBound { value, spread: 0.0, reach: if size.is_finite() { size } else { 0.0 } }
     }
 
     fn anything() -> Self {
-        Loose { value: T::zero(), spread: f64::INFINITY, reach: 0.0 }
+        ErrorBound { value: T::zero(), spread: f64::INFINITY, reach: 0.0 }
     }
 
     /// Returns a finite value, or anything if the value or its bounds are near overflow.
     fn within(value: T, spread: f64, reach: f64) -> Self {
         let most = ends::<T>()[0] / MARGIN;
         let fits = value.to_f64().abs() + spread <= most && reach <= most;
-        if fits { Loose { value, spread, reach } } else { Self::anything() }
+        if fits { ErrorBound { value, spread, reach } } else { Self::anything() }
     }
 
     /// Returns a finite result of one rounding, whose operands' errors change it by at most `spread`.
@@ -101,7 +101,7 @@ impl<T: Float> Loose<T> {
     }
 }
 
-impl<T: Float> Add for Loose<T> {
+impl<T: Float> Add for ErrorBound<T> {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         if let Some(settled) = Self::settled([self, other]) {
@@ -111,7 +111,7 @@ impl<T: Float> Add for Loose<T> {
         if !value.to_f64().is_finite() {
             // Finite terms alone may overflow to the opposite infinity, which makes the sum NaN.
             let overflows = reach > ends::<T>()[0] / MARGIN && !value.to_f64().is_nan();
-            return if overflows { Self::anything() } else { Loose { value, spread: 0.0, reach } };
+            return if overflows { Self::anything() } else { ErrorBound { value, spread: 0.0, reach } };
         }
         if self.is_exactly_zero() || other.is_exactly_zero() {
             return Self::within(value, self.spread + other.spread, reach);
@@ -121,7 +121,7 @@ impl<T: Float> Add for Loose<T> {
     }
 }
 
-impl<T: Float> Mul for Loose<T> {
+impl<T: Float> Mul for ErrorBound<T> {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
         if let Some(settled) = Self::settled([self, other]) {
@@ -130,7 +130,7 @@ impl<T: Float> Mul for Loose<T> {
         let value = self.value * other.value;
         if self.is_infinite() || other.is_infinite() {
             let rounding_decides = [self, other].iter().any(|x| x.may_be_zero() && !x.is_exactly_zero());
-            return if rounding_decides { Self::anything() } else { Loose { value, spread: 0.0, reach: 0.0 } };
+            return if rounding_decides { Self::anything() } else { ErrorBound { value, spread: 0.0, reach: 0.0 } };
         }
         if self.is_exactly_zero() || other.is_exactly_zero() {
             return Self::exactly(value);
@@ -140,7 +140,7 @@ impl<T: Float> Mul for Loose<T> {
     }
 }
 
-impl<T: Float> Div for Loose<T> {
+impl<T: Float> Div for ErrorBound<T> {
     type Output = Self;
     fn div(self, other: Self) -> Self {
         if let Some(settled) = Self::settled([self, other]) {
@@ -155,40 +155,40 @@ impl<T: Float> Div for Loose<T> {
             return if nothing_by_nothing { Self::lit(f64::NAN) } else { Self::anything() }; // the sign of a zero is not determined
         }
         if self.is_infinite() {
-            return Loose { value, spread: 0.0, reach: 0.0 };
+            return ErrorBound { value, spread: 0.0, reach: 0.0 };
         }
         let by = other.value.to_f64().abs() - other.spread;
         Self::rounded(value, (self.spread + value.to_f64().abs() * other.spread) / by)
     }
 }
 
-impl<T: Float> Neg for Loose<T> {
+impl<T: Float> Neg for ErrorBound<T> {
     type Output = Self;
     fn neg(self) -> Self {
-        Loose { value: -self.value, ..self }
+        ErrorBound { value: -self.value, ..self }
     }
 }
 
-impl<T: Float> Sub for Loose<T> {
+impl<T: Float> Sub for ErrorBound<T> {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         self + -other
     }
 }
 
-impl<T: Float> AddAssign for Loose<T> {
+impl<T: Float> AddAssign for ErrorBound<T> {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
 }
 
-impl<T: Float> PartialOrd for Loose<T> {
+impl<T: Float> PartialOrd for ErrorBound<T> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         self.value.partial_cmp(&other.value)
     }
 }
 
-impl<T: Float> Loose<T> {
+impl<T: Float> ErrorBound<T> {
     /// Applies a function whose slope is at most `slope` in size and which has no infinite values.
     fn gently(self, f: impl Fn(T) -> T, slope: f64) -> Self {
         if let Some(settled) = Self::settled([self]) {
@@ -198,7 +198,7 @@ impl<T: Float> Loose<T> {
     }
 }
 
-impl<T: Float> Scalar for Loose<T> {
+impl<T: Float> Scalar for ErrorBound<T> {
     fn lit(x: f64) -> Self {
         Self::exactly(T::lit(x))
     }
@@ -212,7 +212,7 @@ impl<T: Float> Scalar for Loose<T> {
         let value = self.value.exp();
         let at = self.value.to_f64();
         if at.is_infinite() || at - self.spread > ends::<T>()[0].ln() + 1.0 {
-            return Loose { value, spread: 0.0, reach: 0.0 };
+            return ErrorBound { value, spread: 0.0, reach: 0.0 };
         }
         Self::rounded(value, libm::exp(at + self.spread) - libm::exp(at))
     }
@@ -248,8 +248,8 @@ impl<T: Float> Scalar for Loose<T> {
 mod tests {
     use super::*;
 
-    fn of(x: f32) -> Loose<f32> {
-        Loose::exactly(x)
+    fn of(x: f32) -> ErrorBound<f32> {
+        ErrorBound::exactly(x)
     }
 
     #[test]
