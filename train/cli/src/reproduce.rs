@@ -6,7 +6,7 @@ use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
 use gradus_paper::{ReproduceError, Reproduction, Sizes, Watch};
 use gradus_study::StudyError;
-use gradus_study::ruler;
+use gradus_study::rule;
 
 use crate::common::Talk;
 use crate::error::CliError;
@@ -103,7 +103,7 @@ fn show(made: &Reproduction) -> Result<(), CliError> {
         output::line(&format!("{verdict:<52} {mark} {} ({}; the paper: {})", claim.statement, claim.ours, claim.paper))?;
     }
     if are_judged {
-        output::line(ruler::FOOTNOTE)?;
+        output::line(rule::FOOTNOTE)?;
     }
     made.summary.iter().try_for_each(|line| output::line(line))?;
     output::line(&format!("the report: {} ({} of work in this session)", made.report.display(), duration(made.seconds)))

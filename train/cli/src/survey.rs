@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
-use gradus_study::{StudyError, ruler};
+use gradus_study::{StudyError, rule};
 use gradus_survey::{Survey, SurveyError, Surveyed};
 use gradus_train::hyperparameters::in_range;
 
@@ -108,6 +108,6 @@ fn show(made: &Surveyed) -> Result<(), CliError> {
         let (verdict, mark) = (claim.judgement.words(), if claim.judgement.primary { '*' } else { ' ' });
         output::line(&format!("{verdict:<52} {mark} {} ({})", claim.statement, claim.ours))?;
     }
-    output::line(ruler::FOOTNOTE)?;
+    output::line(rule::FOOTNOTE)?;
     output::line(&format!("the report: {} ({} of work in this session)", made.report.display(), duration(made.seconds)))
 }

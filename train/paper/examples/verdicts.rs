@@ -1,4 +1,4 @@
-//! The claims of a finished reproduction by the ruler and by the rule before it, from the same differences:
+//! The claims of a finished reproduction by the decision rule and by the rule before it, from the same differences:
 //! `cargo run --release -p gradus-paper --example verdicts -- runs/eight`.
 //!
 //! The rule before it: with three seeds or more, *shown* where the mean is above two sample deviations of a seed; between one and two,
@@ -27,7 +27,7 @@ fn before(differences: &[f64]) -> &'static str {
 fn main() -> Result<(), ReproduceError> {
     let dir = std::env::args().nth(1).unwrap_or("runs/eight".into());
     let made = resume(Path::new(&dir), &Watch { monitor: &Silent, samples: false })?;
-    println!("| Claim | Here | Before | By the ruler |\n|-|-|-|-|");
+    println!("| Claim | Here | Before | By the decision rule |\n|-|-|-|-|");
     for claim in &made.claims {
         let (before, now) = (before(&claim.differences), claim.judgement.words());
         let mark = if now.split(';').next() == Some(before) { "" } else { "**" };

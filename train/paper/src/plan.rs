@@ -4,7 +4,7 @@ use std::fmt;
 
 use gradus_io::numbers::{count, many};
 use gradus_study::plan::Plan;
-use gradus_study::ruler::Ruler;
+use gradus_study::rule::DecisionRule;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,8 @@ pub struct Sizes {
     /// The name of that world, with its version.
     pub(crate) world: String,
     /// How the claims are judged.
-    pub(crate) ruler: Ruler,
+    #[serde(rename = "ruler")]
+    pub(crate) rule: DecisionRule,
 }
 
 impl Sizes {
@@ -93,7 +94,7 @@ impl Sizes {
             scale,
             retold: false,
             world: World::default().name(),
-            ruler: Ruler::of(&PRIMARY),
+            rule: DecisionRule::of(&PRIMARY),
         }
     }
 
@@ -120,8 +121,8 @@ impl Sizes {
         let (world, here) = (&self.world, &made.world);
         match () {
             () if world != here => Some(format!("expected the world {here}, whose stories this gradus tells, found {world}")),
-            () if self.ruler != made.ruler => {
-                Some("expected the ruler of this gradus, since it is laid down before training, found another".into())
+            () if self.rule != made.rule => {
+                Some("expected the decision rule of this gradus, since it is laid down before training, found another".into())
             }
             () if *self != made => {
                 let found = "found other steps, rows, epochs, rate or blocks";

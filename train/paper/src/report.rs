@@ -6,7 +6,7 @@ use gradus_io::numbers::{count, duration, many};
 use gradus_report::svg::{Curve, HALF, Ink, Level, Plot, WIDE};
 use gradus_report::{Axis, Block, Document, Figure, Row, Scale};
 use gradus_study::plan::Plan;
-use gradus_study::ruler::{self, Ruler};
+use gradus_study::rule::{self, DecisionRule};
 use gradus_study::{Claim, Mean, pointing};
 
 use crate::claims;
@@ -109,7 +109,7 @@ pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Ope
     let average = |variant| told(&results.each(|seed| results.average(seed, &claims::TABLE_5, variant)));
     let [full, none, lstm] = [Variant::Full, Variant::NoPretraining, Variant::Lstm].map(average);
     lines.push(format!("table 5's average: {full} pre-trained, {none} without pre-training, {lstm} by the LSTM"));
-    let least = sizes.ruler.least_seeds;
+    let least = sizes.rule.least_seeds;
     if sizes.seeds < least as u64 {
         let seeds = many(sizes.seeds as usize, "seed");
         lines.push(format!(
@@ -217,8 +217,8 @@ fn title(column: &str) -> String {
 
 /// The claims with their verdicts, or, with too few seeds for verdicts, with the signs of their differences.
 fn judged(claims: &[Claim], sizes: &Sizes) -> Vec<Block> {
-    match claims::too_few(sizes.seeds, sizes.ruler.least_seeds) {
-        None => vec![Block::Text(ruler::RULE.into()), claims_table(claims, &sizes.ruler)],
+    match claims::too_few(sizes.seeds, sizes.rule.least_seeds) {
+        None => vec![Block::Text(rule::RULE.into()), claims_table(claims, &sizes.rule)],
         Some(few) => {
             let points = Block::Text(format!("What we measured {} claims.", pointing(claims)));
             vec![points, Block::Text(few), directions(claims)]
@@ -245,13 +245,13 @@ fn sentence(claims: &[Claim], at: usize) -> String {
     if again { "the same".into() } else { format!("“{}”", claims[at].sentence) }
 }
 
-fn claims_table(claims: &[Claim], ruler: &Ruler) -> Block {
+fn claims_table(claims: &[Claim], rule: &DecisionRule) -> Block {
     let heads =
         ["Claim", "The paper's sentence", "Where", "Its figure", "Here", "Interval", "Seeds on the mean's side", "Verdict"];
     let row = |(at, c): (usize, &Claim)| {
         let (agreeing, verdict) = (c.agreeing(), c.judgement.words());
         let cells =
-            [sentence(claims, at), c.section.into(), c.paper.clone(), c.ours.clone(), c.interval(ruler), agreeing, verdict];
+            [sentence(claims, at), c.section.into(), c.paper.clone(), c.ours.clone(), c.interval(rule), agreeing, verdict];
         Row { own: c.judgement.primary, ..Row::new(&c.statement, cells) }
     };
     Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect())

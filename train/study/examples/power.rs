@@ -1,13 +1,13 @@
-//! The power and the error rates of the ruler on known effects: `cargo run --release -p gradus-study --example power`.
+//! The power and the error rates of the decision rule on known effects: `cargo run --release -p gradus-study --example power`.
 
-use gradus_study::ruler::power::{Rates, Spread, rates};
-use gradus_study::ruler::{Ruler, Unit};
+use gradus_study::rule::power::{Rates, Spread, rates};
+use gradus_study::rule::{DecisionRule, Unit};
 
 const TRIALS: usize = 4000;
 
 fn main() {
-    let ruler = Ruler::of(&["a", "b", "c", "d", "e"]);
-    let delta = ruler.delta[&Unit::Score];
+    let rule = DecisionRule::of(&["a", "b", "c", "d", "e"]);
+    let delta = rule.delta[&Unit::Score];
     println!(
         "| differences of a seed | effect | seeds | a claim is shown | any of the five | no difference that matters | any of the five | against it |"
     );
@@ -18,7 +18,7 @@ fn main() {
     for (name, spread) in normal.into_iter().chain(bimodal.clone()).chain([rare]) {
         for times in [0.0, 0.5, 1.0, 2.0] {
             for seeds in [6, 8, 16] {
-                row(&name, times, seeds, rates(&ruler, times * delta, spread, seeds, TRIALS));
+                row(&name, times, seeds, rates(&rule, times * delta, spread, seeds, TRIALS));
             }
         }
     }
@@ -27,7 +27,7 @@ fn main() {
         "| differences of a seed | effect | seeds | shown | any of the five | no difference | any of the five | against it |"
     );
     println!("|-|-|-|-|-|-|-|-|");
-    let hasty = Ruler { least_seeds: 2, ..ruler };
+    let hasty = DecisionRule { least_seeds: 2, ..rule };
     for (name, spread) in bimodal {
         for times in [0.0, 2.0] {
             for seeds in 2..6 {

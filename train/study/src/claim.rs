@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::mean::Mean;
-use crate::ruler::statistics::DUST;
-use crate::ruler::{Judgement, Ruler, Unit};
+use crate::rule::statistics::DUST;
+use crate::rule::{DecisionRule, Judgement, Unit};
 
 /// A claim of a paper, with its result here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -55,9 +55,9 @@ pub struct Measured {
 
 impl Measured {
     /// Judges all claims of a study.
-    pub fn judged(all: Vec<Self>, ruler: &Ruler) -> Vec<Claim> {
+    pub fn judged(all: Vec<Self>, rule: &DecisionRule) -> Vec<Claim> {
         let differences = all.iter().map(|claim| (claim.name.as_str(), claim.unit, &claim.differences[..]));
-        let judgements = ruler.judge(&differences.collect::<Vec<_>>());
+        let judgements = rule.judge(&differences.collect::<Vec<_>>());
         all.into_iter().zip(judgements).map(|(claim, judgement)| claim.claim(judgement)).collect()
     }
 
@@ -93,14 +93,14 @@ impl Claim {
     }
 
     /// Formats the interval by which the claim is judged, and δ; `–` if there are too few seeds.
-    pub fn interval(&self, ruler: &Ruler) -> String {
+    pub fn interval(&self, rule: &DecisionRule) -> String {
         let end = |mean| signed(Mean { mean, deviation: None }, self.unit);
-        let delta = Mean { mean: ruler.delta[&self.unit], deviation: None }.told(self.unit.times(), self.unit.digits());
+        let delta = Mean { mean: rule.delta[&self.unit], deviation: None }.told(self.unit.times(), self.unit.digits());
         let Judgement { interval, confidence, .. } = self.judgement;
         let percent = format!("{:.1}", 100.0 * confidence);
         let percent = percent.trim_end_matches(".0");
         interval
-            .filter(|_| self.differences.len() >= ruler.least_seeds)
+            .filter(|_| self.differences.len() >= rule.least_seeds)
             .map_or("–".into(), |[low, high]| format!("{} to {} ({percent} %; δ {delta})", end(low), end(high)))
     }
 }
@@ -128,7 +128,7 @@ mod tests {
             differences: differences.into(),
         };
         let all = [claim("a", &[0.2]), claim("b", &[-0.3, 0.1]), claim("c", &[0.0]), claim("d", &[])];
-        let all = Measured::judged(all.into(), &Ruler::of(&[]));
+        let all = Measured::judged(all.into(), &DecisionRule::of(&[]));
         assert_eq!(all.iter().map(Claim::points).collect::<Vec<_>>(), [Some(true), Some(false), None, None]);
         assert_eq!(pointing(&all), "points the paper's way: 1 of 3");
     }

@@ -1,4 +1,4 @@
-//! Shared parts of studies over several seeds: [`plan`], fixed before training; [`records`], the stored results; and [`ruler`],
+//! Shared parts of studies over several seeds: [`plan`], fixed before training; [`records`], the stored results; and [`rule`],
 //! which judges their [`Claim`]s.
 //!
 //! A study is a list of stages. Each runs once, and its result is stored in a file with a checksum. A resumed study continues
@@ -9,7 +9,7 @@ mod error;
 mod mean;
 pub mod plan;
 pub mod records;
-pub mod ruler;
+pub mod rule;
 
 pub use claim::{Claim, Measured, Quote, pointing};
 pub use error::StudyError;

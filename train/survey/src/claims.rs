@@ -1,7 +1,7 @@
 //! What the papers claim of the systems, as their cards say it, with what came out.
 
 use gradus_io::numbers::count;
-use gradus_study::ruler::Unit;
+use gradus_study::rule::Unit;
 use gradus_study::{Claim, Measured, Quote};
 use gradus_train::systems::{Card, Comparison, Sentence};
 
@@ -17,7 +17,7 @@ pub fn all(results: &Results, survey: &Survey) -> Vec<Claim> {
     let compared = survey.cards().flat_map(|card| card.compared.iter().map(move |it| (card, it))).filter(is_there);
     let measured = compared
         .flat_map(|(card, it)| survey.budgets.iter().rev().map(move |&budget| measured(results, survey, card, it, budget)));
-    Measured::judged(measured.collect(), &survey.ruler)
+    Measured::judged(measured.collect(), &survey.rule)
 }
 
 fn measured(results: &Results, survey: &Survey, card: &Card, it: &Comparison, budget: u64) -> Measured {
@@ -37,7 +37,7 @@ fn measured(results: &Results, survey: &Survey, card: &Card, it: &Comparison, bu
 mod tests {
     use std::collections::BTreeSet;
 
-    use gradus_study::ruler::Verdict;
+    use gradus_study::rule::Verdict;
     use gradus_train::systems::{ALL, Figure};
 
     use super::*;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use gradus_io::numbers::many;
 use gradus_study::plan::Plan;
-use gradus_study::ruler::Ruler;
+use gradus_study::rule::DecisionRule;
 use gradus_train::hyperparameters::{RangeError, in_range};
 use gradus_train::pretrain::HELD_OUT_STORIES;
 use gradus_train::systems::{self, BackboneKind, Card};
@@ -51,7 +51,8 @@ pub struct Survey {
     /// The world's name, with its version.
     pub(crate) world: String,
     /// How the claims are judged.
-    pub(crate) ruler: Ruler,
+    #[serde(rename = "ruler")]
+    pub(crate) rule: DecisionRule,
 }
 
 impl Survey {
@@ -73,7 +74,7 @@ impl Survey {
             places: 3 * scaled(stories).min(HELD_OUT_STORIES),
             told: scaled(told),
             world: World::default().name(),
-            ruler: Ruler::of(&primary()),
+            rule: DecisionRule::of(&primary()),
         }
     }
 

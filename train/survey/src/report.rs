@@ -4,8 +4,8 @@ use gradus_io::numbers::{count, duration, many};
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{self as page, Axis, Block, Document, Row, Scale};
 use gradus_study::plan::Plan;
-use gradus_study::ruler;
-use gradus_study::ruler::statistics::half_width;
+use gradus_study::rule;
+use gradus_study::rule::statistics::half_width;
 use gradus_study::{Claim, Mean};
 use gradus_train::pretrain::{OPENED_ANYWHERE, PretrainOptions};
 use gradus_train::systems::{Card, Figure};
@@ -328,10 +328,10 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
             _ if again => "the same".into(),
             said => format!("“{said}”"),
         };
-        let cells = [sentence, c.section.into(), c.ours.clone(), c.interval(&survey.ruler), c.agreeing(), c.judgement.words()];
+        let cells = [sentence, c.section.into(), c.ours.clone(), c.interval(&survey.rule), c.agreeing(), c.judgement.words()];
         Row { own: c.judgement.primary, ..Row::new(&c.statement, cells) }
     };
-    let least = survey.ruler.least_seeds;
+    let least = survey.rule.least_seeds;
     let few = (survey.seeds < least as u64).then(|| {
         let (seeds, verb) = (many(survey.seeds as usize, "seed"), if survey.seeds == 1 { "places" } else { "place" });
         Block::Text(format!(
@@ -346,7 +346,7 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
     });
     let unit = Block::Text("Differences, and δ, are in nats per word; a positive difference speaks for the claim.".into());
     let table = Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect());
-    [Block::Text(ruler::RULE.into())].into_iter().chain([unit]).chain(few).chain(fewer).chain([table]).collect()
+    [Block::Text(rule::RULE.into())].into_iter().chain([unit]).chain(few).chain(fewer).chain([table]).collect()
 }
 
 fn outcome(tried: &Trained) -> String {

@@ -5,7 +5,7 @@ use std::fmt;
 use super::chance;
 use crate::results::{Results, Variant, base};
 use crate::tasks::bayes;
-use gradus_study::ruler::statistics::shares;
+use gradus_study::rule::statistics::shares;
 
 /// A task that was learnt suddenly or never: in how many seeds it was, and the share of all seeds that fits that.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! The paper's claims, each with its figure, what came out here, and a verdict by [a rule](gradus_study::ruler) laid down before.
+//! The paper's claims, each with its figure, what came out here, and a verdict by [a rule](gradus_study::rule) laid down before.
 
 mod learnt;
 mod zero_shot;
@@ -6,7 +6,7 @@ mod zero_shot;
 use gradus_data::sets::Task;
 use gradus_data::sets::scores::Metric;
 use gradus_io::numbers::many;
-use gradus_study::ruler::Unit;
+use gradus_study::rule::Unit;
 use gradus_study::{Claim, Measured, Quote};
 
 use crate::paper;
@@ -17,7 +17,7 @@ use crate::tasks::entropy;
 pub use learnt::learnt;
 pub use zero_shot::{IN_NATS, normalised};
 
-/// What so few seeds can show; `None` where there are enough for the ruler, which decides with `least` or more.
+/// What so few seeds can show; `None` where there are enough for the decision rule, which decides with `least` or more.
 pub fn too_few(seeds: u64, least: usize) -> Option<String> {
     let seeds = seeds as usize;
     let verb = if seeds == 1 { "shows" } else { "show" };
@@ -56,7 +56,7 @@ pub fn all(results: &Results, sizes: &Sizes) -> Vec<Claim> {
     if sizes.full {
         all.extend(experiments(results, sizes));
     }
-    Measured::judged(all, &sizes.ruler)
+    Measured::judged(all, &sizes.rule)
 }
 
 /// Two variants on the average of some columns.
@@ -210,7 +210,7 @@ fn experiments(results: &Results, sizes: &Sizes) -> Vec<Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gradus_study::ruler::Ruler;
+    use gradus_study::rule::DecisionRule;
     use gradus_train::finetune::{CurvePoint, Scored};
 
     /// The figures beside ours, from the lines of table 5. The paper's text says 5.6 of the LSTM.
@@ -260,7 +260,7 @@ mod tests {
         let tasks = vec![result(Variant::Full, 0.4, 0.5, 0.5), result(Variant::NoAux, 0.2, 0.5, 0.6)];
         let claims = auxiliary(&Results { tasks, ..Results::default() });
         assert_eq!(claims.iter().map(|c| c.differences.len()).collect::<Vec<_>>(), [1, 1]);
-        let claims = Measured::judged(claims, &Ruler::of(&[]));
+        let claims = Measured::judged(claims, &DecisionRule::of(&[]));
         let begins = claims.iter().zip(["+0.200 nats", "+0.100 nats"]).all(|(claim, ours)| claim.ours.starts_with(ours));
         assert!(begins, "{claims:?}");
     }

@@ -1,7 +1,7 @@
 //! Figure 2, right: what a language model answers without being trained for it, as it learns.
 
 use gradus_data::sets::scores::mean_and_deviation;
-use gradus_study::ruler::Unit;
+use gradus_study::rule::Unit;
 use gradus_study::{Mean, Measured};
 
 use super::{average, chance, uniform};

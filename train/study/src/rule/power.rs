@@ -1,8 +1,8 @@
-//! The power and the error rates of the ruler, from simulated differences with a known effect.
+//! The power and the error rates of the decision rule, from simulated differences with a known effect.
 
 use gradus_tensor::rng::Philox;
 
-use super::{Ruler, Unit, Verdict};
+use super::{DecisionRule, Unit, Verdict};
 
 /// The distribution of the differences over seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,14 +32,14 @@ pub struct Rates {
 }
 
 /// Judges `trials` families of primary claims with this true effect, each measured with `seeds` seeds.
-pub fn rates(ruler: &Ruler, effect: f64, spread: Spread, seeds: usize, trials: usize) -> Rates {
+pub fn rates(rule: &DecisionRule, effect: f64, spread: Spread, seeds: usize, trials: usize) -> Rates {
     let mut rng = Philox::new(1);
-    let (mut rates, family) = (Rates::default(), ruler.primary.len());
+    let (mut rates, family) = (Rates::default(), rule.primary.len());
     let (each, all) = (1.0 / (trials * family) as f64, 1.0 / trials as f64);
     for _ in 0..trials {
         let samples: Vec<Vec<f64>> = (0..family).map(|_| spread.draw(effect, seeds, &mut rng)).collect();
-        let claims = ruler.primary.iter().zip(&samples).map(|(name, d)| (name.as_str(), Unit::Score, &d[..]));
-        let judged = ruler.judge(&claims.collect::<Vec<_>>());
+        let claims = rule.primary.iter().zip(&samples).map(|(name, d)| (name.as_str(), Unit::Score, &d[..]));
+        let judged = rule.judge(&claims.collect::<Vec<_>>());
         let count = |verdict| judged.iter().filter(|j| j.verdict == verdict).count() as f64;
         rates.shown += each * count(Verdict::Shown);
         rates.any_shown += all * count(Verdict::Shown).min(1.0);
@@ -79,10 +79,10 @@ mod tests {
     /// One in twenty of 4,000 families is 200 ± 14.
     #[test]
     fn chance_alone_shows_a_claim_in_at_most_one_family_of_twenty() {
-        let ruler = Ruler::of(&["a", "b", "c", "d", "e"]);
+        let rule = DecisionRule::of(&["a", "b", "c", "d", "e"]);
         for spread in [0.5, 2.0, 10.0].map(|s| Spread::Normal(s * DELTA)).into_iter().chain([0.1, 0.5].map(Spread::Bimodal)) {
             for seeds in [5, 6, 8] {
-                let found = rates(&ruler, 0.0, spread, seeds, 4000);
+                let found = rates(&rule, 0.0, spread, seeds, 4000);
                 assert!(found.any_shown <= 0.05 + 3.0 * 0.0035, "{spread:?}, {seeds} seeds: {found:?}");
             }
         }
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn what_is_there_is_shown_and_what_is_not_is_told() {
-        let ruler = Ruler::of(&["a", "b", "c", "d", "e"]);
-        let with = |effect, deviation, seeds| rates(&ruler, effect * DELTA, Spread::Normal(deviation * DELTA), seeds, 500);
+        let rule = DecisionRule::of(&["a", "b", "c", "d", "e"]);
+        let with = |effect, deviation, seeds| rates(&rule, effect * DELTA, Spread::Normal(deviation * DELTA), seeds, 500);
         let large = with(2.0, 1.0, 8);
         assert!(large.shown > 0.9 && large.against == 0.0, "{large:?}");
         assert!(with(2.0, 2.0, 6).shown < with(2.0, 2.0, 16).shown - 0.2, "more seeds show more");
@@ -102,7 +102,7 @@ mod tests {
         let against = with(-2.0, 1.0, 8);
         assert!(against.against > 0.9 && against.shown == 0.0, "{against:?}");
         // With probability 0.8⁸ = 0.168, none of eight seeds learns the task, and an effect that matters is not detected.
-        let rare = rates(&ruler, DELTA, Spread::Rare(5.0 * DELTA), 8, 4000);
+        let rare = rates(&rule, DELTA, Spread::Rare(5.0 * DELTA), 8, 4000);
         assert!((rare.no_difference - 0.8f64.powi(8)).abs() < 0.01, "{rare:?}");
     }
 }

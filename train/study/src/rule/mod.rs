@@ -63,7 +63,7 @@ impl Unit {
 /// The parameters of the rule, fixed before training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ruler {
+pub struct DecisionRule {
     /// The confidence of the intervals of exploratory claims, and of the family of primary claims.
     pub confidence: f64,
     /// The smallest effect that matters, in each unit.
@@ -114,7 +114,7 @@ pub struct Judgement {
     pub confidence: f64,
     /// The number of seeds measured.
     pub seeds: usize,
-    /// The number of seeds below which its ruler decides nothing.
+    /// The number of seeds below which its decision rule decides nothing.
     #[serde(skip)]
     pub least_seeds: usize,
     /// Whether it is one of the primary claims.
@@ -136,16 +136,16 @@ pub const RULE: &str = "A claim is judged by a difference d, measured once per s
 /// The footnote below a list in which primary claims have a star.
 pub const FOOTNOTE: &str = "* a primary claim: those are judged as a family, so that chance alone shows any of them, or its opposite, at most once in twenty";
 
-/// The number of seeds below which nothing is decided, unless a ruler sets another.
+/// The number of seeds below which nothing is decided, unless a decision rule sets another.
 pub const LEAST_SEEDS: usize = 6;
 
 /// The largest number of seeds that is reported: the most that a reproduction takes.
 pub const MOST_SEEDS: usize = 100;
 
-impl Ruler {
-    /// Creates the ruler of a study with these primary claims.
+impl DecisionRule {
+    /// Creates the decision rule of a study with these primary claims.
     pub fn of(primary: &[&str]) -> Self {
-        Ruler {
+        DecisionRule {
             confidence: 0.95,
             delta: [(Unit::Score, 0.02), (Unit::Way, 0.05), (Unit::Roughness, 0.01), (Unit::Nats, 0.02)].into(),
             primary: primary.iter().map(|&name| name.to_owned()).collect(),
@@ -259,13 +259,13 @@ mod tests {
 
     const PRIMARY: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-    fn ruler() -> Ruler {
-        Ruler::of(&PRIMARY)
+    fn rule() -> DecisionRule {
+        DecisionRule::of(&PRIMARY)
     }
 
     /// Judges an exploratory claim.
     fn alone(differences: &[f64]) -> Judgement {
-        ruler().judge(&[("other", Unit::Score, differences)]).remove(0)
+        rule().judge(&[("other", Unit::Score, differences)]).remove(0)
     }
 
     #[test]
@@ -310,9 +310,10 @@ mod tests {
             [alone(&[0.1, 0.1]), alone(&[0.5])].map(|j| (j.words(), j.seeds_needed)),
             [("undecided: fewer than 6 seeds".into(), None), ("undecided: fewer than 6 seeds".into(), None)]
         );
-        // Another ruler decides with fewer, or needs more.
-        let of =
-            |least_seeds| Ruler { least_seeds, ..ruler() }.judge(&[("other", Unit::Score, &[0.0, 0.1, 0.1, 0.0, 0.1])]).remove(0);
+        // Another decision rule decides with fewer, or needs more.
+        let of = |least_seeds| {
+            DecisionRule { least_seeds, ..rule() }.judge(&[("other", Unit::Score, &[0.0, 0.1, 0.1, 0.0, 0.1])]).remove(0)
+        };
         assert_eq!(of(9).words(), "undecided: fewer than 9 seeds");
         assert!(of(4).words().ends_with(" fresh seeds would decide half the time"), "{}", of(4).words());
     }
@@ -321,12 +322,12 @@ mod tests {
     /// 0.0201, is judged at 0.05/4 as well.
     #[test]
     fn the_primary_claims_are_a_family() {
-        let ruler = ruler();
+        let rule = rule();
         let [a, b, c, d, e] = PRIMARY;
         let sample = |spread: f64| [0.1 - spread, 0.1, 0.1 - spread, 0.1, 0.1 + spread, 0.1 + spread];
         let (first, second, third) = (sample(0.05), sample(0.0745), sample(0.0815));
         assert_eq!([&first, &second, &third].map(|d| (1e4 * p_value(d)).round()), [28.0, 144.0, 201.0]);
-        let found = ruler.judge(&[
+        let found = rule.judge(&[
             (c, Unit::Score, &third),
             ("other", Unit::Score, &third),
             (a, Unit::Score, &first),
