@@ -18,7 +18,7 @@ use gradus_model::{Decoder, Model};
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
 
-use crate::hyperparameters::{RangeError, in_range};
+use crate::hyperparameters::{RangeError, require};
 use crate::tasks::largest;
 
 pub use masked::{first_unseen, generate_masked};
@@ -117,9 +117,9 @@ impl Choice {
         let Choice::Sample { temperature, top_k, top_p } = self else { return Ok(()) };
         // Divided by less, a logit of f32 could overflow f64.
         let in_bounds = temperature >= 1e-200 && temperature.is_finite();
-        in_range("temperature", temperature, in_bounds, "a number from 1e-200 (for the most probable token, use --greedy)")?;
-        in_range("top-k", 0, top_k != Some(0), "a number of tokens from 1 (leave it out to keep all)")?;
-        Ok(in_range("top-p", top_p, top_p > 0.0 && top_p <= 1.0, "a probability above 0, at most 1")?)
+        require("temperature", temperature, in_bounds, "a number from 1e-200 (for the most probable token, use --greedy)")?;
+        require("top-k", 0, top_k != Some(0), "a number of tokens from 1 (leave it out to keep all)")?;
+        Ok(require("top-p", top_p, top_p > 0.0 && top_p <= 1.0, "a probability above 0, at most 1")?)
     }
 
     /// The next token, by these logits, none of them NaN.

@@ -57,16 +57,16 @@ impl RangeError {
 }
 
 /// Refuses a value that does not fit.
-pub fn in_range(flag: &'static str, found: impl ToString, fits: bool, expected: impl Into<String>) -> Result<(), RangeError> {
+pub fn require(flag: &'static str, found: impl ToString, fits: bool, expected: impl Into<String>) -> Result<(), RangeError> {
     if fits { Ok(()) } else { Err(RangeError::new(flag, found, expected)) }
 }
 
 /// A path that is written down with the run: as text, which must be Unicode.
 pub fn in_unicode(flag: &'static str, path: &Path) -> Result<(), RangeError> {
-    in_range(flag, path.display(), path.to_str().is_some(), "a path in Unicode, as the run's files name it")
+    require(flag, path.display(), path.to_str().is_some(), "a path in Unicode, as the run's files name it")
 }
 
 /// The global norm to clip to, of either kind of training.
 pub fn clip_in_range(clip: f64) -> Result<(), RangeError> {
-    in_range("clip", clip, clip >= 0.0 && clip.is_finite(), "a number from 0, where 0 never clips")
+    require("clip", clip, clip >= 0.0 && clip.is_finite(), "a number from 0, where 0 never clips")
 }

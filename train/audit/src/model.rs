@@ -3,7 +3,7 @@
 use gradus_autograd::check::{self, Case, Comparison, Failure, Outcome};
 use gradus_autograd::{Tensor, Want};
 use gradus_io::hex;
-use gradus_io::numbers::{count, many};
+use gradus_io::numbers::{count, count_of};
 use gradus_model::check::{Loss, Verdict, properties, samples};
 use gradus_model::{Activation, GradientMode, Model, Tree};
 use gradus_report::{Block, Document};
@@ -131,7 +131,10 @@ pub fn audit(name: &str, of: &Loss, depth: Depth, mut done: impl FnMut(usize)) -
     let loss = loss.item();
     let facts = vec![
         ("loss", format!("{loss:?}")),
-        ("batch", format!("{} of {}, random", many(batch.input.sequences, "sequence"), many(batch.input.length(), "token"))),
+        (
+            "batch",
+            format!("{} of {}, random", count_of(batch.input.sequences, "sequence"), count_of(batch.input.length(), "token")),
+        ),
         ("dropout", if dropout.is_some() { "the model's" } else { "none" }.into()),
         ("seed", depth.seed.to_string()),
         ("SHA-256 of the parameters, in f64", digest(model)),

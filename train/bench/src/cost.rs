@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use gradus_autograd::observer::{Applied, Observer, Pulled};
 use gradus_autograd::{Shape, Site, Tensor};
-use gradus_io::numbers::{count, figure, many, median};
+use gradus_io::numbers::{count, count_of, figure, median};
 use gradus_model::{Batch, Transformer};
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{Axis, Block, Document, Row, Scale};
@@ -500,7 +500,7 @@ impl Cost {
                 count(self.tokens as u64),
                 figure(self.step_ms),
                 if self.clock == Clock::Cpu { String::new() } else { format!("{}, driven by ", self.device) },
-                many(self.threads, "thread"),
+                count_of(self.threads, "thread"),
                 count((1e3 * self.tokens as f64 / self.step_ms) as u64),
                 figure(self.gemm_gflops),
                 figure(self.bandwidth_gb_per_second)

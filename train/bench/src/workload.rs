@@ -3,7 +3,7 @@
 use gradus_model::{Batch, GradientMode, Input, Sight, TransformerConfig};
 use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
-use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::systems;
 use gradus_train::trainer::{Recipe, default_shards};
 
@@ -67,7 +67,7 @@ impl Workload {
     /// # Errors
     /// Returns an error if `share` is not above 0 and at most 1.
     pub fn masked(self, share: f64) -> Result<Self, RangeError> {
-        in_range("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
+        require("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
         let first = systems::ALL.iter().find(|card| !card.axes.view.is_next()).expect("one fills masks");
         Ok(Workload { config: TransformerConfig { parts: first.axes.parts, ..self.config }, masked: Some(share), ..self })
     }

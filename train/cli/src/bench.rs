@@ -13,7 +13,7 @@ use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
 use gradus_model::Model;
 use gradus_tensor::Device;
-use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::hyperparameters::{RangeError, require};
 
 use crate::common::{On, Talk, Threads, open_model, within};
 use crate::error::CliError;
@@ -150,11 +150,11 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     args.talk.start()?;
     within("steps", args.steps, 1..=MOST_ROUNDS, "")?;
     within("warm-up", args.warm_up, 0..=MOST_ROUNDS, "")?;
-    in_range("dropout", args.dropout, (0.0..1.0).contains(&args.dropout), "a probability from 0 to below 1")?;
+    require("dropout", args.dropout, (0.0..1.0).contains(&args.dropout), "a probability from 0 to below 1")?;
     let mut workload = Workload::named(&args.workload).expect("clap lets these names pass").on(args.on.open_for_training()?);
     workload.config = workload.config.with_dropout(args.dropout);
     (workload.recompute, workload.anomaly, workload.accumulate) = (args.recompute, args.anomaly, args.accumulate);
-    in_range("steps", args.steps, !args.anomaly || args.steps >= 2, "at least 2: --anomaly watches every second one")?;
+    require("steps", args.steps, !args.anomaly || args.steps >= 2, "at least 2: --anomaly watches every second one")?;
     if let Some(share) = args.masked {
         workload = workload.masked(share)?;
     }
@@ -165,7 +165,7 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     workload.shards = args.shards.unwrap_or(default_shards_on(&workload.device, part));
     within("shards", workload.shards, 1..=part, ", the sequences of a part")?;
     let is_warm = args.warm_up > 0 || workload.device == Device::Cpu;
-    in_range("warm-up", args.warm_up, is_warm, "at least 1 on a GPU, which compiles and measures its kernels in the first step")?;
+    require("warm-up", args.warm_up, is_warm, "at least 1 on a GPU, which compiles and measures its kernels in the first step")?;
     let steps = (args.warm_up + args.steps) as u64;
     let job = Job::new(workload.name, steps, "steps").counting("tokens", workload.tokens() as f64);
     let report = Display::choose(args.talk.quiet).during(job, |reach| Ok(train(&workload, args.steps, args.warm_up, reach)?))?;

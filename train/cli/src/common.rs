@@ -14,7 +14,7 @@ use gradus_tensor::device::Products;
 use gradus_tensor::{Device, DeviceError};
 use gradus_train::evaluate::fills_masks;
 use gradus_train::finetune::FinetuneManifest;
-use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::model_dir::ModelDir;
 use gradus_train::precision::{Precision, named};
 use gradus_train::run::Manifest;
@@ -163,7 +163,7 @@ pub fn within<N: PartialOrd + Display>(
     range: RangeInclusive<N>,
     what: &str,
 ) -> Result<(), RangeError> {
-    in_range(flag, &found, range.contains(&found), format!("a number from {} to {}{what}", range.start(), range.end()))
+    require(flag, &found, range.contains(&found), format!("a number from {} to {}{what}", range.start(), range.end()))
 }
 
 /// Finds the model of `--model`; says so if it is not in that directory itself.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use gradus_audit::step::StepInputsError;
 use gradus_io::files::{FileError, quoted};
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 use gradus_paper::ReproduceError;
 use gradus_paper::tasks::WriteTasksError;
 use gradus_study::StudyError;
@@ -112,7 +112,7 @@ pub enum CliError {
     #[error("{path} already exists and was not replaced; name another path, or give --overwrite")]
     Exists { path: PathBuf },
     /// Too little text to predict anything.
-    #[error("{path}: {} in all, and the first of a text is not predicted; give a text of at least two tokens", many(*tokens, "token"))]
+    #[error("{path}: {} in all, and the first of a text is not predicted; give a text of at least two tokens", count_of(*tokens, "token"))]
     TooShort { path: PathBuf, tokens: usize },
     /// An error of the text on one line of a file; lines are counted from 1.
     #[error("{path}, line {line}: {error}")]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use gradus_data::sets::Split;
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 use gradus_io::progress::Job;
 use gradus_model::{BackboneConfig, Model, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
@@ -15,7 +15,7 @@ use gradus_text::{Tokenizer, each_document};
 use gradus_train::evaluate::{SlidingWindow, fills_masks, gradients, predicted, pseudo_losses, token_losses};
 use gradus_train::fill::FillError;
 use gradus_train::finetune::task_head;
-use gradus_train::hyperparameters::in_range;
+use gradus_train::hyperparameters::require;
 use gradus_train::model_dir::ModelDir;
 use gradus_train::views::{MaskPlan, SpecialTokens};
 use serde_json::{Map, Value, json};
@@ -260,7 +260,7 @@ fn one_sequence(path: &Path, config: &BackboneConfig) -> Result<Sequences, CliEr
     }
     let (found, most) = (format!("{}: {} tokens", path.display(), ids.len()), config.context());
     let expected = format!("at most {most}, the model's context; cut the sequence, or give text with --corpus");
-    in_range("ids", found, ids.len() <= most, expected)?;
+    require("ids", found, ids.len() <= most, expected)?;
     Ok(Sequences { ids: vec![ids], bytes: None })
 }
 
@@ -276,7 +276,7 @@ fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
         Ok::<_, CliError>(())
     })?;
     let tokens = ids.iter().map(Vec::len).sum();
-    output::aside(&format!("{}: {} in {}", path.display(), many(tokens, "token"), many(ids.len(), "file")));
+    output::aside(&format!("{}: {} in {}", path.display(), count_of(tokens, "token"), count_of(ids.len(), "file")));
     Ok(Sequences { ids, bytes: Some(bytes) })
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::checksums::{CHECKSUMS_FILE, replace_directory};
 use gradus_io::disk;
 use gradus_io::files::{FileError, occupant};
-use gradus_io::numbers::{count, many};
+use gradus_io::numbers::{count, count_of};
 use gradus_model::checkpoint::{self, CheckpointError, openai};
 use gradus_model::{Embedding, Model};
 use gradus_tensor::Tensor;
@@ -131,7 +131,7 @@ pub fn report(out: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer, as_
         .ok_or_else(|| CheckpointError::NotSayable { what: "an LSTM".into() })
         .map_err(ModelDirError::from)?;
     let (parameters, mode) = (config.parameters(), tokenizer.mode().map_or("none", Mode::name));
-    let (blocks, heads) = (many(gpt.layers, "block"), many(gpt.heads, "head"));
+    let (blocks, heads) = (count_of(gpt.layers, "block"), count_of(gpt.heads, "head"));
     let sizes = format!("{blocks} of width {} and {heads}, context {}", gpt.width, gpt.context);
     let [shown, vocab] = [parameters, gpt.vocab].map(|n| count(n as u64));
     output::aside(&format!("{shown} parameters ({sizes}) and {vocab} tokens, mode {mode} → {}", out.display()));

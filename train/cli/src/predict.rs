@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use gradus_data::sets::{Answer, Example, Label, Split, Task, submission};
 use gradus_io::disk;
 use gradus_io::files::FileError;
-use gradus_io::numbers::{count, many};
+use gradus_io::numbers::{count, count_of};
 use gradus_io::progress::Job;
 use gradus_model::Tree;
 use gradus_train::finetune::{FinetuneError, Scored, TaskModel, answers, labels, left_out, logits, metrics, score};
-use gradus_train::hyperparameters::in_range;
+use gradus_train::hyperparameters::require;
 use gradus_train::tasks::{self, Sequence};
 use serde_json::{Value, json};
 
@@ -90,18 +90,18 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if let Some(dir) = &args.glue {
         // Before the long work: is this a split of GLUE's, and the place of its submission free?
         let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
-        in_range("glue", dir.display(), dir.is_dir() || !dir.exists(), "a folder, or a name for a new one")?;
+        require("glue", dir.display(), dir.is_dir() || !dir.exists(), "a folder, or a name for a new one")?;
         vacant(&path, args.overwrite)?;
         disk::make_folders(dir).map_err(|cause| FileError::new("make the directory", dir, cause))?;
     }
     let predicted = if args.zero_shot { zero_shot(args, task) } else { fine_tuned(args, task) }?;
     let Predicted { examples, answers, truncated, .. } = &predicted;
-    let cut = (*truncated > 0).then(|| format!("{} had a text cut to the model's context", many(*truncated, "example")));
+    let cut = (*truncated > 0).then(|| format!("{} had a text cut to the model's context", count_of(*truncated, "example")));
     if let Some(dir) = &args.glue {
         let submission = submission(task, args.split, examples, answers);
         let path = submission.and_then(|file| file.write(dir)).map_err(FinetuneError::from)?;
         let cut = cut.as_ref().map_or(String::new(), |cut| format!("; {cut}"));
-        output::aside(&format!("{}: {}{cut}", path.display(), many(answers.len(), "answer")));
+        output::aside(&format!("{}: {}{cut}", path.display(), count_of(answers.len(), "answer")));
     }
     if args.talk.json {
         return output::json(&report(args, task, predicted));
@@ -113,7 +113,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             output::line(&format!("{}\t{}{numbers}", example.id, word(task, answer)))?;
         }
         cut.iter().for_each(|cut| output::aside(cut));
-        predicted.dropped.iter().for_each(|(reason, rows)| output::aside(&format!("{} left out: {reason}", many(*rows, "row"))));
+        predicted
+            .dropped
+            .iter()
+            .for_each(|(reason, rows)| output::aside(&format!("{} left out: {reason}", count_of(*rows, "row"))));
         if predicted.file_rows > examples.len() {
             let (file, used) = (count(predicted.file_rows as u64), count(examples.len() as u64));
             output::aside(&format!("{used} of the {file} rows in the files make this split"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, FromArgMatches};
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 use gradus_tensor::Device;
 use gradus_train::pretrain::{
     self, PretrainControl, PretrainError, PretrainManifest, PretrainOptions, PretrainSettings, SettingsError,
@@ -166,11 +166,11 @@ fn pretrain_in(args: &Args, given: &ArgMatches, group: Group) -> Result<(), CliE
             let asked = if v.bits_per_byte.is_none() { " asked" } else { "" };
             output::line(&format!(
                 "{out}: {}, held-out loss {:.4} nats per token{asked}",
-                many(outcome.steps as usize, "step"),
+                count_of(outcome.steps as usize, "step"),
                 v.nll
             ))?;
         }
-        None => output::line(&format!("{out}: {}", many(outcome.steps as usize, "step")))?,
+        None => output::line(&format!("{out}: {}", count_of(outcome.steps as usize, "step")))?,
     }
     unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}{}", quoted(&outcome.out), on(&device)))
 }

@@ -7,7 +7,7 @@ use gradus_io::files::quoted;
 use gradus_io::numbers::duration;
 use gradus_study::{StudyError, rule};
 use gradus_survey::{Survey, SurveyError, Surveyed};
-use gradus_train::hyperparameters::in_range;
+use gradus_train::hyperparameters::require;
 
 use gradus_train::systems::SURVEYED;
 
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     signals::stop_on_ctrl_c();
     let pages = args.page.markdown.as_ref().map(|page| [page.clone(), page.with_extension("svg")]);
     if let Some([page, plane]) = &pages {
-        in_range("markdown", page.display(), page != plane, "a name that does not end with .svg, which is the plane's")?;
+        require("markdown", page.display(), page != plane, "a name that does not end with .svg, which is the plane's")?;
     }
     for page in pages.iter().flatten() {
         page::free(page, args.page.overwrite)?;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Subcommand;
-use gradus_io::numbers::{count, figure, many};
+use gradus_io::numbers::{count, count_of, figure};
 use gradus_io::progress::{Job, Monitor, Progress};
 use gradus_text::{BpeTrainer, LONGEST_WORD, Mode, TextError, Tokenizer, Vocabulary, each_document, read_text};
-use gradus_train::hyperparameters::in_range;
+use gradus_train::hyperparameters::require;
 use gradus_train::model_dir::tokenizer_file;
 use serde_json::json;
 
@@ -125,8 +125,8 @@ pub fn run(command: &Command) -> Result<(), CliError> {
 fn train(args: &Train) -> Result<(), CliError> {
     args.threads.start()?;
     within("vocab", args.vocab, 1..=1 << 24, "")?;
-    in_range("min-frequency", 0, args.min_frequency > 0, "at least 1 (a pair that never occurs is not merged)")?;
-    in_range("max-characters", 0, args.max_characters != Some(0), "at least 1 character (leave it out to keep all)")?;
+    require("min-frequency", 0, args.min_frequency > 0, "at least 1 (a pair that never occurs is not merged)")?;
+    require("max-characters", 0, args.max_characters != Some(0), "at least 1 character (leave it out to keep all)")?;
     if let Some(path) = tokenizer_file(&args.out).filter(|_| !args.overwrite) {
         return Err(CliError::Exists { path });
     }
@@ -148,7 +148,7 @@ fn train(args: &Train) -> Result<(), CliError> {
     words.note().iter().for_each(|note| output::say(note));
     let too_long = words.too_long();
     if too_long > 0 {
-        let (words, bound) = (many(too_long, "word"), count(LONGEST_WORD as u64));
+        let (words, bound) = (count_of(too_long, "word"), count(LONGEST_WORD as u64));
         output::note(&format!("{words} of more than {bound} characters give characters, but no merges"));
     }
     let mut bar: Option<Box<dyn Progress>> = None;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::checksums::{self, CHECKSUMS_FILE, Checksums, LOG_FILE, Verdict};
 use gradus_io::disk;
 use gradus_io::files::{FileError, Lock, quoted};
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 use gradus_model::checkpoint::WEIGHTS_FILE;
 use gradus_train::model_dir::BEST;
 use gradus_train::trainer::TRAINER_FILE;
@@ -71,8 +71,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         output::json(&json!({ "dir": args.dir.display().to_string(), "sound": sound, "unlisted": unlisted, "faults": faults }))?;
     } else {
         verdicts.iter().try_for_each(print)?;
-        let words =
-            format!("{} as written, {} without a sum, {} damaged or missing", many(sound, "file"), unlisted.len(), faults.len());
+        let words = format!(
+            "{} as written, {} without a sum, {} damaged or missing",
+            count_of(sound, "file"),
+            unlisted.len(),
+            faults.len()
+        );
         output::line(&words)?;
     }
     if sound + faults.len() == 0 {

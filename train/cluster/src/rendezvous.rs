@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use gradus_io::interrupt;
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 
 use crate::plan::MOST_PROCESSES;
 use crate::secret::{Nonce, Proof, Secret, digest, nonce};
@@ -76,7 +76,7 @@ fn list(numbers: &[usize]) -> String {
 }
 
 fn strangers(refused: usize) -> String {
-    let (others, were) = (many(refused, "connection"), if refused == 1 { "was" } else { "were" });
+    let (others, were) = (count_of(refused, "connection"), if refused == 1 { "was" } else { "were" });
     let why = "by another version of gradus, with another secret or another list of hosts, or by a stranger";
     if refused > 0 { format!("; {others} {were} refused: made {why}") } else { String::new() }
 }

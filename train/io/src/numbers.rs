@@ -9,7 +9,7 @@ pub fn count(number: u64) -> String {
 }
 
 /// Formats a number of things: `1 thread`, `1,000 threads`.
-pub fn many(number: usize, one: &str) -> String {
+pub fn count_of(number: usize, one: &str) -> String {
     format!("{} {one}{}", count(number as u64), if number == 1 { "" } else { "s" })
 }
 

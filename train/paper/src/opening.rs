@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gradus_io::numbers::{many, scientific};
+use gradus_io::numbers::{count_of, scientific};
 use gradus_report::metrics::{self, Record, SampleRecord, VALIDATION};
 use gradus_report::svg::{Curve, Ink};
 use gradus_report::{Block, Link, PretrainReport, Row};
@@ -94,7 +94,7 @@ pub fn story(sizes: &Sizes) -> Vec<Block> {
         sizes.first_seed,
         scientific(-nats, 1),
         nats / words as f64,
-        many(words, "word")
+        count_of(words, "word")
     );
     let (texts, right) = tasks::question(sizes.first_seed);
     let [article, question, answers @ ..] = &texts[..] else { return Vec::new() };

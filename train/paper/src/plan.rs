@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use gradus_io::numbers::{count, many};
+use gradus_io::numbers::{count, count_of};
 use gradus_study::plan::Plan;
 use gradus_study::rule::DecisionRule;
-use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::hyperparameters::{RangeError, require};
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -109,10 +109,10 @@ impl Sizes {
     /// The flag that is out of range, and its range.
     pub fn check(&self) -> Result<(), RangeError> {
         let (seeds, first, scale) = (self.seeds, self.first_seed, self.scale);
-        in_range("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
+        require("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
         let room = first.checked_add(seeds).is_some();
-        in_range("seed", first, room, "a number that leaves room for as many seeds as --seeds asks for")?;
-        in_range("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")
+        require("seed", first, room, "a number that leaves room for as many seeds as --seeds asks for")?;
+        require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")
     }
 
     /// What is in a plan, and in none that this program makes.
@@ -140,9 +140,9 @@ impl Sizes {
             format!(
                 "This reproduction was made with `--scale {}`: {} of pre-training instead of {}, and at most {} per task instead of {}.{shorter}",
                 self.scale,
-                many(self.steps as usize, "step"),
+                count_of(self.steps as usize, "step"),
                 count(default.steps),
-                many(self.rows, "training row"),
+                count_of(self.rows, "training row"),
                 count(default.rows as u64)
             )
         })
@@ -197,8 +197,8 @@ impl Plan for Sizes {
 
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seeds, rows) = (many(self.seeds as usize, "seed"), many(self.rows, "training row"));
-        let (steps, epochs) = (many(self.steps as usize, "step"), many(self.epochs as usize, "epoch"));
+        let (seeds, rows) = (count_of(self.seeds as usize, "seed"), count_of(self.rows, "training row"));
+        let (steps, epochs) = (count_of(self.steps as usize, "step"), count_of(self.epochs as usize, "epoch"));
         let (first, lr) = (self.first_seed, self.lr);
         write!(
             f,

@@ -2,7 +2,7 @@
 
 use gradus_data::sets::Task;
 use gradus_data::sets::scores::Metric;
-use gradus_io::numbers::{count, duration, many};
+use gradus_io::numbers::{count, count_of, duration};
 use gradus_report::svg::{Curve, HALF, Ink, Level, Plot, WIDE};
 use gradus_report::{Axis, Block, Document, Figure, Row, Scale};
 use gradus_study::plan::Plan;
@@ -111,7 +111,7 @@ pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Ope
     lines.push(format!("table 5's average: {full} pre-trained, {none} without pre-training, {lstm} by the LSTM"));
     let least = sizes.rule.least_seeds;
     if sizes.seeds < least as u64 {
-        let seeds = many(sizes.seeds as usize, "seed");
+        let seeds = count_of(sizes.seeds as usize, "seed");
         lines.push(format!(
             "what we measured {} claims; {seeds} cannot decide them, {least} or more can: --seeds {least}",
             pointing(claims)
@@ -331,7 +331,7 @@ fn guessing_level() -> Level {
 
 /// What is transferred in figure 2 on the left, from nothing to all.
 fn transferred(sizes: &Sizes) -> Vec<(String, Variant)> {
-    let name = |n: usize| if n == 0 { "embeddings".into() } else { format!("… and {}", many(n, "block")) };
+    let name = |n: usize| if n == 0 { "embeddings".into() } else { format!("… and {}", count_of(n, "block")) };
     let layers = (0..sizes.layers).map(|n| (name(n), Variant::Layers(n)));
     let (none, all) = (("nothing".into(), Variant::NoPretraining), ("all".into(), Variant::Full));
     [none].into_iter().chain(layers).chain([all]).collect()

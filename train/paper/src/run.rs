@@ -9,7 +9,7 @@ use std::time::Instant;
 use gradus_io::checksums;
 use gradus_io::files::{FileError, Lock, json_text, remove_unfinished};
 use gradus_io::interrupt;
-use gradus_io::numbers::{duration, many};
+use gradus_io::numbers::{count_of, duration};
 use gradus_model::{Batch, Model, ModelConfig};
 use gradus_study::{Claim, StudyError, records};
 use gradus_train::pretrain::{PretrainError, PretrainOptions};
@@ -175,7 +175,7 @@ fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes, speed: f64) ->
         let ready = done.iter().filter(|p| p.stage.kind() == kind).count();
         let time = duration(of.iter().map(|p| p.tokens).sum::<f64>() / speed);
         let note = if ready > 0 { format!(", {ready} of them done") } else { String::new() };
-        text += &format!("  {kind:<42} {:>10}, about {time}{note}\n", many(of.len(), "stage"));
+        text += &format!("  {kind:<42} {:>10}, about {time}{note}\n", count_of(of.len(), "stage"));
     }
     let left = stages.iter().map(|p| p.tokens).sum::<f64>() - done.iter().map(|p| p.tokens).sum::<f64>();
     text + &format!("  in all about {}; Ctrl-C stops, and --resume continues", duration(left / speed))

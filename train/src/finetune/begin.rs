@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use super::seed::{Seed, SeedOutcome};
 use super::{Data, FinetuneError, FinetuneSettings, RowCounts, Session, TaskModel, left_out};
-use crate::hyperparameters::{in_range, in_unicode};
+use crate::hyperparameters::{in_unicode, require};
 use crate::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, RunError};
 use crate::trainer::check_room;
@@ -109,7 +109,7 @@ pub fn begin(
 ) -> Result<FinetuneOutcome, FinetuneError> {
     [("out", out), ("model", model), ("data", data)].into_iter().try_for_each(|(flag, path)| in_unicode(flag, path))?;
     let (shards, processes) = (settings.shards, control.collective.processes());
-    in_range("shards", shards, processes == 1 || shards >= processes, format!("at least {processes}, one for each process"))?;
+    require("shards", shards, processes == 1 || shards >= processes, format!("at least {processes}, one for each process"))?;
     let _lock = FinetuneManifest::claim(out)?;
     let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let manifest = FinetuneManifest {
@@ -247,8 +247,8 @@ impl Prepared {
         // Refuse what can be refused before the long reading.
         crate::tasks::head(task)?;
         let (first, seeds) = (manifest.settings.seed, manifest.seeds);
-        in_range("seeds", seeds, (1..=1000).contains(&seeds), "a number from 1 to 1000")?;
-        in_range(
+        require("seeds", seeds, (1..=1000).contains(&seeds), "a number from 1 to 1000")?;
+        require(
             "seed",
             first,
             first.checked_add(seeds).is_some(),

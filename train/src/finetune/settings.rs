@@ -4,7 +4,7 @@ use gradus_model::{Asks, BackboneConfig, GradientMode, HeadConfig, Objective, Tr
 use gradus_text::Mode;
 
 use super::FinetuneError;
-use crate::hyperparameters::{clip_in_range, hyperparameters, in_range};
+use crate::hyperparameters::{clip_in_range, hyperparameters, require};
 use crate::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::trainer::Recipe;
 
@@ -79,30 +79,30 @@ impl FinetuneSettings {
     pub fn check(&self, backbone: &BackboneConfig) -> Result<(), FinetuneError> {
         self.optimizer().validate()?;
         self.schedule().validate()?;
-        let count = |flag, n: usize| in_range(flag, n, (1..=1 << 24).contains(&n), "a number from 1 to 16777216");
+        let count = |flag, n: usize| require(flag, n, (1..=1 << 24).contains(&n), "a number from 1 to 16777216");
         count("batch", self.batch)?;
         count("shards", self.shards)?;
         count("rows", self.rows.unwrap_or(1))?;
         count("dev-rows", self.dev_rows.unwrap_or(1))?;
-        in_range("epochs", self.epochs, (1..=100_000).contains(&self.epochs), "a number from 1 to 100000")?;
+        require("epochs", self.epochs, (1..=100_000).contains(&self.epochs), "a number from 1 to 100000")?;
         let (aux, masked) = (self.lambda(backbone), backbone.parts().asks == Asks::Masked);
-        in_range("aux", aux, (0.0..=100.0).contains(&aux), "a number from 0 to 100")?;
+        require("aux", aux, (0.0..=100.0).contains(&aux), "a number from 0 to 100")?;
         let none =
             "0 for a model that fills masks: in a task's texts nothing is hidden, so that no token is asked; leave --aux out";
-        in_range("aux", aux, aux == 0.0 || !masked, none)?;
+        require("aux", aux, aux == 0.0 || !masked, none)?;
         clip_in_range(self.clip)?;
-        let probability = |flag, p: f64| in_range(flag, p, (0.0..1.0).contains(&p), "a probability from 0 to below 1");
+        let probability = |flag, p: f64| require(flag, p, (0.0..1.0).contains(&p), "a probability from 0 to below 1");
         probability("dropout", self.dropout.unwrap_or(0.0))?;
         probability("classifier-dropout", self.classifier_dropout)?;
         let learns = !self.frozen || aux == 0.0;
-        in_range("aux", aux, learns, "0 with --frozen, where the language model does not learn")?;
+        require("aux", aux, learns, "0 with --frozen, where the language model does not learn")?;
         if let Transfer::Layers(n) = self.transfer {
             let layers = backbone.layers();
             let expected = match layers {
                 0 => "all, none or 0, the embeddings: an LSTM has no blocks".into(),
                 _ => format!("all, none or 0 to {layers}, the model's blocks"),
             };
-            in_range("transfer", n, n <= layers, expected)?;
+            require("transfer", n, n <= layers, expected)?;
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ use gradus_world::World;
 use serde::Serialize;
 
 use crate::generate::GenerateError;
-use crate::hyperparameters::{RangeError, in_range, in_unicode};
+use crate::hyperparameters::{RangeError, in_unicode, require};
 use crate::model_dir::BEST;
 use crate::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, Past, RunError};
@@ -138,20 +138,20 @@ pub fn begin(
     let least = world::context(settings.retold) + usize::from(!settings.view.is_next()); // a mark at each end
     let expected =
         format!("at least {least}, to hold the longest story of the micro-world and its special tokens, or a --corpus");
-    in_range("context", context, corpus.is_some() || context >= least, expected).map_err(SettingsError::from)?;
+    require("context", context, corpus.is_some() || context >= least, expected).map_err(SettingsError::from)?;
     let expected = "no --corpus with it: it is the micro-world's stories that are told again";
-    in_range("retold", settings.retold, corpus.is_none() || !settings.retold, expected).map_err(SettingsError::from)?;
+    require("retold", settings.retold, corpus.is_none() || !settings.retold, expected).map_err(SettingsError::from)?;
     let mode = settings.mode.map_or("", Mode::name);
     let shuffled = settings.shuffle_sentences;
     let expected = "no --corpus with it: it is the micro-world's sentences that are shuffled";
-    in_range("shuffle-sentences", shuffled, corpus.is_none() || !shuffled, expected).map_err(SettingsError::from)?;
-    in_range("mode", mode, corpus.is_some() || mode.is_empty(), "a --corpus with it: the micro-world has words of its own")
+    require("shuffle-sentences", shuffled, corpus.is_none() || !shuffled, expected).map_err(SettingsError::from)?;
+    require("mode", mode, corpus.is_some() || mode.is_empty(), "a --corpus with it: the micro-world has words of its own")
         .map_err(SettingsError::from)?;
     check_paths(&settings, corpus, out).map_err(SettingsError::from)?;
     let texts = [corpus, settings.held_out_corpus.as_deref()];
     check_events(control.run.tensorboard.as_deref(), out, texts).map_err(SettingsError::from)?;
     let (shards, processes) = (settings.accumulate * settings.shards, control.run.collective.processes());
-    in_range(
+    require(
         "shards",
         shards,
         processes == 1 || shards >= processes,
@@ -198,12 +198,7 @@ fn check_paths(settings: &PretrainSettings, corpus: Option<&Path>, out: &Path) -
         let Some(text) = text else { continue };
         in_unicode(flag, text)?;
         let is_apart = !(text.is_dir() && whole(out).starts_with(whole(text)));
-        in_range(
-            "out",
-            out.display(),
-            is_apart,
-            format!("a directory outside of --{flag}, or the run would read its own files"),
-        )?;
+        require("out", out.display(), is_apart, format!("a directory outside of --{flag}, or the run would read its own files"))?;
     }
     Ok(())
 }
@@ -212,7 +207,7 @@ fn check_paths(settings: &PretrainSettings, corpus: Option<&Path>, out: &Path) -
 fn check_events(folder: Option<&Path>, out: &Path, texts: [Option<&Path>; 2]) -> Result<(), RangeError> {
     let Some(folder) = folder else { return Ok(()) };
     let place = whole(folder);
-    let fits = |fits: bool, expected: String| in_range("tensorboard", folder.display(), fits, expected);
+    let fits = |fits: bool, expected: String| require("tensorboard", folder.display(), fits, expected);
     let there = place.ancestors().find(|above| above.symlink_metadata().is_ok());
     if let Some(there) = there.filter(|there| !there.is_dir()) {
         fits(false, format!("a directory, found a file, {}", there.display()))?;
@@ -246,7 +241,7 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
     if let Some(recompute) = control.recompute {
         let fits = matches!(stored.manifest.settings.model, BackboneConfig::Transformer(_));
         let expected = "a run of a Transformer, whose blocks it computes again";
-        in_range("recompute", "with an LSTM", fits, expected).map_err(SettingsError::from)?;
+        require("recompute", "with an LSTM", fits, expected).map_err(SettingsError::from)?;
         stored.manifest.settings.recompute = recompute;
         stored.trainer.recipe = stored.manifest.recipe();
     }

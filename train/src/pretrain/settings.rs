@@ -12,7 +12,7 @@ use gradus_model::{
 use gradus_text::Mode;
 use serde::{Deserialize, Serialize};
 
-use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, in_range};
+use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, require};
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::systems::{self, Axes, BackboneKind, Card};
 use crate::trainer::{Recipe, default_shards};
@@ -419,7 +419,7 @@ impl PretrainOptions {
         };
         let expected = "a Transformer, in a system with further parts or a masked view";
         let flag = if self.backbone.is_some() { "backbone" } else { "system" };
-        in_range(flag, "lstm", backbone == BackboneKind::Transformer || parts == Parts::NONE, expected)?;
+        require(flag, "lstm", backbone == BackboneKind::Transformer || parts == Parts::NONE, expected)?;
         let (activation, epsilon) = (self.activation.unwrap_or(activation), self.epsilon.unwrap_or(epsilon));
         Ok(Axes { backbone, activation, epsilon, parts, view })
     }
@@ -514,38 +514,38 @@ impl PretrainSettings {
         self.optimizer.validate()?;
         self.schedule.validate()?;
         let (batch, accumulate, shards) = (self.batch, self.accumulate, self.shards);
-        in_range("batch", batch, (1..=1 << 20).contains(&batch), "a number of sequences from 1 to 1048576")?;
-        in_range("accumulate", accumulate, (1..=batch).contains(&accumulate), "a number from 1 to --batch")?;
+        require("batch", batch, (1..=1 << 20).contains(&batch), "a number of sequences from 1 to 1048576")?;
+        require("accumulate", accumulate, (1..=batch).contains(&accumulate), "a number from 1 to --batch")?;
         let fits = shards > 0 && accumulate.saturating_mul(shards) <= batch;
-        in_range("shards", shards, fits, "at least 1, and times --accumulate at most --batch")?;
-        in_range("vocab", self.vocab, (2..=1 << 24).contains(&self.vocab), "a number of tokens from 2 to 16777216")?;
-        in_range("eval-tokens", 0, self.eval_tokens != Some(0), "at least 1 token")?;
+        require("shards", shards, fits, "at least 1, and times --accumulate at most --batch")?;
+        require("vocab", self.vocab, (2..=1 << 24).contains(&self.vocab), "a number of tokens from 2 to 16777216")?;
+        require("eval-tokens", 0, self.eval_tokens != Some(0), "at least 1 token")?;
         clip_in_range(self.clip)?;
-        in_range("held-out", self.held_out, (0.0..1.0).contains(&self.held_out), "a share from 0 to below 1")?;
+        require("held-out", self.held_out, (0.0..1.0).contains(&self.held_out), "a share from 0 to below 1")?;
         match self.length {
             Length::Steps(n) => {
-                in_range("steps", n, (1..=1_000_000_000).contains(&n), "a number of steps from 1 to a billion")?;
+                require("steps", n, (1..=1_000_000_000).contains(&n), "a number of steps from 1 to a billion")?;
             }
-            Length::Epochs(e) => in_range("epochs", e, e > 0.0 && e <= 1e6, "a positive number up to a million")?,
+            Length::Epochs(e) => require("epochs", e, e > 0.0 && e <= 1e6, "a positive number up to a million")?,
         }
-        Ok(in_range("eval-every", 0, self.eval_every != Some(0), "at least 1 step")?)
+        Ok(require("eval-every", 0, self.eval_every != Some(0), "at least 1 step")?)
     }
 
     /// Do the view, the model and the objective fit together?
     fn check_view(&self) -> Result<(), RangeError> {
         let parts = self.parts();
         let ViewPlan::Masked(plan) = &self.view else {
-            return in_range("view", "next", parts.asks == Asks::Next, "masked, for a model that fills masks");
+            return require("view", "next", parts.asks == Asks::Next, "masked, for a model that fills masks");
         };
         plan.check()?;
-        in_range("view", "masked", parts.asks == Asks::Masked, "next, for a model that predicts the next token")?;
+        require("view", "masked", parts.asks == Asks::Masked, "next, for a model that predicts the next token")?;
         let segments = parts.segments;
-        in_range("segments", segments, !plan.pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
+        require("segments", segments, !plan.pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
         let (found, context) = (self.objective, self.model.context());
-        in_range("objective", found, found == Objective::TokenMean, "token_mean, over the tokens that are asked")?;
-        in_range("context", context, context > MaskPlan::SPECIAL_SLOTS, "more than 2, since two tokens open and close a view")?;
+        require("objective", found, found == Objective::TokenMean, "token_mean, over the tokens that are asked")?;
+        require("context", context, context > MaskPlan::SPECIAL_SLOTS, "more than 2, since two tokens open and close a view")?;
         let expected = "more than 4 with --pairs, for a token of each text and three special tokens";
-        in_range("context", context, !plan.pairs || context > MaskPlan::SPECIAL_SLOTS + 2, expected)
+        require("context", context, !plan.pairs || context > MaskPlan::SPECIAL_SLOTS + 2, expected)
     }
 
     /// What its model has beside GPT-1's parts.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gradus_io::checksums::{self, Lost};
-use gradus_io::numbers::{count, many};
+use gradus_io::numbers::{count, count_of};
 use gradus_io::progress::Job;
 use gradus_model::{Batch, checkpoint};
 use gradus_report::metrics::{self, EvaluationRecord, Moment, Record, SampleRecord, VALIDATION};
@@ -82,7 +82,7 @@ impl<'c> Pretraining<'c> {
             1 => String::new(),
             n => format!(", in {n} processes"),
         };
-        let steps = many(total as usize, "step");
+        let steps = count_of(total as usize, "step");
         let [model, text, step] = [parameters as u64, corpus, tokens as u64].map(count);
         let words = format!("{model} parameters, {text} tokens to learn from, {steps} of {step} tokens{collective}");
         journal.progress.say(&words);

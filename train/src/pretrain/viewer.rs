@@ -8,7 +8,7 @@ use gradus_text::Tokenizer;
 
 use super::source::{Part, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, SettingsError};
-use crate::hyperparameters::{RangeError, in_range};
+use crate::hyperparameters::{RangeError, require};
 use crate::tasks::largest;
 use crate::views::{self, Draw, MaskPlan, Redraw, Scheme, SpecialTokens, Text, View, ViewPlan};
 
@@ -64,7 +64,7 @@ impl Viewer {
         let is_cut = |number: usize| viewer.text(source, Part::Train, number, 0).sentences.len() > 1;
         let fits = !plan.pairs || first.into_iter().any(is_cut);
         let expected = "texts of several sentences, each ending with a token `.`, `!` or `?`; leave pairs out with --pairs false";
-        in_range("pairs", true, fits, expected).map_err(range)?;
+        require("pairs", true, fits, expected).map_err(range)?;
         Ok(Some(viewer))
     }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 use gradus_io::{hex, interrupt};
 use gradus_model::{Batch, ModelConfig};
 use serde::de::DeserializeOwned;
@@ -176,7 +176,7 @@ impl<M: SharedManifest> Begun<M> {
 fn agree(collective: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Result<(), RunError> {
     let (shards, processes) = (trainer.recipe.shards, collective.processes());
     if shards < processes {
-        let shards = many(shards, "shard");
+        let shards = count_of(shards, "shard");
         return Err(RunError::Disagree(format!("{processes} processes have {shards} to share; start fewer processes")));
     }
     let own = Facts {

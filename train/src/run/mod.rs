@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use gradus_io::files::FileError;
 use gradus_io::interrupt;
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 use gradus_io::progress::Monitor;
 use gradus_model::Batch;
 use gradus_report::metrics::{MetricsError, Record, StepRecord};
@@ -228,7 +228,7 @@ fn name_kernels(
 /// A resumed run takes its kernels from its files, as far as its device has them.
 fn doubt_of_kernels(device: &Device) -> Option<String> {
     let missing = device.missing().len();
-    let (which, whose) = (many(missing, "kernel"), if missing == 1 { "its" } else { "their" });
+    let (which, whose) = (count_of(missing, "kernel"), if missing == 1 { "its" } else { "their" });
     (missing > 0 && device.products() != Products::F32).then(|| {
         format!(
             "{device} lacks {which} chosen before; others take {whose} place and may add in another order: numbers may differ from \

@@ -5,7 +5,7 @@ use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 
 use super::{MaskMix, MaskedLm, Pairs, Redraw, Scheme, SpecialTokens};
-use crate::hyperparameters::{RangeError, in_range};
+use crate::hyperparameters::{RangeError, require};
 
 /// What is asked of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,11 +42,11 @@ impl MaskPlan {
     /// The flag that is out of range.
     pub fn check(&self) -> Result<(), RangeError> {
         let MaskMix { mask, replace } = self.shares;
-        in_range("mask-rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "a share of the tokens, above 0 and at most 1")?;
-        in_range("mask-hide", mask, (0.0..=1.0).contains(&mask), "a share from 0 to 1")?;
-        in_range("mask-replace", replace, (0.0..=1.0).contains(&replace), "a share from 0 to 1")?;
+        require("mask-rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "a share of the tokens, above 0 and at most 1")?;
+        require("mask-hide", mask, (0.0..=1.0).contains(&mask), "a share from 0 to 1")?;
+        require("mask-replace", replace, (0.0..=1.0).contains(&replace), "a share from 0 to 1")?;
         let fits = mask + replace <= 1.0;
-        in_range("mask-hide", mask, fits, format!("at most {}, since --mask-replace is {replace}", 1.0 - replace))
+        require("mask-hide", mask, fits, format!("at most {}, since --mask-replace is {replace}", 1.0 - replace))
     }
 
     /// The slots of a view that no token of a text fills: what opens it and closes it.

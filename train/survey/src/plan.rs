@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 use gradus_study::plan::Plan;
 use gradus_study::rule::DecisionRule;
-use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::pretrain::HELD_OUT_STORIES;
 use gradus_train::systems::{self, BackboneKind, Card};
 use gradus_world::World;
@@ -84,17 +84,17 @@ impl Survey {
     /// The flag that is out of range, and its range.
     pub fn check(&self) -> Result<(), RangeError> {
         let (seeds, first, scale) = (self.seeds, self.first_seed, self.scale);
-        in_range("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
-        in_range("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
+        require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
+        require("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
         let fresh = format!(
             "a number above {SEARCH_SEED}, the seed that rates are chosen on, that leaves room for as many seeds as --seeds asks for"
         );
-        in_range("seed", first, first > SEARCH_SEED && first.checked_add(seeds).is_some(), fresh)?;
-        in_range("systems", "", !self.systems.is_empty(), systems::names())?;
+        require("seed", first, first > SEARCH_SEED && first.checked_add(seeds).is_some(), fresh)?;
+        require("systems", "", !self.systems.is_empty(), systems::names())?;
         for (i, name) in self.systems.iter().enumerate() {
             let expected = format!("{}; commas between several", systems::names());
-            in_range("systems", name, systems::named(name).is_some(), expected)?;
-            in_range("systems", name, !self.systems[..i].contains(name), "each system once")?;
+            require("systems", name, systems::named(name).is_some(), expected)?;
+            require("systems", name, !self.systems[..i].contains(name), "each system once")?;
         }
         Ok(())
     }
@@ -166,9 +166,9 @@ impl Plan for Survey {
 
 impl fmt::Display for Survey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let budgets: Vec<String> = self.budgets.iter().map(|&steps| many(steps as usize, "step")).collect();
+        let budgets: Vec<String> = self.budgets.iter().map(|&steps| count_of(steps as usize, "step")).collect();
         let search = if self.searches() { format!("; rates chosen on seed {SEARCH_SEED}") } else { String::new() };
-        let (systems, seeds, first) = (self.systems.join(", "), many(self.seeds as usize, "seed"), self.first_seed);
+        let (systems, seeds, first) = (self.systems.join(", "), count_of(self.seeds as usize, "seed"), self.first_seed);
         write!(
             f,
             "{systems}; {seeds} from {first} on; as much work as {} of gpt in {}{search}",

@@ -1,6 +1,6 @@
 //! The report: the plane, and what it is drawn from.
 
-use gradus_io::numbers::{count, duration, many};
+use gradus_io::numbers::{count, count_of, duration};
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{self as page, Axis, Block, Document, Row, Scale};
 use gradus_study::plan::Plan;
@@ -253,7 +253,7 @@ fn each(survey: &Survey) -> impl Iterator<Item = (&'static Card, u64)> + '_ {
 }
 
 fn name(card: &Card, budget: u64) -> String {
-    format!("{}, {}", card.title, many(budget as usize, "step"))
+    format!("{}, {}", card.title, count_of(budget as usize, "step"))
 }
 
 fn standing(results: &Results, survey: &Survey) -> Block {
@@ -263,7 +263,8 @@ fn standing(results: &Results, survey: &Survey) -> Block {
         let everywhere = told(all.iter().filter_map(|asked| asked.everywhere.as_ref()).map(|it| &it.given_all));
         let (stories, of_all) = all.iter().fold((0, 0), |(a, b), asked| (a + asked.told.0, b + asked.told.1));
         let diverged = all.iter().filter(|asked| asked.understanding.given_all.mean.is_nan()).count();
-        let note = if diverged > 0 { format!(" ({diverged} of {} diverged)", many(all.len(), "seed")) } else { String::new() };
+        let note =
+            if diverged > 0 { format!(" ({diverged} of {} diverged)", count_of(all.len(), "seed")) } else { String::new() };
         let cells = [
             of(Figure::Understanding),
             everywhere,
@@ -333,7 +334,7 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
     };
     let least = survey.rule.least_seeds;
     let few = (survey.seeds < least as u64).then(|| {
-        let (seeds, verb) = (many(survey.seeds as usize, "seed"), if survey.seeds == 1 { "places" } else { "place" });
+        let (seeds, verb) = (count_of(survey.seeds as usize, "seed"), if survey.seeds == 1 { "places" } else { "place" });
         Block::Text(format!(
             "{seeds} {verb} the systems; no claim is decided by fewer than {least}: begin another survey with `--seeds {least}`."
         ))
@@ -341,7 +342,7 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
     let fewer = claims.iter().any(|c| c.differences.len() < survey.seeds as usize).then(|| {
         Block::Text(format!(
             "Some claims are judged on fewer than {}: on the others a training diverged, or no place of their kind was drawn.",
-            many(survey.seeds as usize, "seed")
+            count_of(survey.seeds as usize, "seed")
         ))
     });
     let unit = Block::Text("Differences, and δ, are in nats per word; a positive difference speaks for the claim.".into());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use gradus_io::checksums;
 use gradus_io::files::{json_text, quoted};
 use gradus_io::interrupt;
-use gradus_io::numbers::{duration, many};
+use gradus_io::numbers::{count_of, duration};
 use gradus_io::progress::Monitor;
 use gradus_report::svg::Plot;
 use gradus_report::{Block, Document};
@@ -83,7 +83,7 @@ fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, S
     let all = stages(survey);
     let done = all.iter().filter(|stage| paths.result(stage).exists()).count();
     let ready = if done > 0 { format!(", {done} of them done") } else { String::new() };
-    monitor.say(&format!("The survey: {survey}; {}{ready}. Ctrl-C stops, and --resume continues", many(all.len(), "stage")));
+    monitor.say(&format!("The survey: {survey}; {}{ready}. Ctrl-C stops, and --resume continues", count_of(all.len(), "stage")));
     let list_folders = || records::list_folders(out, all.iter().map(|stage| paths.result(stage)), monitor);
     list_folders()?;
     if done < all.len() {
@@ -136,7 +136,7 @@ fn show(paths: &Paths, survey: &Survey, all: &[Stage], lasts: bool, monitor: &dy
     let done: Vec<Stage> = all.iter().filter(|stage| paths.result(stage).exists()).copied().collect();
     let Ok(results) = collect(paths, survey, &done) else { return };
     let mut page = report::report(&results, survey, &[]);
-    let (done, all) = (done.len(), many(all.len(), "stage"));
+    let (done, all) = (done.len(), count_of(all.len(), "stage"));
     let stands = if lasts {
         page.reload = Some(RELOAD);
         format!("{done} of {all} done. This page is rewritten after each, and reloads itself while the survey lasts.")

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 use gradus_io::progress::{Job, Monitor, Progress, Silent};
 use gradus_study::plan::Plan;
 use gradus_study::{StudyError, records};
@@ -76,7 +76,7 @@ pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor)
             let searched = search(paths, survey, stage, (card, budget), monitor)?;
             records::write(&file, &searched)?;
             let Trained { lr, loss, .. } = search::best(&searched)?;
-            Ok(format!("{} tried, best {lr}: {loss:.4} nats per token", many(searched.tried.len(), "rate")))
+            Ok(format!("{} tried, best {lr}: {loss:.4} nats per token", count_of(searched.tried.len(), "rate")))
         }
         Stage::Train { card, budget, seed } => {
             let rate = search::rate(survey, card, searched(paths, survey, card, budget)?.as_ref())?;

@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 
 use crate::basic::{self, Cleaning};
 use crate::cache::Cache;
@@ -197,7 +197,7 @@ pub(crate) fn ids_of(tokens: &[String]) -> Result<HashMap<String, u32>, TextErro
 /// [`TextError::Vocabulary`] if it is not.
 pub(crate) fn required_among(ids: &HashMap<String, u32>, token: &str, expected: &str) -> Result<u32, TextError> {
     ids.get(token).copied().ok_or_else(|| {
-        let found = format!("{} without it", many(ids.len(), "token"));
+        let found = format!("{} without it", count_of(ids.len(), "token"));
         inconsistent(format!("token {token:?}"), expected, found)
     })
 }

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::checksums;
 use gradus_io::disk;
 use gradus_io::files::{FileError, json_text};
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -358,7 +358,7 @@ const MERGES: &str = "the merges";
 fn complete<'a>(of_merges: &Path, merges: usize, lost: impl Iterator<Item = &'a str>) -> Result<(), TextError> {
     let lost: Vec<&str> = lost.filter(|token| !is_control(token)).collect();
     let [first, ..] = lost[..] else { return Ok(()) };
-    let (merges, tokens) = (many(merges, "merge"), many(lost.len(), "token"));
+    let (merges, tokens) = (count_of(merges, "merge"), count_of(lost.len(), "token"));
     let found = format!("{merges}, and none for {tokens}, of which {first:?} is the first");
     Err(format_error(of_merges, MERGES, "one for every token of more than a symbol", found, DAMAGED))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gradus_data::sets::{Answer, Split, Task};
 use gradus_data::{DataError, Rows, TokenBatch};
 use gradus_io::hex;
-use gradus_io::numbers::{count, many};
+use gradus_io::numbers::{count, count_of};
 use gradus_model::{Batch, GradientMode, Init, Labels, Model, Objective, Param, Sight, TransformerConfig, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
@@ -13,7 +13,7 @@ use gradus_text::{BpeTrainer, TextError};
 use gradus_train::evaluate::fills_masks;
 use gradus_train::fill::{self, FillError};
 use gradus_train::finetune::{FinetuneError, FinetuneSettings, Session, TaskModel, task_head};
-use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::{Stored, VOCABULARY, weighted};
@@ -146,7 +146,7 @@ impl StepInputs {
             "a number from 1 to {most}, the model's context{}",
             if around > 0 { " without its special tokens" } else { "" }
         );
-        in_range("tokens", tokens, (1..=most).contains(&tokens), expected)?;
+        require("tokens", tokens, (1..=most).contains(&tokens), expected)?;
         let needed = sequences * tokens + ahead;
         if ids.len() < needed {
             return Err(StepInputsError::Short { found: ids.len(), needed });
@@ -194,13 +194,13 @@ impl StepInputs {
         let all = settings.batch;
         let opened = sequences.unwrap_or_else(|| (TOKENS / settings.model.context()).clamp(1, all));
         let expected = format!("a number from 1 to {all}, the sequences of the run's batch");
-        in_range("sequences", opened, (1..=all).contains(&opened), expected)?;
+        require("sequences", opened, (1..=all).contains(&opened), expected)?;
         let batch = stored.batch(step, opened);
         let mut trainer = stored.trainer.cast();
         // One tape, so that the step is one graph.
         trainer.recipe = Recipe { shards: 1, concurrent_shards: 1, backward: GradientMode::Whole, ..trainer.recipe };
         let which = match opened == all {
-            true => format!("the {} of its batch", many(all, "sequence")),
+            true => format!("the {} of its batch", count_of(all, "sequence")),
             false => format!("the first {opened} of the {all} sequences of its batch"),
         };
         let corpus = stored.manifest.corpus.as_ref().map_or("the micro-world".into(), |path| path.display().to_string());
@@ -233,7 +233,7 @@ impl StepInputs {
         let mut train = task_model.read(task, folder, Split::Train)?;
         let rows = train.rows.len();
         let expected = format!("a number from 1 to {rows}, the task's training rows");
-        in_range("sequences", examples, (1..=rows).contains(&examples), expected)?;
+        require("sequences", examples, (1..=rows).contains(&examples), expected)?;
         train.rows.truncate(examples);
         let settings = FinetuneSettings { seed, batch: examples, ..FinetuneSettings::default() };
         let fresh = Session::new(&task_model, task, &train, &train, &settings)?;
@@ -346,7 +346,7 @@ pub enum StepInputsError {
     Finished { dir: PathBuf, steps: u64 },
     #[error(
         "the text has {}, but {needed} are needed: those of each sequence, and one more to predict; give more text, or a smaller --tokens or --sequences",
-        many(*.found, "token")
+        count_of(*.found, "token")
     )]
     Short { found: usize, needed: usize },
 }

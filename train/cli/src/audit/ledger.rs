@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gradus_audit::ledger;
 use gradus_io::disk;
 use gradus_io::files::FileError;
-use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::hyperparameters::{RangeError, require};
 
 use super::{Pages, refuse};
 use crate::error::CliError;
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     args.pages.check()?;
     let is_checkout = args.root.join("autograd/src/ops/mod.rs").is_file();
     let expected = "the root of a checkout of Gradus, where sources and tests are looked up";
-    in_range("root", args.root.display(), is_checkout, expected)?;
+    require("root", args.root.display(), is_checkout, expected)?;
     let printed = args.results.as_ref().map(|path| disk::read_text(path).map_err(|e| FileError::new("read", path, e)));
     let outcomes = ledger::outcomes(&printed.transpose()?.unwrap_or_default());
     if let Some(path) = args.results.as_ref().filter(|_| outcomes.is_empty()) {

@@ -6,7 +6,7 @@ use gradus_audit::model::{self, AuditedModel, Depth};
 use gradus_io::progress::Job;
 use gradus_model::check::{Loss, labelled_batch, masked_batch};
 use gradus_model::{Asks, DropoutSeed, Objective, Tree};
-use gradus_train::hyperparameters::in_range;
+use gradus_train::hyperparameters::require;
 use serde_json::json;
 
 use super::{Page, Talk, columns, refuse};
@@ -93,7 +93,7 @@ fn checkpoint(args: &Args, path: &Path, depth: Depth) -> Result<(String, Loss), 
     }
     within("tokens", args.tokens, 2..=context, ", the model's context")?;
     let fits = (2..=1024).contains(&args.sequences) && args.sequences.is_multiple_of(2);
-    in_range("sequences", args.sequences, fits, "an even number from 2 to 1024: an example may take two")?;
+    require("sequences", args.sequences, fits, "an even number from 2 to 1024: an example may take two")?;
     let lambda = if config.heads.is_empty() { 1.0 } else { 0.5 };
     let batch = labelled_batch(&config, Objective::SequenceMean, lambda, (args.sequences, args.tokens), depth.seed);
     let masked = config.backbone.parts().asks == Asks::Masked;

@@ -5,7 +5,7 @@ use std::path::Path;
 use gradus_model::{BackboneConfig, Model, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
 use gradus_train::evaluate::Asked;
-use gradus_train::hyperparameters::in_range;
+use gradus_train::hyperparameters::require;
 use serde_json::{Map, Value, json};
 
 use super::Args;
@@ -17,20 +17,20 @@ pub fn read(args: &Args, ids: &Path, targets: &Path, config: &BackboneConfig) ->
     let tokens = read_ids(ids, config.vocab(), "model")?;
     let (n, most) = (tokens.len(), config.context());
     let expected = format!("at most {most}, the model's context");
-    in_range("ids", format!("{}: {n} tokens", ids.display()), n <= most, expected)?;
+    require("ids", format!("{}: {n} tokens", ids.display()), n <= most, expected)?;
     let as_long = |flag, path: &Path, found: usize| {
-        in_range(flag, format!("{}: {found} entries", path.display()), found == n, format!("{n}, one for each token of --ids"))
+        require(flag, format!("{}: {found} entries", path.display()), found == n, format!("{n}, one for each token of --ids"))
     };
     let targets_path = targets;
     let targets = read_targets(targets_path, config.vocab())?;
     as_long("targets", targets_path, targets.len())?;
     let asks = targets.iter().any(Option::is_some);
-    in_range("targets", targets_path.display(), asks, "a token to be asked at least once, not `-` alone")?;
+    require("targets", targets_path.display(), asks, "a token to be asked at least once, not `-` alone")?;
     let segments = match &args.segments {
         None => None,
         Some(path) => {
             let rows = config.parts().segments;
-            in_range("segments", path.display(), rows > 0, "no segments with this model, which has none")?;
+            require("segments", path.display(), rows > 0, "no segments with this model, which has none")?;
             let segments = read_segments(path, rows)?;
             as_long("segments", path, segments.len())?;
             Some(segments)

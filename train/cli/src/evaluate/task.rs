@@ -7,7 +7,7 @@ use gradus_data::sets::{Split, Task};
 use gradus_io::progress::Job;
 use gradus_model::Tree;
 use gradus_train::finetune::{FinetuneError, TaskModel, labels, left_out, logits, metrics, score};
-use gradus_train::hyperparameters::in_range;
+use gradus_train::hyperparameters::require;
 use serde::Serialize;
 
 use super::Args;
@@ -38,7 +38,7 @@ struct Report<'a> {
 
 pub fn run(args: &Args, task: &str, folder: &Path) -> Result<(), CliError> {
     let task = Task::named(task).map_err(FinetuneError::from)?;
-    in_range("rows", 0, args.rows != Some(0), "a number from 1")?;
+    require("rows", 0, args.rows != Some(0), "a number from 1")?;
     let split = args.split.unwrap_or(if task.splits.contains(&Split::Dev) { Split::Dev } else { task.splits[0] });
     let report = if args.zero_shot { zero_shot(args, task, folder, split) } else { fine_tuned(args, task, folder, split) }?;
     if args.talk.json { output::json(&report) } else { output::write(&report.text()) }

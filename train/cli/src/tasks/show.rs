@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gradus_data::sets::{Answer, Example, Input, Label, Split, Task, visible};
 use gradus_io::numbers::count;
 use gradus_train::finetune::{FinetuneError, TaskModel, evenly, left_out};
-use gradus_train::hyperparameters::in_range;
+use gradus_train::hyperparameters::require;
 use gradus_train::tasks::{Encoded, Encoder, TaskError, head};
 use serde_json::json;
 
@@ -46,7 +46,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), CliError> {
     let task = Task::named(&args.task).map_err(FinetuneError::from)?;
-    in_range("rows", 0, args.rows > 0, "a number from 1")?;
+    require("rows", 0, args.rows > 0, "a number from 1")?;
     if args.model.is_some() {
         head(task).map_err(FinetuneError::from)?;
     }

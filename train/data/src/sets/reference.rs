@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 
 use super::error::quote;
 use super::file::SetFile;
@@ -32,7 +32,7 @@ fn example(task: &Task, file: &SetFile, split: Split, id: String, block: &[(usiz
         _ => (&block[..0], None),
     }) else {
         let expected = "four lines (sentence, pronoun, two candidates with a comma between, answer), then a blank one";
-        return Err(malformed(block[0].0, expected, many(block.len(), "line")));
+        return Err(malformed(block[0].0, expected, count_of(block.len(), "line")));
     };
     let Some(at) = find_word(sentence, pronoun) else {
         return Err(malformed(*second, "a word of the sentence above", quote(pronoun)));

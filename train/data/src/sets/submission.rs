@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use gradus_io::files::write_atomically;
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 
 use super::file::SetFile;
 use super::place::{Disk, Files, Place};
@@ -59,7 +59,7 @@ pub fn submission(task: &Task, split: Split, examples: &[Example], predictions: 
         return Err(refuse("a test set of GLUE".into(), format!("the split `{split}`"), remedy));
     };
     if predictions.len() != examples.len() {
-        let expected = format!("{}, one for each row", many(examples.len(), "prediction"));
+        let expected = format!("{}, one for each row", count_of(examples.len(), "prediction"));
         return Err(refuse(expected, predictions.len().to_string(), "Predict the whole test set"));
     }
     let (mut text, mut seen) = (format!("{HEADER}\n"), HashSet::new());
@@ -116,7 +116,7 @@ pub fn label_from(files: &dyn Files, task: &Task, split: Split, examples: &mut [
             _ => count += 1,
         }
         let Some(example) = examples.get_mut(number - 2) else {
-            return Err(malformed(number, 1, format!("the end, after {}", many(number - 2, "row")), line));
+            return Err(malformed(number, 1, format!("the end, after {}", count_of(number - 2, "row")), line));
         };
         let (id, answer) = line.split_once('\t').unwrap_or((line, ""));
         if id != example.id {
@@ -127,7 +127,7 @@ pub fn label_from(files: &dyn Files, task: &Task, split: Split, examples: &mut [
     }
     match count == examples.len() {
         true => Ok(()),
-        false => Err(malformed(count + 2, 1, many(examples.len(), "row"), &count.to_string())),
+        false => Err(malformed(count + 2, 1, count_of(examples.len(), "row"), &count.to_string())),
     }
 }
 

@@ -5,7 +5,7 @@ mod zero_shot;
 
 use gradus_data::sets::Task;
 use gradus_data::sets::scores::Metric;
-use gradus_io::numbers::many;
+use gradus_io::numbers::count_of;
 use gradus_study::rule::Unit;
 use gradus_study::{Claim, Measured, Quote};
 
@@ -25,7 +25,7 @@ pub fn too_few(seeds: u64, least: usize) -> Option<String> {
         format!(
             "{} {verb} that every stage works, and which way each difference points; no claim is decided by fewer than {least}, for another \
              seed may point the other way. On our eight seeds only these differences had the same sign in all: {STEADY}. Eight seeds are a run of their own, on seeds that nothing was chosen on: `--seeds 8 --seed {FRESH}`, and the rest as here.",
-            many(seeds, "seed")
+            count_of(seeds, "seed")
         )
     })
 }

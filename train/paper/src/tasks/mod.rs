@@ -59,7 +59,7 @@ use gradus_data::sets::Split;
 use gradus_io::checksums::replace_directory;
 use gradus_io::files::FileError;
 use gradus_tensor::rng::Philox;
-use gradus_train::hyperparameters::{RangeError, in_range};
+use gradus_train::hyperparameters::{RangeError, require};
 use gradus_world::World;
 
 use self::tale::Teller;
@@ -215,7 +215,7 @@ pub fn write(seed: u64, dir: &Path, rows: usize, mut done: impl FnMut(usize)) ->
     if dir.exists() {
         return Err(WriteTasksError::Exists { path: dir.to_owned() });
     }
-    in_range("rows", rows, ROWS.contains(&rows), format!("a number from {} to {}", ROWS.start(), ROWS.end()))?;
+    require("rows", rows, ROWS.contains(&rows), format!("a number from {} to {}", ROWS.start(), ROWS.end()))?;
     let (world, mut tasks) = (World::default(), Vec::new());
     replace_directory(dir, |fresh| {
         for maker in &MAKERS {
