@@ -35,7 +35,7 @@ STEPS = {"tiny": (50, 10), "small": (30, 10), "gpt1": (20, 10)}
 PROMPT = {"tiny": 16, "small": 32, "gpt1": 32}
 TOKENS = {"tiny": 96, "small": 160, "gpt1": 160}
 # Who computes, and in what numbers: each column of the tables.
-COLUMNS = {"Gradus f32": [], "PyTorch f32": ["--dtype", "f32"], "Gradus f16": ["--products", "f16"], "PyTorch bf16": ["--dtype", "bf16"]}
+COLUMNS = {"Gradus f32": [], "PyTorch f32": ["--dtype", "f32"], "Gradus f16": ["--matmul-precision", "f16"], "PyTorch bf16": ["--dtype", "bf16"]}
 PAIRS = [("Gradus f32", "PyTorch f32"), ("Gradus f16", "PyTorch bf16")]
 # Rows of a table of costs.
 COSTLIEST = 14

@@ -287,7 +287,16 @@ class Bits:
         except Failed as error:
             self.table.line("flags", False, "", "failed", why=[str(error)])
             return
-        gone = [f"{command} {flag}" for command in old for flag in old[command] if flag not in new.get(command, [])]
+        def parses(command: str, flag: str) -> bool:
+            try:
+                self.new.run(f"{command.removeprefix('gradus')} {flag} --help".strip())
+                return True
+            except Failed as error:
+                return f"unexpected argument '{flag}'" not in str(error)
+
+        # A flag that the help no longer names may still be parsed, as an alias.
+        unnamed = [(command, flag) for command in old if command in new for flag in old[command] if flag not in new[command]]
+        gone = [f"{command} {flag}" for command, flag in unnamed if not parses(command, flag)]
         gone += [command for command in old if command not in new]
         self.table.line("commands", set(old) <= set(new), str(len(old)), str(len(new)))
         self.table.line("flags", not gone, *(str(sum(map(len, side.values()))) for side in (old, new)), why=[f"gone: {flag}" for flag in gone])

@@ -5,15 +5,15 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use gradus_tensor::Device;
-use gradus_tensor::device::Products;
+use gradus_tensor::device::MatmulPrecision;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How precisely a run multiplies, and by which kernels where these add in different orders. A resumed run takes both from here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
-    /// As of `--products`.
+    /// As of `--matmul-precision`.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
-    pub products: Products,
+    pub products: MatmulPrecision,
     /// What was measured to be fastest, by kinds of products; empty in full precision, where it changes no bit.
     #[serde(default)]
     pub kernels: BTreeMap<String, String>,
@@ -22,15 +22,15 @@ pub struct Precision {
 impl Precision {
     /// That of a device, with what was measured there so far.
     pub fn of(device: &Device) -> Self {
-        let products = device.products();
+        let products = device.matmul_precision();
         let of_these = |(kind, _): &(String, String)| kind.starts_with(&format!("{products},"));
-        let kernels = if products == Products::F32 { BTreeMap::new() } else { device.choices() };
+        let kernels = if products == MatmulPrecision::F32 { BTreeMap::new() } else { device.choices() };
         Precision { products, kernels: kernels.into_iter().filter(of_these).collect() }
     }
 
     /// Is it full precision, as on every CPU?
     pub fn is_full(&self) -> bool {
-        self.products == Products::F32
+        self.products == MatmulPrecision::F32
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn it_is_kept_as_it_is() {
         let kernels = BTreeMap::from([("f16, 1 of (64, 64)·(64, 64), k4·4".to_owned(), "64×64×16 by 256 of 4×4".to_owned())]);
-        let precision = Precision { products: Products::F16, kernels };
+        let precision = Precision { products: MatmulPrecision::F16, kernels };
         let text = serde_json::to_string(&precision).unwrap();
         assert!(text.starts_with(r#"{"products":"f16","#), "{text}");
         assert_eq!(serde_json::from_str::<Precision>(&text).unwrap(), precision);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock, Mutex, TryLockError};
 
 use super::gpu::Gpu;
-use super::{DeviceError, GpuInfo, Products};
+use super::{DeviceError, GpuInfo, MatmulPrecision};
 
 fn is_vulkan(info: &wgpu::AdapterInfo) -> bool {
     info.backend == wgpu::Backend::Vulkan
@@ -29,16 +29,16 @@ pub(crate) fn list() -> Vec<GpuInfo> {
 }
 
 /// Opens the GPU of this name, or the first that is not a software renderer.
-pub(crate) fn open(name: Option<&str>, products: Products) -> Result<Arc<Gpu>, DeviceError> {
+pub(crate) fn open(name: Option<&str>, precision: MatmulPrecision) -> Result<Arc<Gpu>, DeviceError> {
     let mut adapters = adapters();
     let infos: Vec<&GpuInfo> = adapters.iter().map(|(_, info)| info).collect();
     let (adapter, info) = adapters.swap_remove(choose(&infos, name)?);
     let mut open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
     open.retain(|gpu| gpu.check().is_ok());
-    if let Some(gpu) = open.iter().find(|gpu| *gpu.info() == info && gpu.products() == products) {
+    if let Some(gpu) = open.iter().find(|gpu| *gpu.info() == info && gpu.matmul_precision() == precision) {
         return Ok(gpu.clone());
     }
-    let gpu = Gpu::open(&adapter, info, products, adapter.limits())?;
+    let gpu = Gpu::open(&adapter, info, precision, adapter.limits())?;
     gpu.measure()?;
     open.push(gpu.clone());
     Ok(gpu)

@@ -47,11 +47,11 @@ pub enum DeviceError {
     /// A scalar other than `f32` was requested on a GPU.
     #[error("a GPU computes in f32, not in {0}: use f32, or the device cpu")]
     NotF32(&'static str),
-    /// Products with rounded factors were requested on the CPU.
+    /// MatmulPrecision with rounded factors were requested on the CPU.
     #[error("the CPU multiplies in full precision: products in {0} are for a GPU (--device gpu)")]
-    ProductsOnCpu(super::Products),
+    ProductsOnCpu(super::MatmulPrecision),
     /// The driver does not support 16-bit floats.
-    #[error("{name} has no arithmetic in f16: use --products f32")]
+    #[error("{name} has no arithmetic in f16: use --matmul-precision f32")]
     NoF16 {
         /// The name of the GPU.
         name: String,

@@ -7,13 +7,13 @@ use super::memory::Memory;
 use super::pipeline::Pipelines;
 use super::recorder::Recorder;
 use super::tuning::Tuning;
-use super::{Arithmetic, DeviceError, GpuInfo, Products, probe};
+use super::{Arithmetic, DeviceError, GpuInfo, MatmulPrecision, probe};
 
 /// An open GPU, shared by all its users.
 #[derive(Debug)]
 pub struct Gpu {
     pub(super) info: GpuInfo,
-    products: Products,
+    precision: MatmulPrecision,
     pub(crate) units: Units,
     pub(super) arithmetic: OnceLock<Arithmetic>,
     pub(super) device: wgpu::Device,
@@ -48,11 +48,11 @@ impl Gpu {
     pub(super) fn open(
         adapter: &wgpu::Adapter,
         info: GpuInfo,
-        products: Products,
+        precision: MatmulPrecision,
         limits: wgpu::Limits,
     ) -> Result<Arc<Self>, DeviceError> {
-        let (units, required_features) = units(adapter, products);
-        if products == Products::F16 && !required_features.contains(wgpu::Features::SHADER_F16) {
+        let (units, required_features) = units(adapter, precision);
+        if precision == MatmulPrecision::F16 && !required_features.contains(wgpu::Features::SHADER_F16) {
             return Err(DeviceError::NoF16 { name: info.name });
         }
         let experimental_features = match units.cooperative {
@@ -73,7 +73,7 @@ impl Gpu {
         let recorder = Mutex::new(Recorder::new(&device, &limits));
         Ok(Arc::new(Gpu {
             info,
-            products,
+            precision,
             units,
             arithmetic: OnceLock::new(),
             device,
@@ -99,8 +99,8 @@ impl Gpu {
     }
 
     /// Returns the precision of matrix products.
-    pub fn products(&self) -> Products {
-        self.products
+    pub fn matmul_precision(&self) -> MatmulPrecision {
+        self.precision
     }
 
     /// Returns the rounding behaviour, measured when the GPU was opened.
@@ -119,14 +119,14 @@ impl Gpu {
 }
 
 /// Returns the capabilities of a GPU for these products, and the features that they need.
-fn units(adapter: &wgpu::Adapter, products: Products) -> (Units, wgpu::Features) {
+fn units(adapter: &wgpu::Adapter, precision: MatmulPrecision) -> (Units, wgpu::Features) {
     use wgpu::{CooperativeScalarType as Scalar, Features};
     let (info, there) = (adapter.get_info(), adapter.features());
     let workgroup_memory = adapter.limits().max_compute_workgroup_storage_size as usize;
     let mut features = there & Features::SUBGROUP;
     let is_one = info.subgroup_min_size == info.subgroup_max_size;
     let subgroup = (is_one && !features.is_empty()).then_some(info.subgroup_max_size as usize);
-    if products == Products::F32 {
+    if precision == MatmulPrecision::F32 {
         return (Units { subgroup, cooperative: None, workgroup_memory }, features);
     }
     features |= there & Features::SHADER_F16;

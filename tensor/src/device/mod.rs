@@ -7,7 +7,7 @@
 mod arithmetic;
 mod counts;
 mod error;
-mod products;
+mod matmul_precision;
 
 #[cfg(feature = "wgpu")]
 mod adapter;
@@ -42,7 +42,7 @@ pub use counts::{Counts, Runs, TimedRuns};
 pub use error::DeviceError;
 #[cfg(feature = "wgpu")]
 pub use gpu::Gpu;
-pub use products::Products;
+pub use matmul_precision::MatmulPrecision;
 #[cfg(all(test, feature = "wgpu"))]
 pub(crate) use testing::{fresh, fresh_with};
 #[cfg(feature = "wgpu")]
@@ -67,39 +67,39 @@ impl Device {
     /// Returns an error if `choice` is none of these, this build has no GPUs, no GPU or several have such a name, or the driver
     /// fails.
     pub fn open(choice: &str) -> Result<Self, DeviceError> {
-        Self::open_with(choice, Products::F32)
+        Self::open_with(choice, MatmulPrecision::F32)
     }
 
     /// Opens the device named by `choice`, with matrix products of the precision `products`.
     ///
     /// # Errors
     /// Returns an error in the cases of [`Device::open`], and if the device does not support this precision.
-    pub fn open_with(choice: &str, products: Products) -> Result<Self, DeviceError> {
+    pub fn open_with(choice: &str, precision: MatmulPrecision) -> Result<Self, DeviceError> {
         match choice.split_once(':') {
-            None if choice == "cpu" && products != Products::F32 => Err(DeviceError::ProductsOnCpu(products)),
+            None if choice == "cpu" && precision != MatmulPrecision::F32 => Err(DeviceError::ProductsOnCpu(precision)),
             None if choice == "cpu" => Ok(Device::Cpu),
-            None if choice == "gpu" => Self::open_gpu(None, products),
-            Some(("gpu", name)) if !name.trim().is_empty() => Self::open_gpu(Some(name.trim()), products),
+            None if choice == "gpu" => Self::open_gpu(None, precision),
+            Some(("gpu", name)) if !name.trim().is_empty() => Self::open_gpu(Some(name.trim()), precision),
             _ => Err(DeviceError::Unknown(choice.into())),
         }
     }
 
     #[cfg(feature = "wgpu")]
-    fn open_gpu(name: Option<&str>, products: Products) -> Result<Self, DeviceError> {
-        adapter::open(name, products).map(Device::Gpu)
+    fn open_gpu(name: Option<&str>, precision: MatmulPrecision) -> Result<Self, DeviceError> {
+        adapter::open(name, precision).map(Device::Gpu)
     }
 
     #[cfg(not(feature = "wgpu"))]
-    fn open_gpu(_: Option<&str>, _: Products) -> Result<Self, DeviceError> {
+    fn open_gpu(_: Option<&str>, _: MatmulPrecision) -> Result<Self, DeviceError> {
         Err(DeviceError::NotBuilt)
     }
 
     /// Returns the precision of matrix products.
-    pub fn products(&self) -> Products {
+    pub fn matmul_precision(&self) -> MatmulPrecision {
         match self {
-            Device::Cpu => Products::F32,
+            Device::Cpu => MatmulPrecision::F32,
             #[cfg(feature = "wgpu")]
-            Device::Gpu(gpu) => gpu.products(),
+            Device::Gpu(gpu) => gpu.matmul_precision(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
 
 use super::gpu::Gpu;
-use super::{Device, Products, adapter};
+use super::{Device, MatmulPrecision, adapter};
 
 /// Limits below those of the adapter.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,15 +20,15 @@ pub struct Scarce {
 impl Device {
     /// Returns the first GPU, or a software renderer if there is no other. If there is none, or it does not support these products,
     /// prints a warning and returns `None`, or panics if the tests require a GPU.
-    pub fn shared(products: Products) -> Option<Self> {
+    pub fn shared(precision: MatmulPrecision) -> Option<Self> {
         static FIRST: LazyLock<Option<String>> = LazyLock::new(|| Device::gpus().into_iter().next().map(|info| info.name));
         let Some(first) = &*FIRST else { return skipped("no GPU was found") };
-        Device::open_with(&format!("gpu:{first}"), products).map_or_else(skipped, Some)
+        Device::open_with(&format!("gpu:{first}"), precision).map_or_else(skipped, Some)
     }
 
     /// Returns the first GPU in a new context with these limits.
     pub fn fresh(scarce: Scarce) -> Option<Self> {
-        open(scarce, Products::F32).map(Device::Gpu)
+        open(scarce, MatmulPrecision::F32).map(Device::Gpu)
     }
 
     /// Destroys the device of a GPU, as a driver does when it restarts.
@@ -42,13 +42,13 @@ impl Device {
 /// Returns the first GPU in a new context with the adapter's limits.
 #[cfg(test)]
 pub(crate) fn fresh() -> Option<Arc<Gpu>> {
-    fresh_with(Products::F32)
+    fresh_with(MatmulPrecision::F32)
 }
 
 /// Returns the first GPU in a new context with products of this precision.
 #[cfg(test)]
-pub(crate) fn fresh_with(products: Products) -> Option<Arc<Gpu>> {
-    open(Scarce::default(), products)
+pub(crate) fn fresh_with(precision: MatmulPrecision) -> Option<Arc<Gpu>> {
+    open(Scarce::default(), precision)
 }
 
 /// Returns the number of shaders that were compiled for buffers in windows.
@@ -64,17 +64,17 @@ fn skipped<T>(why: impl Display) -> Option<T> {
     None
 }
 
-fn open(scarce: Scarce, products: Products) -> Option<Arc<Gpu>> {
+fn open(scarce: Scarce, precision: MatmulPrecision) -> Option<Arc<Gpu>> {
     let Some((adapter, mut info)) = adapter::adapters().into_iter().next() else { return skipped("no GPU was found") };
     // The rounding is measured under the adapter's limits.
-    let whole = Gpu::open(&adapter, info.clone(), products, adapter.limits()).expect("a context");
+    let whole = Gpu::open(&adapter, info.clone(), precision, adapter.limits()).expect("a context");
     whole.measure().expect("a probe");
     info.memory = scarce.memory_bytes.or(info.memory);
     let mut limits = adapter.limits();
     limits.max_storage_buffer_binding_size = scarce.binding_bytes.unwrap_or(limits.max_storage_buffer_binding_size);
     let bindings = &mut limits.max_storage_buffers_per_shader_stage;
     *bindings = scarce.bindings.unwrap_or(*bindings);
-    let gpu = Gpu::open(&adapter, info, products, limits).expect("a context");
+    let gpu = Gpu::open(&adapter, info, precision, limits).expect("a context");
     gpu.arithmetic.get_or_init(|| whole.arithmetic().clone());
     Some(gpu)
 }

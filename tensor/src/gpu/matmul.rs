@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::{Array, word};
 use crate::Shape;
-use crate::device::{Products, Shader};
+use crate::device::{MatmulPrecision, Shader};
 use crate::layout::Layout;
 use tile::{Tile, Unit};
 
@@ -237,7 +237,7 @@ fn by(tile: Tile, batches: [usize; 2], a: &Matrices, b: &Matrices, y: &Matrices,
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Variant {
     tile: Tile,
-    products: Products,
+    precision: MatmulPrecision,
     a: Reading,
     b: Reading,
     y_vector: usize,
@@ -264,7 +264,7 @@ impl Variant {
         let whole = n.is_multiple_of(4) && y.vector(1) == 4;
         Variant {
             tile,
-            products: y.array.gpu().products(),
+            precision: y.array.gpu().matmul_precision(),
             a: Reading::of(a, 1),
             b: Reading::of(b, 0),
             y_vector: if whole { 4 } else { 1 },
@@ -282,15 +282,15 @@ impl Variant {
     }
 
     fn shader(self) -> Shader<'static> {
-        let Variant { tile, products, a, b, y_vector, onto, outcome } = self;
+        let Variant { tile, precision, a, b, y_vector, onto, outcome } = self;
         let onto = if onto.is_empty() { onto.into() } else { format!(" + {onto}") };
-        let precision = if products == Products::F32 { String::new() } else { format!(" in {products}") };
+        let of_factors = if precision == MatmulPrecision::F32 { String::new() } else { format!(" in {precision}") };
         let outcome = match outcome {
             Outcome::Sum => "",
             Outcome::Gelu => ", gelu",
             Outcome::GeluAndSum => ", gelu and sum",
         };
-        let name = format!("matmul{precision} {tile}, {}·{}→{y_vector}{onto}{outcome}", a.name(), b.name());
+        let name = format!("matmul{of_factors} {tile}, {}·{}→{y_vector}{onto}{outcome}", a.name(), b.name());
         Shader::new(name, move || self.text())
     }
 
@@ -305,9 +305,9 @@ impl Variant {
                 ("enable wgpu_cooperative_matrix;\ndiagnostic(off, derivative_uniformity);\n", main)
             }
         };
-        let (enabled, staged) = match self.products {
-            Products::F32 => ("", "vec4f"),
-            Products::F16 => ("enable f16;\n", "vec4<f16>"),
+        let (enabled, staged) = match self.precision {
+            MatmulPrecision::F32 => ("", "vec4f"),
+            MatmulPrecision::F16 => ("enable f16;\n", "vec4<f16>"),
         };
         let head = format!("{enabled}{head}alias Staged = {staged};\n");
         let first = if self.tile.rows < 4 { "row % 4" } else { "0" };
@@ -561,7 +561,7 @@ mod tests {
 
     #[test]
     fn factors_are_rounded_to_half_precision_and_sums_are_not() {
-        let Some(gpu) = Device::shared(Products::F16) else { return };
+        let Some(gpu) = Device::shared(MatmulPrecision::F16) else { return };
         let (m, k, n) = (33, 70, 37);
         for (i, tile) in [SMALL, TILES[1], FEW_ROWS, FEW_COLUMNS, SMALL].into_iter().enumerate() {
             let (of_a, of_b) = (layouts([m, k])[i], layouts([k, n])[(7 * i + 1) % 10]);
@@ -582,7 +582,7 @@ mod tests {
     /// Tests the sizes of cooperative matrices that the device has, if any.
     #[test]
     fn cooperative_matrices_add_the_same_in_another_order() {
-        let Some(gpu) = Device::shared(Products::F16) else { return };
+        let Some(gpu) = Device::shared(MatmulPrecision::F16) else { return };
         let Device::Gpu(device) = &gpu else { unreachable!() };
         for tile in Tile::cooperative(device.units) {
             for [m, k, n] in [[70, 41, 68], [9, 100, 37], [64, 64, 64]] {

@@ -1,12 +1,12 @@
 //! A GPU for tests of kernels, and comparisons of its results with the CPU's.
 
-use crate::device::Products;
+use crate::device::MatmulPrecision;
 use crate::rng::Philox;
 use crate::{Device, Tensor};
 
 /// Returns the GPU that tests of kernels share.
 pub fn gpu() -> Option<Device> {
-    Device::shared(Products::F32)
+    Device::shared(MatmulPrecision::F32)
 }
 
 /// Copies x to the GPU.

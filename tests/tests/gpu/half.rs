@@ -1,15 +1,15 @@
-//! Products of matrices whose factors are in half precision.
+//! MatmulPrecision of matrices whose factors are in half precision.
 
 use gradus_model::{GradientMode, Tree};
 use gradus_tensor::Device;
-use gradus_tensor::device::Products;
+use gradus_tensor::device::MatmulPrecision;
 use gradus_train::trainer::{ANOMALY, Replay, TrainError, Trainer};
 
 use crate::models::{batch, bits, gpt, steps, trainer};
 
 /// The GPU with products in f16, beside the one lent.
 fn half(gpu: &Device) -> Device {
-    Device::open_with(&gpu.to_string(), Products::F16).expect("a GPU that computes in f16")
+    Device::open_with(&gpu.to_string(), MatmulPrecision::F16).expect("a GPU that computes in f16")
 }
 
 /// A factor is off by up to 2⁻¹¹, 5e-4: a loss near 3 by some 1e-3, and after a hundred steps by what they make of it.
@@ -62,14 +62,14 @@ fn a_factor_beyond_half_precision_stops_the_training_and_is_named() {
     let error = trainer.step(&batch(1)).unwrap_err();
     assert!(matches!(error, TrainError::NotFinite { step: 2, anomaly: Some(_), .. }), "{error}");
     let told = error.to_string();
-    assert!(told.contains("--products f32: a factor of a product in f16 is at most 65,504"), "{told}");
+    assert!(told.contains("--matmul-precision f32: a factor of a product in f16 is at most 65,504"), "{told}");
     assert!(told.contains("h1.mlp"), "the place is named: {told}");
     assert!(bits(&trainer.params) == before, "nothing has changed");
     let run = tempfile::tempdir().unwrap();
     let kept = trainer.keep(&batch(1), &error, run.path()).expect("a step that can be repeated");
     assert!(kept.contains("--device 'gpu:"), "{kept}");
     let Replay { trainer: mut again, batch, precision, .. } = Trainer::replay(&run.path().join(ANOMALY)).unwrap();
-    assert_eq!(precision.products, Products::F16);
+    assert_eq!(precision.products, MatmulPrecision::F16);
     again.place(&half(&gpu)).unwrap();
     let anomaly = again.anomaly(&batch).expect("the same number");
     assert!(told.contains(&anomaly.to_string()), "{anomaly}, not {told}");

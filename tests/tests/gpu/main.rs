@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gradus_tensor::Device;
-use gradus_tensor::device::{Counts, Products};
+use gradus_tensor::device::{Counts, MatmulPrecision};
 
 /// A GPU while a test has it.
 struct Lent<G> {
@@ -31,12 +31,12 @@ static USERS: RwLock<()> = RwLock::new(());
 
 /// The GPU that the tests run on; `None`, said loudly, where there is none and none is required.
 fn gpu() -> Option<Lent<RwLockReadGuard<'static, ()>>> {
-    Some(Lent { device: Device::shared(Products::F32)?, _guard: USERS.read().unwrap_or_else(|e| e.into_inner()) })
+    Some(Lent { device: Device::shared(MatmulPrecision::F32)?, _guard: USERS.read().unwrap_or_else(|e| e.into_inner()) })
 }
 
 /// The same, with no other test beside.
 fn gpu_alone() -> Option<Lent<RwLockWriteGuard<'static, ()>>> {
-    Some(Lent { device: Device::shared(Products::F32)?, _guard: USERS.write().unwrap_or_else(|e| e.into_inner()) })
+    Some(Lent { device: Device::shared(MatmulPrecision::F32)?, _guard: USERS.write().unwrap_or_else(|e| e.into_inner()) })
 }
 
 /// What a GPU was asked for since it was opened.

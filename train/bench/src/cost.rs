@@ -325,7 +325,7 @@ pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> R
     Ok(Cost {
         workload: workload.name,
         device: device.to_string(),
-        products_in: device.products().to_string(),
+        products_in: device.matmul_precision().to_string(),
         clock,
         threads: rayon::current_num_threads(),
         tokens: workload.tokens(),

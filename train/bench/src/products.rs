@@ -112,7 +112,7 @@ pub fn products(device: &Device, all: &[Product], mut after: impl FnMut(usize)) 
         timed.push(product.time(device));
         after(timed.len());
     }
-    let (threads, products_in) = (rayon::current_num_threads(), device.products().to_string());
+    let (threads, products_in) = (rayon::current_num_threads(), device.matmul_precision().to_string());
     ProductsReport { device: device.to_string(), products_in, threads, products: timed }
 }
 

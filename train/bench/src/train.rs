@@ -205,7 +205,7 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
     Ok(TrainReport {
         workload: workload.name,
         device: device.to_string(),
-        products_in: device.products().to_string(),
+        products_in: device.matmul_precision().to_string(),
         threads: rayon::current_num_threads(),
         parameters: config.parameters(),
         tokens_per_step: workload.tokens(),

@@ -10,7 +10,7 @@ use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
 use gradus_model::Model;
-use gradus_tensor::device::Products;
+use gradus_tensor::device::MatmulPrecision;
 use gradus_tensor::{Device, DeviceError};
 use gradus_train::evaluate::fills_masks;
 use gradus_train::finetune::FinetuneManifest;
@@ -60,14 +60,14 @@ pub struct On {
     /// Precision of the factors of matrix products on a GPU; sums and stored tensors are in f32. With f16 the loss is scaled by a
     /// power of two, so that small gradients do not become 0, and a number beyond 65,504 stops the run [default: f32; a resumed run
     /// or a replayed step keeps its precision]
-    #[arg(long, value_name = "f32|f16")]
-    products: Option<Products>,
+    #[arg(long, value_name = "f32|f16", alias = "products")]
+    matmul_precision: Option<MatmulPrecision>,
 }
 
 impl On {
     /// Opens it, with the kernels that were measured to be fastest at another time.
     pub fn open(&self) -> Result<Device, CliError> {
-        let device = Device::open_with(self.named_or("cpu"), self.products.unwrap_or_default())?;
+        let device = Device::open_with(self.named_or("cpu"), self.matmul_precision.unwrap_or_default())?;
         kernels::recall(&device);
         Ok(device)
     }
@@ -95,13 +95,13 @@ impl On {
     /// kernels. A CPU computes in full precision.
     pub fn open_for(&self, before: Option<&str>, precision: &Precision) -> Result<Device, CliError> {
         let name = self.named_or(before.unwrap_or("cpu"));
-        if let Some(products) = self.products.filter(|products| *products != precision.products) {
+        if let Some(products) = self.matmul_precision.filter(|products| *products != precision.products) {
             let its = precision.products;
             return Err(CliError::Usage(format!(
-                "--products {products}: what was kept multiplies in {its}; leave --products out"
+                "--matmul-precision {products}: what was kept multiplies in {its}; leave --matmul-precision out"
             )));
         }
-        let products = if name == "cpu" { Products::F32 } else { precision.products };
+        let products = if name == "cpu" { MatmulPrecision::F32 } else { precision.products };
         let device = Device::open_with(name, products).map_err(|error| match before {
             Some(_) if self.device.is_none() => CliError::OfRun { error },
             _ => error.into(),
@@ -119,7 +119,8 @@ impl On {
         let device = self.open_for(before.as_deref(), precision)?;
         if named(&device) != *before {
             let before = before.as_deref().unwrap_or("cpu").escape_debug();
-            let more = if device.products() == precision.products { "" } else { ", and with products in f32 instead of f16" };
+            let more =
+                if device.matmul_precision() == precision.products { "" } else { ", and with products in f32 instead of f16" };
             output::say(&format!(
                 "warning: this run was begun on {before}; on {device} it goes on to other bits{more} (without --device it goes on there)"
             ));

@@ -23,7 +23,7 @@ use gradus_io::numbers::count_of;
 use gradus_io::progress::Monitor;
 use gradus_model::Batch;
 use gradus_report::metrics::{MetricsError, Record, StepRecord};
-use gradus_tensor::device::Products;
+use gradus_tensor::device::MatmulPrecision;
 use gradus_tensor::{Device, DeviceError};
 
 use crate::collective::{Collective, PeerError, SingleProcess};
@@ -194,7 +194,7 @@ fn tell_times(trainer: &mut Trainer, journal: &mut Journal) -> Result<(), RunErr
 
 /// Where this session computes, after so many steps; a GPU is said too. `None` of a run that has only been on the CPU.
 fn place(device: &Device, step: u64, journal: &mut Journal) -> Option<Record> {
-    let (elapsed, products) = (journal.seconds(), device.products().to_string());
+    let (elapsed, products) = (journal.seconds(), device.matmul_precision().to_string());
     let arithmetic = match device.arithmetic() {
         Some(measured) => {
             journal.progress.say(&format!("{device}: {measured}; products are in {products}"));
@@ -229,7 +229,7 @@ fn name_kernels(
 fn doubt_of_kernels(device: &Device) -> Option<String> {
     let missing = device.missing().len();
     let (which, whose) = (count_of(missing, "kernel"), if missing == 1 { "its" } else { "their" });
-    (missing > 0 && device.products() != Products::F32).then(|| {
+    (missing > 0 && device.matmul_precision() != MatmulPrecision::F32).then(|| {
         format!(
             "{device} lacks {which} chosen before; others take {whose} place and may add in another order: numbers may differ from \
              those of the run so far in their last digits"

@@ -179,7 +179,7 @@ mod tests {
     use gradus_model::Input;
     use gradus_model::check::{tiny_gpt, tiny_lstm};
     use gradus_tensor::DeviceError;
-    use gradus_tensor::device::Products;
+    use gradus_tensor::device::MatmulPrecision;
 
     use super::*;
 
@@ -310,7 +310,8 @@ mod tests {
             assert_eq!(trainer.keep(&batch, &error, run.path()), None);
         }
         assert!(!run.path().join(ANOMALY).exists());
-        let error = TrainError::NotFinite { step: 2, loss: f64::NAN, norm: 1.0, products: Products::F32, anomaly: None };
+        let error =
+            TrainError::NotFinite { step: 2, loss: f64::NAN, norm: 1.0, matmul_precision: MatmulPrecision::F32, anomaly: None };
         let told = trainer.keep(&batch, &error, run.path()).unwrap();
         let kept = run.path().join(ANOMALY);
         assert_eq!(told, format!("the step is kept in {0}; `gradus audit replay {0}` repeats it", kept.display()));

@@ -27,7 +27,7 @@ use gradus_autograd::observer::Observer;
 use gradus_io::numbers::median;
 use gradus_model::{Batch, DropoutSeed, GradientMode, Model, Tree};
 use gradus_report::metrics::ProcessTimes;
-use gradus_tensor::device::Products;
+use gradus_tensor::device::MatmulPrecision;
 use gradus_tensor::{Device, DeviceError, GlobalNorm, Norms, Real, Shape, Tensor, on_pool};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -175,9 +175,9 @@ pub enum TrainError {
     /// their sum is not.
     #[error(
         "step {step}: the loss is {loss} and its gradient's norm {norm}: training diverged and stops before this step; the last \
-         checkpoint, if any, is untouched; begin another run with a lower --lr, a longer --warmup or gradients clipped to a smaller norm (--clip){}{}", range(*.products), first(.anomaly)
+         checkpoint, if any, is untouched; begin another run with a lower --lr, a longer --warmup or gradients clipped to a smaller norm (--clip){}{}", range(*.matmul_precision), first(.anomaly)
     )]
-    NotFinite { step: u64, loss: f64, norm: f64, products: Products, anomaly: Option<Box<Anomaly>> },
+    NotFinite { step: u64, loss: f64, norm: f64, matmul_precision: MatmulPrecision, anomaly: Option<Box<Anomaly>> },
     /// The loss and its gradient may still be finite.
     #[error(
         "step {step}: --anomaly found a non-finite number, so training stops before this step; the last checkpoint, if any, is \
@@ -196,10 +196,10 @@ pub enum TrainError {
     Peer { step: u64, error: PeerError },
 }
 
-fn range(products: Products) -> &'static str {
-    match products {
-        Products::F32 => "",
-        Products::F16 => ", or with --products f32: a factor of a product in f16 is at most 65,504",
+fn range(matmul_precision: MatmulPrecision) -> &'static str {
+    match matmul_precision {
+        MatmulPrecision::F32 => "",
+        MatmulPrecision::F16 => ", or with --matmul-precision f32: a factor of a product in f16 is at most 65,504",
     }
 }
 
@@ -530,8 +530,8 @@ impl<T: Real> Trainer<T> {
             None => {
                 // Only process 0 searches, since the search recomputes all shards.
                 let anomaly = if self.collective.process() == 0 { self.anomaly(batch) } else { None };
-                let (products, anomaly) = (self.products(), anomaly.map(Box::new));
-                TrainError::NotFinite { step: self.done + 1, loss, norm, products, anomaly }
+                let (matmul_precision, anomaly) = (self.matmul_precision(), anomaly.map(Box::new));
+                TrainError::NotFinite { step: self.done + 1, loss, norm, matmul_precision, anomaly }
             }
         }
     }

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 
 use gradus_model::{Batch, Labels, Tree};
-use gradus_tensor::device::Products;
+use gradus_tensor::device::MatmulPrecision;
 use gradus_tensor::{Device, Real};
 
 use super::Trainer;
@@ -42,15 +42,15 @@ impl<T: Real> Trainer<T> {
     }
 
     /// Returns the precision of the device's products.
-    pub(super) fn products(&self) -> Products {
-        self.device().products()
+    pub(super) fn matmul_precision(&self) -> MatmulPrecision {
+        self.device().matmul_precision()
     }
 
     /// Returns the batch to compute with, and the scale of its loss.
     pub(super) fn scaled<'b>(&self, batch: &'b Batch) -> (Cow<'b, Batch>, f64) {
-        match self.products() {
-            Products::F32 => (Cow::Borrowed(batch), 1.0),
-            Products::F16 => {
+        match self.matmul_precision() {
+            MatmulPrecision::F32 => (Cow::Borrowed(batch), 1.0),
+            MatmulPrecision::F16 => {
                 let scale = scale(batch);
                 (Cow::Owned(scaled(batch, scale)), scale)
             }

@@ -137,18 +137,23 @@ fn a_number_that_is_not_finite_is_blamed_on_the_right_one() {
 
 #[test]
 fn the_words_for_divergence_say_where_it_began_and_what_helps() {
-    let told = |products, anomaly| TrainError::NotFinite { step: 1, loss: f64::NAN, norm: 2.0, products, anomaly }.to_string();
-    let plain = told(Products::F32, None);
+    let told = |matmul_precision, anomaly| {
+        TrainError::NotFinite { step: 1, loss: f64::NAN, norm: 2.0, matmul_precision, anomaly }.to_string()
+    };
+    let plain = told(MatmulPrecision::F32, None);
     let end = "(--clip). Within each shard of the batch every number is finite; only their sum is not";
     assert!(plain.starts_with("step 1: the loss is NaN and its gradient's norm 2: ") && plain.ends_with(end), "{plain}");
-    let half = told(Products::F16, None);
-    assert!(half.contains("(--clip), or with --products f32: a factor of a product in f16 is at most 65,504. Within"), "{half}");
+    let half = told(MatmulPrecision::F16, None);
+    assert!(
+        half.contains("(--clip), or with --matmul-precision f32: a factor of a product in f16 is at most 65,504. Within"),
+        "{half}"
+    );
 
     let config = ModelConfig::from(tiny_gpt());
     let mut broken: Trainer = Trainer::new(Recipe::new(20, 1), Model::init(&config, 1));
     broken.params.as_mut().visit(|_, p| p.set(0, f32::INFINITY));
     let anomaly = broken.anomaly(&batch(&tiny_gpt())).map(Box::new);
-    let named = told(Products::F32, anomaly.clone());
+    let named = told(MatmulPrecision::F32, anomaly.clone());
     assert!(named.ends_with(&format!(". The first non-finite number: {}", anomaly.unwrap())), "{named}");
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::device::{Products, Units};
+use crate::device::{MatmulPrecision, Units};
 
 /// A division of a product into tiles. Tiles of one [`Unit`], except cooperative ones, give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,10 +75,10 @@ impl Tile {
 
     /// Returns the tiles that may be faster than [`Tile::of`] on a device with these units. Each computes at most 1.5 times as many
     /// elements as the tile that computes the fewest.
-    pub(super) fn candidates(units: Units, products: Products, m: usize, n: usize) -> Vec<Self> {
-        let with_subgroups = match products {
-            Products::F32 => TILES.iter().filter_map(|tile| tile.by_subgroups(units)).collect(),
-            Products::F16 => Self::cooperative(units), // a broadcast of halves aborts LLVM 15, in llvmpipe
+    pub(super) fn candidates(units: Units, precision: MatmulPrecision, m: usize, n: usize) -> Vec<Self> {
+        let with_subgroups = match precision {
+            MatmulPrecision::F32 => TILES.iter().filter_map(|tile| tile.by_subgroups(units)).collect(),
+            MatmulPrecision::F16 => Self::cooperative(units), // a broadcast of halves aborts LLVM 15, in llvmpipe
         };
         let all: Vec<Tile> = TILES.into_iter().chain(with_subgroups).collect();
         let least = all.iter().map(|tile| tile.padded(m, n)).min().unwrap_or(0);
@@ -173,13 +173,14 @@ mod tests {
     fn candidates_are_those_that_the_device_and_the_shape_permit() {
         let bare = Units::default();
         let all = Units { subgroup: Some(32), cooperative: Some(16), workgroup_memory: 32 << 10 };
-        assert!(Tile::candidates(bare, Products::F16, 1024, 1024).iter().all(|tile| tile.unit == Unit::Thread));
-        let units = |products| Tile::candidates(all, products, 1024, 1024).into_iter().map(|tile| tile.unit).collect::<Vec<_>>();
+        assert!(Tile::candidates(bare, MatmulPrecision::F16, 1024, 1024).iter().all(|tile| tile.unit == Unit::Thread));
+        let units =
+            |precision| Tile::candidates(all, precision, 1024, 1024).into_iter().map(|tile| tile.unit).collect::<Vec<_>>();
         let cooperative = Unit::Cooperative { size: 16, threads: 32 };
-        assert!(units(Products::F16).contains(&cooperative) && !units(Products::F32).contains(&cooperative));
-        assert_eq!(Tile::candidates(all, Products::F32, 1, 40478), [FEW_ROWS], "decoding wastes no rows");
+        assert!(units(MatmulPrecision::F16).contains(&cooperative) && !units(MatmulPrecision::F32).contains(&cooperative));
+        assert_eq!(Tile::candidates(all, MatmulPrecision::F32, 1, 40478), [FEW_ROWS], "decoding wastes no rows");
         let names: std::collections::BTreeSet<String> =
-            Tile::candidates(all, Products::F16, 4096, 4096).iter().map(Tile::to_string).collect();
-        assert_eq!(names.len(), Tile::candidates(all, Products::F16, 4096, 4096).len(), "each has a name of its own");
+            Tile::candidates(all, MatmulPrecision::F16, 4096, 4096).iter().map(Tile::to_string).collect();
+        assert_eq!(names.len(), Tile::candidates(all, MatmulPrecision::F16, 4096, 4096).len(), "each has a name of its own");
     }
 }

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use super::{Matrices, Onto, Reading, Tile, Unit, Variant, by};
-use crate::device::Products;
+use crate::device::MatmulPrecision;
 use crate::gpu::{Array, map, sum};
 
 /// The fewest multiplications of a product that is worth a measurement.
@@ -29,8 +29,8 @@ pub(super) fn tile(batches: [usize; 2], a: &Matrices, b: &Matrices) -> Tile {
     if work < WORTH || !gpu.has_choices() {
         return rule;
     }
-    let kind = kind(gpu.products(), count, [m, k, n], [Reading::of(a, 1), Reading::of(b, 0)]);
-    let candidates = Tile::candidates(gpu.units, gpu.products(), m, n);
+    let kind = kind(gpu.matmul_precision(), count, [m, k, n], [Reading::of(a, 1), Reading::of(b, 0)]);
+    let candidates = Tile::candidates(gpu.units, gpu.matmul_precision(), m, n);
     if let Some(name) = gpu.choice(&kind) {
         match candidates.iter().find(|tile| tile.to_string() == name) {
             Some(tile) => return *tile,
@@ -45,9 +45,9 @@ pub(super) fn tile(batches: [usize; 2], a: &Matrices, b: &Matrices) -> Tile {
     tile
 }
 
-fn kind(products: Products, count: usize, [m, k, n]: [usize; 3], [a, b]: [Reading; 2]) -> String {
+fn kind(precision: MatmulPrecision, count: usize, [m, k, n]: [usize; 3], [a, b]: [Reading; 2]) -> String {
     let [count, m, k, n] = [count, m, k, n].map(usize::next_power_of_two);
-    format!("{products}, {count} of ({m}, {k})·({k}, {n}), {}·{}", a.name(), b.name())
+    format!("{precision}, {count} of ({m}, {k})·({k}, {n}), {}·{}", a.name(), b.name())
 }
 
 /// Returns the fastest candidate whose results equal those of `rule`.
@@ -123,7 +123,7 @@ mod tests {
         let choices = gpu.choices();
         let kinds: Vec<&str> = choices.keys().map(String::as_str).collect();
         assert_eq!(kinds, ["f32, 1 of (128, 256)·(256, 128), k4·4"], "small products are not worth it");
-        let candidates = Tile::candidates(gpu.units, Products::F32, 128, 128);
+        let candidates = Tile::candidates(gpu.units, MatmulPrecision::F32, 128, 128);
         assert!(candidates.iter().any(|tile| tile.to_string() == choices[kinds[0]]), "{choices:?}");
         let before = gpu.counts();
         drop(drawn([120, 200], 5).matmul(&drawn([200, 100], 6)));
@@ -135,7 +135,7 @@ mod tests {
     /// errs by 2⁻²⁴ of that. In another order the sum is off by at most 256·16·2⁻²⁴ = 2.5e-4, if the device sums in f32.
     #[test]
     fn in_half_precision_what_is_chosen_multiplies_the_same() {
-        let Some(gpu) = fresh_with(Products::F16) else { return };
+        let Some(gpu) = fresh_with(MatmulPrecision::F16) else { return };
         let device = Device::Gpu(gpu.clone());
         let drawn = |shape, seed| drawn(&device, shape, seed);
         let (a, b) = (drawn([128, 256], 1), drawn([256, 128], 2));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gradus_autograd::Tensor;
 use gradus_autograd::trace::{Argument, Recorder, Summand, Traced};
 use gradus_model::{DropoutSeed, GradientMode, Tree};
-use gradus_tensor::device::Products;
+use gradus_tensor::device::MatmulPrecision;
 use gradus_tensor::{Device, Real};
 use gradus_train::trainer::{Gradient, StepSummary, TrainError, Trainer};
 
@@ -15,10 +15,10 @@ use super::StepInputs;
 const TOLERANCE: f64 = 1e-7;
 /// Returns the largest error of a VJP on a GPU. Its roundings, by 2⁻²⁴ in f32 and by 2⁻¹² of a factor in f16, are not in the
 /// differences: sixteen times and four times as much.
-const fn tolerance_of(products: Products) -> f64 {
-    match products {
-        Products::F32 => 1e-6,
-        Products::F16 => 1e-3,
+const fn tolerance_of(precision: MatmulPrecision) -> f64 {
+    match precision {
+        MatmulPrecision::F32 => 1e-6,
+        MatmulPrecision::F16 => 1e-3,
     }
 }
 
@@ -73,9 +73,9 @@ impl Made {
             trace: read_back(&here.trace, &trace),
             arithmetic: format!(
                 "f32 on {device}{rounds}, with products in {}; differences are computed in f64, at its numbers, on the CPU",
-                device.products()
+                device.matmul_precision()
             ),
-            tolerance: tolerance_of(device.products()),
+            tolerance: tolerance_of(device.matmul_precision()),
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::progress::Display;
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Time matrix products: squares, and those of a training step of a workload; in f32, or on a GPU with factors in f16 \
-        (--products).\n\n\
+        (--matmul-precision).\n\n\
         A layer y = x·w has three: forward y = x·w; input x̄ = ȳ·wᵀ; weights w̄ = xᵀ·ȳ. m, k and n are the sizes of (m, k)·(k, n); \
         the output's has at most 256 rows of logits at a time, and on a GPU as many as training holds there: up to 16 Mi logits, in \
         multiples of 128 rows, or 64 rows. ms is the fastest of the repetitions in 0.3 s; on a GPU that of \
@@ -23,7 +23,7 @@ use crate::progress::Display;
     after_long_help = "Examples:\n  \
         gradus bench matmul --threads 2\n  \
         gradus bench matmul --sizes 1024,4096 --device gpu --json\n  \
-        gradus bench matmul --sizes 512 --workload gpt1 --device gpu --products f16"
+        gradus bench matmul --sizes 512 --workload gpt1 --device gpu --matmul-precision f16"
 )]
 pub struct Matmul {
     /// Sizes N of square products N × N × N [default: 512,1024,2048; to 8192 on a GPU; 128,256,512 on a software renderer]

@@ -93,6 +93,15 @@ fn evaluation_reports_its_rate_beside_the_forward_pass() {
     assert!((flops / 2_347_008.0 - 1.0).abs() < 1e-9, "{flops}");
 }
 
+/// `--products` is the earlier name of `--matmul-precision`.
+#[test]
+fn an_earlier_name_of_a_flag_is_an_alias() {
+    let expected = "the CPU multiplies in full precision: products in f16 are for a GPU (--device gpu)";
+    for flag in ["--matmul-precision", "--products"] {
+        gradus(&format!("bench matmul --sizes 16 {flag} f16")).misused(&[expected]);
+    }
+}
+
 #[test]
 fn products_are_timed_by_size_and_by_layer() {
     let json = gradus("bench matmul --sizes 16,32 --workload tiny --threads 2 --json").json();

@@ -192,14 +192,16 @@ mod on_a_gpu {
         let desk = Desk::new();
         desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
         let begin = |out: &str, more: &str| {
-            desk.gradus(&format!("pretrain --corpus corpus.txt --out {out} {SIZES} --device {gpu} --products f16 {more}")).json()
+            desk.gradus(&format!("pretrain --corpus corpus.txt --out {out} {SIZES} --device {gpu} --matmul-precision f16 {more}"))
+                .json()
         };
         let whole = begin("whole", "");
         begin("half", "--stop-at 3");
         assert_eq!(desk.json("half/run.json")["precision"]["products"], "f16");
         let open = |more: &str| desk.gradus(&format!("audit step --run half --device {gpu} --html {more}"));
         let opened = open("half.html --json").json();
-        open("not.html --products f32").misused(&["--products f32: what was kept multiplies in f16; leave --products out"]);
+        open("not.html --matmul-precision f32")
+            .misused(&["--matmul-precision f32: what was kept multiplies in f16; leave --matmul-precision out"]);
         let resumed = desk.gradus("pretrain --resume half --quiet --json").json();
         assert_eq!(resumed["parameters_sha256"], whole["parameters_sha256"], "the run keeps device, precision, and its bits");
         let losses = |run: &str| {
@@ -234,9 +236,9 @@ mod on_a_gpu {
         let names: Vec<String> = devices.map(|record| record["device"].as_str().unwrap()[..3].to_owned()).collect();
         assert_eq!(names, ["gpu", "cpu", "cpu"], "the log says where each session computed");
         assert_near(&on_cpu["final_loss"], number(&whole["final_loss"]), 0.01);
-        desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --products f16"))
+        desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --matmul-precision f16"))
             .misused(&["the CPU multiplies in full precision: products in f16 are for a GPU (--device gpu)"]);
-        desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --device {gpu} --products f8"))
+        desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --device {gpu} --matmul-precision f8"))
             .misused(&["the precision of products is f32 or f16, got \"f8\""]);
     }
 
@@ -246,7 +248,7 @@ mod on_a_gpu {
         let desk = Desk::new();
         desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(90));
         let sizes = "--tokenizer char --layers 1 --width 32 --heads 2 --context 12 --batch 128 --steps 2 --stop-at 1";
-        desk.gradus(&format!("pretrain --corpus corpus.txt --out run {sizes} --device {gpu} --products f16")).printed();
+        desk.gradus(&format!("pretrain --corpus corpus.txt --out run {sizes} --device {gpu} --matmul-precision f16")).printed();
         desk.forget("run");
         let mut run = desk.json("run/run.json");
         // That of the block's wide product, 128·12 rows by 32 and 4·32 columns.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// The precision of the factors of a matrix product. All sums and all stored values are in `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Products {
+pub enum MatmulPrecision {
     /// Factors in `f32`.
     #[default]
     F32,
@@ -14,22 +14,22 @@ pub enum Products {
     F16,
 }
 
-impl Products {
+impl MatmulPrecision {
     /// Every precision.
-    pub const ALL: [Products; 2] = [Products::F32, Products::F16];
+    pub const ALL: [MatmulPrecision; 2] = [MatmulPrecision::F32, MatmulPrecision::F16];
 }
 
-/// Formats the precision as [`Products::from_str`] parses it.
-impl fmt::Display for Products {
+/// Formats the precision as [`MatmulPrecision::from_str`] parses it.
+impl fmt::Display for MatmulPrecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Products::F32 => "f32",
-            Products::F16 => "f16",
+            MatmulPrecision::F32 => "f32",
+            MatmulPrecision::F16 => "f16",
         })
     }
 }
 
-impl FromStr for Products {
+impl FromStr for MatmulPrecision {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -44,9 +44,9 @@ mod tests {
 
     #[test]
     fn a_precision_is_read_as_it_is_written() {
-        for products in Products::ALL {
-            assert_eq!(products.to_string().parse(), Ok(products));
+        for precision in MatmulPrecision::ALL {
+            assert_eq!(precision.to_string().parse(), Ok(precision));
         }
-        assert_eq!("bf16".parse::<Products>(), Err("the precision of products is f32 or f16, got \"bf16\"".into()));
+        assert_eq!("bf16".parse::<MatmulPrecision>(), Err("the precision of products is f32 or f16, got \"bf16\"".into()));
     }
 }
