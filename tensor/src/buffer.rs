@@ -29,7 +29,7 @@ static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 
 /// A range of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Span {
     slab: usize,
     offset: usize,
     bytes: usize,
@@ -63,7 +63,7 @@ impl Pool {
     }
 
     /// Allocates `bytes`, a positive multiple of [`LINE`], from the first free range that is large enough.
-    fn take(&mut self, bytes: usize) -> (Place, NonNull<u8>) {
+    fn take(&mut self, bytes: usize) -> (Span, NonNull<u8>) {
         let first_fit = self.free.iter().find(|(_, free)| **free >= bytes).map(|(&at, &free)| (at, free));
         let ((slab, offset), free) = first_fit.unwrap_or_else(|| self.grow(bytes));
         self.free.remove(&(slab, offset));
@@ -75,12 +75,12 @@ impl Pool {
         let of = &mut self.slabs[slab];
         of.reached = of.reached.max(offset + bytes);
         // SAFETY: a free range lies within its slab.
-        (Place { slab, offset, bytes }, unsafe { of.first.add(offset) })
+        (Span { slab, offset, bytes }, unsafe { of.first.add(offset) })
     }
 
     /// Frees a range.
-    fn give(&mut self, place: Place) {
-        let Place { slab, mut offset, mut bytes } = place;
+    fn give(&mut self, place: Span) {
+        let Span { slab, mut offset, mut bytes } = place;
         self.live -= bytes;
         if let Some(after) = self.free.remove(&(slab, offset + bytes)) {
             bytes += after;
@@ -168,7 +168,7 @@ pub struct Buffer<T: Scalar> {
 #[derive(Debug)]
 enum Store<T> {
     /// A range of a slab, for `f32` and `f64`, in which every bit pattern is a value.
-    Pooled(Place, NonNull<T>),
+    Pooled(Span, NonNull<T>),
     /// A vector, for any other scalar.
     Own(Vec<T>),
 }

@@ -192,14 +192,14 @@ pub struct AttentionGrads<'a, T> {
 
 /// The place of q, k or v, or of its gradient, in a buffer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct HeadLayout {
     /// The position of (0, 0, 0, 0).
     pub offset: usize,
     /// The elements from one sequence, head or position to the next.
     pub strides: [usize; 3],
 }
 
-impl Place {
+impl HeadLayout {
     /// Returns the position of (b, h, t, 0).
     pub(crate) fn of(&self, [b, h, t]: [usize; 3]) -> usize {
         let [of_b, of_h, of_t] = self.strides;
@@ -209,13 +209,13 @@ impl Place {
 
 impl AttentionSpec {
     /// Returns the places of q, k and v, or of their gradients, in a buffer of the three.
-    pub(crate) fn places(&self, packed: bool) -> [Place; 3] {
+    pub(crate) fn places(&self, packed: bool) -> [HeadLayout; 3] {
         let (c, d) = (self.heads * self.width, self.width);
         if packed {
-            return [0, 1, 2].map(|i| Place { offset: i * c, strides: [self.queries * 3 * c, d, 3 * c] });
+            return [0, 1, 2].map(|i| HeadLayout { offset: i * c, strides: [self.queries * 3 * c, d, 3 * c] });
         }
         let (of_q, of_k) = (self.batch * self.queries * c, self.batch * self.keys * c);
-        let place = |offset, positions: usize| Place { offset, strides: [positions * c, d, c] };
+        let place = |offset, positions: usize| HeadLayout { offset, strides: [positions * c, d, c] };
         [place(0, self.queries), place(of_q, self.keys), place(of_q + of_k, self.keys)]
     }
 }

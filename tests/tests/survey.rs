@@ -8,7 +8,7 @@ use gradus_io::progress::Silent;
 use gradus_model::{Input, Tree};
 use gradus_survey::{Answers, Causal, Lexicon, Masked, Story, Window, divergences, generation, told, understanding};
 use gradus_train::fill;
-use gradus_train::pretrain::{Part, PretrainControl, PretrainOptions, SEPARATOR, Stored, begin};
+use gradus_train::pretrain::{PretrainControl, PretrainOptions, SEPARATOR, Split, Stored, begin};
 use gradus_train::run::Control;
 use gradus_world::World;
 
@@ -97,7 +97,7 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
 
     // Counted neighbours know more than counts alone, and less than all.
     let train: Vec<Vec<usize>> =
-        (0..5000).map(|n| gpt.source.text(Part::Train, n).iter().map(|&id| lexicon.of_token(id)).collect()).collect();
+        (0..5000).map(|n| gpt.source.text(Split::Train, n).iter().map(|&id| lexicon.of_token(id)).collect()).collect();
     let [none, one, two] = [0, 1, 2].map(|reach| {
         let window = Window::count(train.iter().map(Vec::as_slice), lexicon.len(), reach);
         let answer = |story: &[usize], at: &[usize]| sure(at.iter().map(|&at| window.answer(story, at)).collect());

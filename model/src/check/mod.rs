@@ -98,7 +98,7 @@ impl Loss {
         let mut names = Vec::new();
         self.model.as_ref().visit(|name, _| names.push(name.to_owned()));
         names.into_iter().enumerate().map(move |(which, name)| {
-            let part = Part { loss: loss.clone(), params: params.clone(), which };
+            let part = ParamSubset { loss: loss.clone(), params: params.clone(), which };
             (name, Case::of("loss", part, &params[which..=which], seed + which as u64))
         })
     }
@@ -106,13 +106,13 @@ impl Loss {
 
 /// The loss as a function of one parameter tensor; the others are constants.
 #[derive(Clone, Debug)]
-struct Part {
+struct ParamSubset {
     loss: Arc<Loss>,
     params: Arc<[Tensor<f64>]>,
     which: usize,
 }
 
-impl Function for Part {
+impl Function for ParamSubset {
     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
         let tape = ins[0].tape();
         // In f64 a tensor is shared, not copied.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn place(pool: &mut Pool, lines: usize) -> Place {
+fn place(pool: &mut Pool, lines: usize) -> Span {
     pool.take(lines * LINE).0
 }
 
@@ -39,7 +39,7 @@ fn equal_steps_take_equal_places() {
     let mut pool = Pool::new();
     let lasting = place(&mut pool, 1000);
     let step = |pool: &mut Pool| {
-        let mut saved: Vec<Place> = (0..200).map(|i| place(pool, 1 + i * i % 701)).collect();
+        let mut saved: Vec<Span> = (0..200).map(|i| place(pool, 1 + i * i % 701)).collect();
         let mut places = saved.clone();
         while let Some(p) = saved.pop() {
             pool.give(p);
@@ -94,7 +94,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 
 /// A place in use, its memory, and the pattern last written to it.
 struct Used {
-    place: Place,
+    place: Span,
     first: NonNull<u8>,
     pattern: u8,
 }

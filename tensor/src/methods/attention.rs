@@ -1,6 +1,6 @@
 //! Scaled dot-product attention, over separate heads and over a packed projection.
 
-use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Place, ScoreBias};
+use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, HeadLayout, Heads, ScoreBias};
 use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
@@ -77,7 +77,7 @@ impl<T: Real> Tensor<T> {
 
     /// Returns the three parts of this dense, packed tensor.
     fn packed<'a>(&'a self, spec: &'a AttentionSpec) -> AttentionOperands<'a, T> {
-        let part = |place: Place| Heads { data: &self.as_slice()[place.offset.min(self.len())..], strides: place.strides };
+        let part = |place: HeadLayout| Heads { data: &self.as_slice()[place.offset.min(self.len())..], strides: place.strides };
         let [q, k, v] = spec.places(true).map(part);
         AttentionOperands { spec, q, k, v, bias: None }
     }

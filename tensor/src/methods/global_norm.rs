@@ -16,11 +16,11 @@ use crate::{DeviceError, Real, Tensor};
 /// ```
 #[derive(Debug)]
 pub struct GlobalNorm<T: Real> {
-    at: Place<T>,
+    at: Storage<T>,
 }
 
 #[derive(Debug)]
-enum Place<T: Real> {
+enum Storage<T: Real> {
     Host(Norms, std::marker::PhantomData<T>),
     #[cfg(feature = "wgpu")]
     Gpu(Box<crate::gpu::NormTable>),
@@ -54,7 +54,7 @@ impl<T: Real> GlobalNorm<T> {
         #[cfg(feature = "wgpu")]
         if let Some(arrays) = crate::tensor::all_arrays(&[tensors, numbers].concat()) {
             let (tensors, numbers) = arrays.split_at(tensors.len());
-            return GlobalNorm { at: Place::Gpu(Box::new(crate::gpu::NormTable::of(tensors, numbers))) };
+            return GlobalNorm { at: Storage::Gpu(Box::new(crate::gpu::NormTable::of(tensors, numbers))) };
         }
         Self::of_squares(tensors.iter().map(|x| x.sum_squares()).collect(), numbers)
     }
@@ -62,16 +62,16 @@ impl<T: Real> GlobalNorm<T> {
     /// Computes the norm of tensors with these sums of squares, which may be in other processes, on the CPU.
     pub fn of_squares(squares: Vec<f64>, numbers: &[&Tensor<T>]) -> Self {
         let numbers = numbers.iter().map(|x| x.item().to_f64()).collect();
-        GlobalNorm { at: Place::Host(Norms { squares, numbers }, std::marker::PhantomData) }
+        GlobalNorm { at: Storage::Host(Norms { squares, numbers }, std::marker::PhantomData) }
     }
 
     /// Computes f(‖x‖), a tensor without axes, on the device of the tensors; NaN if the norm or one of the numbers is not finite.
     /// `wgsl` is f for a GPU: an expression of x and of at most four `constants` a, b, c and d.
     pub fn map(&self, wgsl: &str, constants: &[f64], f: impl Fn(f64) -> f64) -> Tensor<T> {
         match &self.at {
-            Place::Host(norms, _) => Tensor::scalar(T::lit(if norms.is_finite() { f(norms.norm()) } else { f64::NAN })),
+            Storage::Host(norms, _) => Tensor::scalar(T::lit(if norms.is_finite() { f(norms.norm()) } else { f64::NAN })),
             #[cfg(feature = "wgpu")]
-            Place::Gpu(table) => table.map(wgsl, &constants.iter().map(|&c| c as f32).collect::<Vec<_>>()).into(),
+            Storage::Gpu(table) => table.map(wgsl, &constants.iter().map(|&c| c as f32).collect::<Vec<_>>()).into(),
         }
     }
 
@@ -81,9 +81,9 @@ impl<T: Real> GlobalNorm<T> {
     /// Returns an error if the GPU of the tensors has had a fault: the first one.
     pub fn read(&self) -> Result<Norms, DeviceError> {
         match &self.at {
-            Place::Host(norms, _) => Ok(norms.clone()),
+            Storage::Host(norms, _) => Ok(norms.clone()),
             #[cfg(feature = "wgpu")]
-            Place::Gpu(table) => table.read().map(|(squares, numbers)| Norms { squares, numbers }),
+            Storage::Gpu(table) => table.read().map(|(squares, numbers)| Norms { squares, numbers }),
         }
     }
 }

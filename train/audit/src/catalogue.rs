@@ -37,14 +37,14 @@ pub struct Page {
     /// Whether the op has a definition in primitives.
     pub fused: bool,
     /// The op's functions: `shape`, `flops`, `f` of one element, `vjp`, `reference`.
-    pub parts: Vec<Part>,
+    pub parts: Vec<CodePart>,
     /// The kernels that the op calls directly, not through another op.
     pub kernels: Vec<Kernel>,
 }
 
 /// The source of one function of an op.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct CodePart {
     /// Its name.
     pub name: &'static str,
     /// The line of its beginning, from 1.
@@ -59,14 +59,14 @@ pub struct Kernel {
     /// Its field in [`Kernels`](gradus_tensor::kernels::Kernels).
     pub name: String,
     /// The naive loops, for any scalar.
-    pub naive: Place,
+    pub naive: SourceLine,
     /// The vectorised and parallel implementation.
-    pub fast: Place,
+    pub fast: SourceLine,
 }
 
 /// A line of this repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// The file, from the root of the repository.
     pub file: String,
     /// The line, from 1.
@@ -75,7 +75,7 @@ pub struct Place {
 
 impl Page {
     /// Returns the function of this name.
-    pub fn part(&self, name: &str) -> Option<&Part> {
+    pub fn part(&self, name: &str) -> Option<&CodePart> {
         self.parts.iter().find(|part| part.name == name)
     }
 }
@@ -252,14 +252,14 @@ fn fields(file: &syn::File, table: &str) -> Vec<(String, Vec<String>)> {
 }
 
 /// Returns the line of the function `gelu::fast_vjp` of `tensor/src/cpu`.
-fn place(path: &[String]) -> Place {
+fn place(path: &[String]) -> SourceLine {
     let (function, modules) = path.split_last().expect("a path has a last segment");
     let module = format!("tensor/src/cpu/{}", modules.join("/"));
     let own = format!("{module}.rs");
     let file = if file(&own).is_some() { own } else { format!("{module}/mod.rs") };
     let found = functions(&parsed(text(&file))).into_iter().find(|f| f.name == *function);
     let line = found.unwrap_or_else(|| panic!("{file}: no function {function}")).first;
-    Place { file, line }
+    SourceLine { file, line }
 }
 
 /// Returns the kernels that an op reaches, directly or through functions of its file and of `Tensor`. A function is identified by
@@ -319,10 +319,10 @@ impl Function {
         (&self.name, self.arguments) == (&call.0, call.1)
     }
 
-    fn part(&self, name: &'static str, source: &str) -> Part {
+    fn part(&self, name: &'static str, source: &str) -> CodePart {
         let lines = source.lines().skip(self.first - 1).take(self.last + 1 - self.first);
         let code: Vec<&str> = lines.map(|line| line.get(self.indent..).unwrap_or("")).collect();
-        Part { name, line: self.first, code: code.join("\n") }
+        CodePart { name, line: self.first, code: code.join("\n") }
     }
 }
 
@@ -434,7 +434,7 @@ mod tests {
         assert!(all.len() > 30);
         for Kernel { name, naive, fast } in &all {
             assert_ne!(naive, fast, "{name}");
-            for Place { file, line } in [naive, fast] {
+            for SourceLine { file, line } in [naive, fast] {
                 let begins = text(file).lines().nth(line - 1).unwrap();
                 assert!(begins.starts_with("pub fn ") || begins.starts_with("pub(super) fn "), "{file}:{line}: {begins}");
             }

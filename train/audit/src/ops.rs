@@ -8,7 +8,7 @@ use gradus_report::{Block, Document};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use crate::catalogue::{Kernel, Page, Place, pages};
+use crate::catalogue::{Kernel, Page, SourceLine, pages};
 use crate::golden::{self, Golden};
 use crate::mutants;
 use crate::pages::{OPS, linked, table};
@@ -146,7 +146,7 @@ impl Catalogue {
     pub fn json(&self) -> Value {
         let op = |op: &AuditedOp| {
             let evidence: Vec<Value> = op.evidence.iter().map(evidence_json).collect();
-            let at = |at: &Place| format!("{}:{}", at.file, at.line);
+            let at = |at: &SourceLine| format!("{}:{}", at.file, at.line);
             let kernel = |k: &Kernel| json!({ "name": k.name, "loops": at(&k.naive), "vectorised": at(&k.fast) });
             json!({
                 "name": op.page.name, "math": op.page.math, "file": op.page.file, "shapes": op.page.shapes, "saves": op.page.saves,
@@ -236,7 +236,7 @@ impl AuditedOp {
         for (name, text) in self.facts() {
             let _ = writeln!(out, "- {name}: {text}");
         }
-        let link = |form: &str, at: &Place| format!("[{form}]({}#L{})", linked(OPS, &at.file), at.line);
+        let link = |form: &str, at: &SourceLine| format!("[{form}]({}#L{})", linked(OPS, &at.file), at.line);
         let kernel = |k: &Kernel| format!("`{}` ({}, {})", k.name, link("loops", &k.naive), link("vectorised", &k.fast));
         if !page.kernels.is_empty() {
             let _ = writeln!(out, "- kernels: {}", page.kernels.iter().map(kernel).collect::<Vec<_>>().join(", "));

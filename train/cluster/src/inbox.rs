@@ -27,33 +27,33 @@ pub struct Inbox {
 #[derive(Default)]
 struct State {
     /// All-gather messages, by number and process.
-    words: BTreeMap<(u64, usize), Parts>,
-    broadcasts: BTreeMap<u64, Parts>,
+    words: BTreeMap<(u64, usize), Assembly>,
+    broadcasts: BTreeMap<u64, Assembly>,
     /// The number of all-gathers that this process has begun.
     told: u64,
     /// The number of broadcasts that this process has sent or received.
     heard: u64,
     /// Messages gathered by process 0, by number and process.
-    to_collect: BTreeMap<(u64, usize), Parts>,
+    to_collect: BTreeMap<(u64, usize), Assembly>,
     /// The number of gathers that this process has begun.
     collected: u64,
     /// The number of sums begun.
     begun: u64,
     /// The sum in progress.
     sum: Option<Arc<Running>>,
-    /// Parts of the next sum, by process.
+    /// Assembly of the next sum, by process.
     early: BTreeMap<usize, Vec<Message>>,
 }
 
 /// The pieces of a message received so far, in order.
 #[derive(Default)]
-struct Parts {
+struct Assembly {
     came: u32,
     of: u32,
     bytes: Vec<u8>,
 }
 
-impl Parts {
+impl Assembly {
     fn add(&mut self, head: Head, contents: &[u8], most: u32) -> Result<(), String> {
         let expected = (self.came, if self.of == 0 { head.pieces } else { self.of });
         if (head.piece, head.pieces) != expected || head.piece >= head.pieces || head.pieces > most {
@@ -170,7 +170,7 @@ impl Inbox {
         };
         let messages = cut(self.line.head(number, Kind::Words), &bytes);
         self.line.send(self.line.others().flat_map(|to| messages.iter().map(move |message| (to, message.clone()))));
-        let own = Parts { came: 1, of: 1, bytes };
+        let own = Assembly { came: 1, of: 1, bytes };
         self.state().words.insert((number, self.line.me), own);
         number
     }
@@ -179,7 +179,7 @@ impl Inbox {
     pub fn gathered(&self, number: u64) -> Result<Vec<Vec<u8>>, PeerError> {
         self.line.wait(|| {
             let words = &mut self.state().words;
-            let is_whole = |p: usize| words.get(&(number, p)).is_some_and(Parts::is_whole);
+            let is_whole = |p: usize| words.get(&(number, p)).is_some_and(Assembly::is_whole);
             let all = (0..self.line.processes).all(is_whole);
             all.then(|| (0..self.line.processes).filter_map(|p| words.remove(&(number, p))).map(|parts| parts.bytes).collect())
         })
@@ -221,7 +221,7 @@ impl Inbox {
         }
         let others = self.line.wait(|| {
             let came = &mut self.state().to_collect;
-            let all = self.line.others().all(|p| came.get(&(number, p)).is_some_and(Parts::is_whole));
+            let all = self.line.others().all(|p| came.get(&(number, p)).is_some_and(Assembly::is_whole));
             all.then(|| self.line.others().filter_map(|p| came.remove(&(number, p))).map(|it| it.bytes).collect::<Vec<_>>())
         })?;
         Ok(std::iter::once(bytes).chain(others).collect())

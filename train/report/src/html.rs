@@ -52,7 +52,7 @@ pub struct Link {
 
 /// A box of a diagram.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct DiagramBox {
     /// The name of the part.
     pub name: String,
     /// A description of the part.
@@ -83,13 +83,13 @@ pub enum Block {
     /// A stack of boxes, some of them in a frame with a title, next to further boxes.
     Diagram {
         /// The boxes of the stack, from the top down.
-        stack: Vec<Part>,
+        stack: Vec<DiagramBox>,
         /// The range of the boxes in the frame.
         framed: Range<usize>,
         /// The frame's title.
         title: String,
         /// The boxes next to the stack.
-        beside: Vec<Part>,
+        beside: Vec<DiagramBox>,
     },
     /// Names with their values.
     Pairs(Vec<(String, String)>),
@@ -160,8 +160,8 @@ fn anchors(before: &str, links: &[Link]) -> String {
 }
 
 /// Renders the boxes of a diagram.
-fn boxes(parts: &[Part]) -> String {
-    let part = |part: &Part| {
+fn boxes(parts: &[DiagramBox]) -> String {
+    let part = |part: &DiagramBox| {
         let (name, text, links) = (escape(&part.name), escape(&part.text), anchors("#", &part.links));
         format!("<section class=\"part\"><b>{name}</b><span>{text}</span><small>{links}</small></section>\n")
     };

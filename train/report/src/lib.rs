@@ -21,6 +21,6 @@ pub mod tensorboard;
 
 pub use comparison::{Compared, Comparison, Numbers};
 pub use document::Document;
-pub use html::{Block, Figure, Link, Part, Row};
+pub use html::{Block, DiagramBox, Figure, Link, Row};
 pub use pretrain::{Baseline, PretrainReport, Standing};
 pub use scale::{Axis, Scale};

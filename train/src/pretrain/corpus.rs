@@ -12,7 +12,7 @@ use gradus_tensor::Tensor;
 use gradus_text::{BpeTrainer, TextError, Tokenizer, each_document};
 use sha2::{Digest, Sha256};
 
-use super::source::{self, Part, TextSource, Validation};
+use super::source::{self, Split, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, viewer};
 use crate::views::{SpecialTokens, ViewPlan};
 
@@ -111,11 +111,11 @@ impl Corpus {
 }
 
 impl Corpus {
-    fn part(&self, part: Part) -> Option<&Chunks> {
+    fn part(&self, part: Split) -> Option<&Chunks> {
         let [train, held_out] = &self.chunks;
         match part {
-            Part::Train => train.as_ref(),
-            Part::HeldOut => held_out.as_ref(),
+            Split::Train => train.as_ref(),
+            Split::HeldOut => held_out.as_ref(),
         }
     }
 }
@@ -138,7 +138,7 @@ impl TextSource for Corpus {
     fn tokens_per_step(&self, batch: usize) -> f64 {
         let of_windows = self.windows.context() as f64;
         let of_chunks = |chunks: &Chunks| self.tokens() as f64 / chunks.count() as f64;
-        batch as f64 * self.part(Part::Train).map_or(of_windows, of_chunks)
+        batch as f64 * self.part(Split::Train).map_or(of_windows, of_chunks)
     }
     fn digest(&self) -> String {
         self.digest.clone()
@@ -160,14 +160,14 @@ impl TextSource for Corpus {
         let windows = self.windows_within(all, limit).len();
         (windows * self.windows.context()).min(all.predicted()) as u64
     }
-    fn texts(&self, part: Part) -> usize {
+    fn texts(&self, part: Split) -> usize {
         self.part(part).map_or(0, Chunks::count)
     }
-    fn text(&self, part: Part, number: usize) -> Vec<u32> {
+    fn text(&self, part: Split, number: usize) -> Vec<u32> {
         self.part(part).map_or(Vec::new(), |chunks| chunks.read(number))
     }
     fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)> {
-        let Some(chunks) = self.part(Part::Train) else { return Vec::new() };
+        let Some(chunks) = self.part(Split::Train) else { return Vec::new() };
         let epoch = |row: usize| (t.saturating_sub(1).wrapping_mul(rows as u64).wrapping_add(row as u64)) / chunks.count() as u64;
         (0..rows).map(|row| (chunks.drawn(t, row), epoch(row))).collect()
     }

@@ -46,7 +46,7 @@ use crate::trainer::{self, ANOMALY, Trainer, check_room};
 pub use flops::flops_per_step;
 pub use report::compared;
 pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, ViewKind};
-pub use source::{Part, TextSource, Validation, weighted};
+pub use source::{Split, TextSource, Validation, weighted};
 pub use stored::{PretrainManifest, Stored};
 pub use viewer::Viewer;
 pub use world::{HELD_OUT_STORIES, OPENED_ANYWHERE, SEPARATOR, VOCABULARY};

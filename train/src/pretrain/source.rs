@@ -9,7 +9,7 @@ use gradus_text::Tokenizer;
 
 /// A part of a source's texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Split {
     /// To train on.
     Train,
     /// To measure on.
@@ -33,9 +33,9 @@ pub trait TextSource {
     /// The number of held-out tokens that [`TextSource::validate`] reads with this limit.
     fn validated(&self, limit: usize) -> u64;
     /// Number of texts of a part, each of which a scheme views.
-    fn texts(&self, part: Part) -> usize;
+    fn texts(&self, part: Split) -> usize;
     /// The tokens of one.
-    fn text(&self, part: Part, number: usize) -> Vec<u32>;
+    fn text(&self, part: Split, number: usize) -> Vec<u32>;
     /// The texts of rows 0 .. `rows` of step `t` (from 1), and how often all have been read before: a function of the seed and these.
     fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)>;
     /// Tokens that open a sample.

@@ -6,7 +6,7 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
 
-use super::source::{Part, TextSource, Validation};
+use super::source::{Split, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, SettingsError};
 use crate::hyperparameters::{RangeError, require};
 use crate::tasks::largest;
@@ -60,8 +60,8 @@ impl Viewer {
             longest: room(settings).saturating_sub(usize::from(plan.pairs)),
             ends: (0..tokenizer.vocab_size() as u32).map(|id| ends_sentence(tokenizer, id)).collect(),
         };
-        let first = 0..source.texts(Part::Train).min(LOOKED_AT);
-        let is_cut = |number: usize| viewer.text(source, Part::Train, number, 0).sentences.len() > 1;
+        let first = 0..source.texts(Split::Train).min(LOOKED_AT);
+        let is_cut = |number: usize| viewer.text(source, Split::Train, number, 0).sentences.len() > 1;
         let fits = !plan.pairs || first.into_iter().any(is_cut);
         let expected = "texts of several sentences, each ending with a token `.`, `!` or `?`; leave pairs out with --pairs false";
         require("pairs", true, fits, expected).map_err(range)?;
@@ -71,9 +71,9 @@ impl Viewer {
     /// Rows 0 .. `rows` of step `t`, by length, so that a shard of short ones has little padding: a function of the seed and these.
     pub fn batch(&self, source: &dyn TextSource, t: u64, rows: usize) -> Batch {
         let view = |(row, (number, epoch)): (usize, (usize, u64))| {
-            let text = self.text(source, Part::Train, number, epoch);
+            let text = self.text(source, Split::Train, number, epoch);
             let rng = self.masks.rng(self.seed, &text, t, row);
-            self.view(source, Part::Train, &text, rng)
+            self.view(source, Split::Train, &text, rng)
         };
         let mut views: Vec<View> = source.drawn(t, rows).into_iter().enumerate().map(view).collect();
         views.sort_by_key(|view| view.tokens.len());
@@ -104,14 +104,14 @@ impl Viewer {
 
     /// The number of held-out tokens that [`Viewer::validate`] reads with this limit, special tokens and second texts not counted.
     pub fn validated(source: &dyn TextSource, limit: usize) -> u64 {
-        texts_within(source, limit).map(|number| source.text(Part::HeldOut, number).len() as u64).sum()
+        texts_within(source, limit).map(|number| source.text(Split::HeldOut, number).len() as u64).sum()
     }
 
     /// The held-out texts within a limit, each with its fixed mask.
     fn held_out(&self, source: &dyn TextSource, limit: usize) -> Vec<View> {
         let view = |number: usize| {
-            let text = self.text(source, Part::HeldOut, number, 0);
-            self.view(source, Part::HeldOut, &text, Redraw::Static.rng(!self.seed, &text, 0, 0))
+            let text = self.text(source, Split::HeldOut, number, 0);
+            self.view(source, Split::HeldOut, &text, Redraw::Static.rng(!self.seed, &text, 0, 0))
         };
         texts_within(source, limit).map(view).collect()
     }
@@ -142,7 +142,7 @@ impl Viewer {
         views::batch(views, self.scheme.classes(), self.segmented)
     }
 
-    fn view(&self, source: &dyn TextSource, part: Part, text: &Text, rng: Philox) -> View {
+    fn view(&self, source: &dyn TextSource, part: Split, text: &Text, rng: Philox) -> View {
         let other = |rng: &mut Philox| {
             // Any but this one, where there is another.
             let (own, others) = (text.number as usize, source.texts(part).saturating_sub(1).max(1));
@@ -153,7 +153,7 @@ impl Viewer {
         self.scheme.view(text, &mut Draw { rng, other: &other })
     }
 
-    fn text(&self, source: &dyn TextSource, part: Part, number: usize, epoch: u64) -> Text {
+    fn text(&self, source: &dyn TextSource, part: Split, number: usize, epoch: u64) -> Text {
         self.cut(number as u64, epoch, source.text(part, number))
     }
 
@@ -166,8 +166,8 @@ impl Viewer {
 
 /// The numbers of held-out texts with about `limit` tokens collective, evenly spread; at least one if there are any.
 fn texts_within(source: &dyn TextSource, limit: usize) -> impl Iterator<Item = usize> {
-    let all = source.texts(Part::HeldOut);
-    let n = if all == 0 { 0 } else { limit.div_ceil(source.text(Part::HeldOut, 0).len().max(1)).clamp(1, all) };
+    let all = source.texts(Split::HeldOut);
+    let n = if all == 0 { 0 } else { limit.div_ceil(source.text(Split::HeldOut, 0).len().max(1)).clamp(1, all) };
     (0..n).map(move |i| i * all / n)
 }
 
@@ -213,7 +213,7 @@ mod tests {
             let batch = viewer.batch(&source, t, 16);
             let Sight::Full(Some(lengths)) = &batch.input.sight else { panic!("rows of their own lengths") };
             assert!(lengths.is_sorted() && lengths.first() < lengths.last(), "{lengths:?}");
-            let texts = source.drawn(t, 16).into_iter().map(|(number, _)| source.text(Part::Train, number).len());
+            let texts = source.drawn(t, 16).into_iter().map(|(number, _)| source.text(Split::Train, number).len());
             let mut expected: Vec<usize> = texts.map(|n| n + MaskPlan::SPECIAL_SLOTS).collect();
             expected.sort_unstable();
             assert_eq!(*lengths, expected.into());

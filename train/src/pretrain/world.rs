@@ -11,7 +11,7 @@ use gradus_text::{BpeTrainer, Tokenizer};
 use gradus_world::{Story, World};
 use rayon::prelude::*;
 
-use super::source::{self, Part, TextSource, Validation};
+use super::source::{self, Split, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, viewer};
 use crate::run::RunError;
 
@@ -89,10 +89,10 @@ impl WorldSource {
         limit.div_ceil(mean).clamp(1, self.held_out.len())
     }
 
-    fn part(&self, part: Part) -> &Rows {
+    fn part(&self, part: Split) -> &Rows {
         match part {
-            Part::Train => &self.train,
-            Part::HeldOut => &self.held_out,
+            Split::Train => &self.train,
+            Split::HeldOut => &self.held_out,
         }
     }
 }
@@ -162,10 +162,10 @@ impl TextSource for WorldSource {
     fn validated(&self, limit: usize) -> u64 {
         (0..self.stories_within(limit)).map(|n| self.held_out.sequence(n).len() as u64 + 1).sum() // with the separator
     }
-    fn texts(&self, part: Part) -> usize {
+    fn texts(&self, part: Split) -> usize {
         self.part(part).len()
     }
-    fn text(&self, part: Part, number: usize) -> Vec<u32> {
+    fn text(&self, part: Split, number: usize) -> Vec<u32> {
         self.part(part).sequence(number).to_vec()
     }
     fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)> {

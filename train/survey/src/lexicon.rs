@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use gradus_text::{TextError, Tokenizer};
-use gradus_train::pretrain::{Part, TextSource};
+use gradus_train::pretrain::{Split, TextSource};
 
 /// Why a run cannot be asked word by word.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ impl Lexicon {
     /// A token that is no word of the world.
     pub fn of(source: &dyn TextSource) -> Result<Self, LexiconError> {
         let mut seen = vec![false; source.tokenizer().vocab_size()];
-        for part in [Part::Train, Part::HeldOut] {
+        for part in [Split::Train, Split::HeldOut] {
             (0..source.texts(part))
                 .for_each(|number| source.text(part, number).into_iter().for_each(|id| seen[id as usize] = true));
         }

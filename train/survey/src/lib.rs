@@ -37,5 +37,5 @@ pub use measure::{Estimate, Generation, Understanding, by_word, divergences, gen
 pub use plan::{SEARCH_SEED, Survey};
 pub use results::Asked;
 pub use run::{Surveyed, begin, resume};
-pub use story::{DISTANCES, Place, Story};
+pub use story::{DISTANCES, Story, StoryPosition};
 pub use subject::Subject;

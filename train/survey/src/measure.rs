@@ -7,7 +7,7 @@ use gradus_world::{World, WorldError};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::lexicon::Lexicon;
-use crate::story::{DISTANCES, Place, Story};
+use crate::story::{DISTANCES, Story, StoryPosition};
 
 /// A mean over places. Those of one story are alike, so its error is that of a mean over stories.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -125,7 +125,7 @@ fn among(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>], is_one: i
 }
 
 /// The class of how far back a word was last mentioned.
-fn distance(place: &Place) -> usize {
+fn distance(place: &StoryPosition) -> usize {
     match place.last_mention {
         Some(ago) => DISTANCES.iter().take_while(|&&limit| ago >= limit).count(),
         None => DISTANCES.len() + 1,
@@ -149,7 +149,7 @@ pub fn generation<E>(
         let given_all = |at: &usize| kl(&story.places[*at].given_all, |word| found[*at][word]);
         left_only.push(asked.iter().map(given_all).collect());
         let exact = |at: &usize| {
-            let Place { given_all, before, .. } = &story.places[*at];
+            let StoryPosition { given_all, before, .. } = &story.places[*at];
             kl(given_all, |word| before.iter().find(|it| it.0 == word).map_or(0.0, |it| it.1))
         };
         least.push(asked.iter().map(exact).collect());
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn what_is_lost_is_shared_between_distances_and_words() {
-        let place = |&last_mention: &_| Place { given_all: Vec::new(), before: Vec::new(), last_mention };
+        let place = |&last_mention: &_| StoryPosition { given_all: Vec::new(), before: Vec::new(), last_mention };
         let story =
             |words: &[usize], ago: &[Option<usize>]| Story { words: words.into(), places: ago.iter().map(place).collect() };
         let stories = [story(&[7, 8, 7, 9], &[None, None, Some(2), None]), story(&[8, 7], &[Some(20), Some(19)])];

@@ -1,6 +1,6 @@
 //! Held-out stories, with the exact probabilities of each of their places.
 
-use gradus_train::pretrain::{Part, TextSource};
+use gradus_train::pretrain::{Split, TextSource};
 use gradus_world::{World, WorldError};
 use rayon::prelude::*;
 
@@ -12,7 +12,7 @@ pub const DISTANCES: [usize; 3] = [5, 10, 20];
 
 /// One place of a story.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct StoryPosition {
     /// The words that can stand here, each with its probability given all others; those of probability 0 are left out.
     pub given_all: Vec<(usize, f64)>,
     /// The same, after the words before it.
@@ -27,7 +27,7 @@ pub struct Story {
     /// Its words.
     pub words: Vec<usize>,
     /// What can stand in each place.
-    pub places: Vec<Place>,
+    pub places: Vec<StoryPosition>,
 }
 
 impl Story {
@@ -36,8 +36,8 @@ impl Story {
     /// # Errors
     /// A text that is no story of this world.
     pub fn held_out(source: &dyn TextSource, world: &World, lexicon: &Lexicon, n: usize) -> Result<Vec<Story>, WorldError> {
-        let n = n.min(source.texts(Part::HeldOut));
-        let texts: Vec<Vec<u32>> = (0..n).map(|number| source.text(Part::HeldOut, number)).collect();
+        let n = n.min(source.texts(Split::HeldOut));
+        let texts: Vec<Vec<u32>> = (0..n).map(|number| source.text(Split::HeldOut, number)).collect();
         texts.par_iter().map(|tokens| Story::read(tokens, world, lexicon)).collect()
     }
 
@@ -45,12 +45,12 @@ impl Story {
         let words: Vec<usize> = tokens.iter().map(|&token| lexicon.of_token(token)).collect();
         let places = world.places(&lexicon.text(&words))?;
         let number = |word: &str| lexicon.number(word).expect("a word that the stories have");
-        let place = |(at, place): (usize, gradus_world::Place)| {
+        let place = |(at, place): (usize, gradus_world::Position)| {
             let shares = |of: fn(&gradus_world::Possible) -> f64| {
                 place.possible.iter().filter(|p| of(p) > 0.0).map(|p| (number(&p.word), of(p))).collect()
             };
             let last_mention = words[..at].iter().rev().position(|&word| word == words[at]).map(|ago| ago + 1);
-            Place { given_all: shares(|p| p.given_all), before: shares(|p| p.before), last_mention }
+            StoryPosition { given_all: shares(|p| p.given_all), before: shares(|p| p.before), last_mention }
         };
         let places = places.into_iter().enumerate().map(place).collect();
         Ok(Story { words, places })

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gradus_io::progress::Monitor;
 use gradus_tensor::rng::Philox;
-use gradus_train::pretrain::{Part, PretrainError, PretrainManifest, SEPARATOR, Stored};
+use gradus_train::pretrain::{PretrainError, PretrainManifest, SEPARATOR, Split, Stored};
 use gradus_train::run::Manifest;
 use gradus_world::World;
 
@@ -89,8 +89,8 @@ impl Subject {
     /// U of counts in the training stories: of no neighbours, of one word on each side, of two.
     pub fn counted(&self) -> Vec<Understanding> {
         let source = &*self.run.source;
-        let words = |number| source.text(Part::Train, number).into_iter().map(|token| self.lexicon.of_token(token)).collect();
-        let train: Vec<Vec<usize>> = (0..source.texts(Part::Train)).map(words).collect();
+        let words = |number| source.text(Split::Train, number).into_iter().map(|token| self.lexicon.of_token(token)).collect();
+        let train: Vec<Vec<usize>> = (0..source.texts(Split::Train)).map(words).collect();
         let all = self.everywhere();
         let of_reach = |reach| {
             let window = Window::count(train.iter().map(Vec::as_slice), self.lexicon.len(), reach);

@@ -26,7 +26,7 @@ pub struct Possible {
 
 /// One position of a story.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct Position {
     /// The word of the story at this position, in lower case, or the mark.
     pub word: String,
     /// All words that are possible after the words before it, including this one.
@@ -38,7 +38,7 @@ impl World {
     ///
     /// # Errors
     /// Returns an error if the text is not one complete story of this world.
-    pub fn places(&self, text: &str) -> Result<Vec<Place>, WorldError> {
+    pub fn places(&self, text: &str) -> Result<Vec<Position>, WorldError> {
         self.read(text)?;
         let mut tokens = tokens::split(text)?;
         (0..tokens.len()).map(|at| self.place(&mut tokens, at)).collect()
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    fn place(&self, tokens: &mut [Token], at: usize) -> Result<Place, WorldError> {
+    fn place(&self, tokens: &mut [Token], at: usize) -> Result<Position, WorldError> {
         // No phrase contains the empty word, so reading stops there with the list of possible words.
         let word = std::mem::take(&mut tokens[at].word);
         let mut reader = Reader::new(tokens);
@@ -78,7 +78,7 @@ impl World {
         possible.iter_mut().for_each(|p| p.given_all = (p.given_all - most).exp());
         let sum: f64 = possible.iter().map(|p| p.given_all).sum();
         possible.iter_mut().for_each(|p| p.given_all /= sum);
-        Ok(Place { word, possible })
+        Ok(Position { word, possible })
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
             for story in stories(&world, 40) {
                 let places = world.places(&story.text).unwrap();
                 assert_eq!(places.len(), story.tokens);
-                let own = |place: &Place| place.possible.iter().find(|p| p.word == place.word).unwrap().before.ln();
+                let own = |place: &Position| place.possible.iter().find(|p| p.word == place.word).unwrap().before.ln();
                 let log_prob: f64 = places.iter().map(own).sum();
                 assert!((log_prob - story.log_prob).abs() < 1e-9, "{log_prob} {}", story.log_prob);
             }

@@ -31,7 +31,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-pub use cloze::{Place, Possible};
+pub use cloze::{Position, Possible};
 pub use error::WorldError;
 pub use explore::Properties;
 pub use facts::{Character, Facts, Mood, Price, Reason, Who};

@@ -8,7 +8,7 @@ use super::super::matvec;
 use super::super::parallel::Shared;
 use super::{bias_at, row};
 use crate::buffer::with_scratch;
-use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, Place};
+use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, HeadLayout, Heads, Mask, Mat, MatMut, Onto};
 use crate::simd::{Elementary, LANES, largest_of, sum_of, sum_of_2, vectorized};
 
 /// The number of queries scored at a time. Under a causal mask their scores stop at the last query, so each row computes at most
@@ -257,7 +257,7 @@ unsafe fn pair_vjp<T: Gemm>(
     lse: &[T],
     go: Heads<'_, T>,
     grads: Shared<T>,
-    places: &[Place; 3],
+    places: &[HeadLayout; 3],
     gbias: Option<Shared<T>>,
 ) {
     let AttentionOperands { spec, q, k, v, .. } = *x;

@@ -1,7 +1,7 @@
 //! The forward pass of attention.
 
 use super::{Array, Attention, TILE};
-use crate::operands::Place;
+use crate::operands::HeadLayout;
 use crate::shape::Shape;
 
 impl Attention<'_> {
@@ -11,7 +11,7 @@ impl Attention<'_> {
         let o = Array::unwritten(gpu, shape.into());
         let lse = Array::unwritten(gpu, Shape::new(&[spec.batch, spec.heads, spec.queries]));
         let [place, ..] = spec.places(false);
-        let params = self.params([place, Place::default()], Default::default());
+        let params = self.params([place, HeadLayout::default()], Default::default());
         let sight = self.sight();
         let none = &*self.q.buffer; // a binding that is never read needs a buffer nonetheless
         let bias = self.bias.as_ref().map_or(none, |bias| &bias.buffer);

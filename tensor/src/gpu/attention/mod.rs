@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::{Array, word};
 use crate::device::{Buffer, Gpu, Shader};
-use crate::operands::{AttentionSpec, Mask, Place, fits};
+use crate::operands::{AttentionSpec, HeadLayout, Mask, fits};
 use crate::shape::Shape;
 
 /// The number of rows, and of columns, of a tile.
@@ -34,7 +34,7 @@ pub(crate) struct Attention<'a> {
 #[derive(Debug)]
 struct Heads {
     buffer: Arc<Buffer>,
-    place: Place,
+    place: HeadLayout,
     /// The number of elements in memory from the first one on.
     len: usize,
 }
@@ -42,7 +42,7 @@ struct Heads {
 impl Heads {
     fn of(x: &Array) -> Self {
         let strides = &x.layout.strides;
-        let place = Place { offset: x.layout.offset, strides: [strides[0], strides[1], strides[2]] };
+        let place = HeadLayout { offset: x.layout.offset, strides: [strides[0], strides[1], strides[2]] };
         let last = |i: usize| (x.shape()[i] - 1) * if i == 3 { 1 } else { strides[i] };
         let len = if x.len() == 0 { 0 } else { 1 + (0..4).map(last).sum::<usize>() };
         Heads { buffer: x.buffer.clone(), place, len }
@@ -60,9 +60,9 @@ impl<'a> Attention<'a> {
     /// Creates attention over a packed, dense [q | k | v] (B, T, 3·H·D).
     #[track_caller]
     pub fn packed(x: &Array, spec: &'a AttentionSpec) -> Self {
-        let part = |place: Place| Heads {
+        let part = |place: HeadLayout| Heads {
             buffer: x.buffer.clone(),
-            place: Place { offset: x.layout.offset + place.offset, ..place },
+            place: HeadLayout { offset: x.layout.offset + place.offset, ..place },
             len: x.len().saturating_sub(place.offset),
         };
         let [q, k, v] = spec.places(true).map(part);
@@ -98,7 +98,7 @@ impl<'a> Attention<'a> {
     }
 
     /// Returns `Params` of tiles.wgsl, with the places of o, of ō and of the gradients.
-    fn params(&self, [o, go]: [Place; 2], grads: [Place; 3]) -> Vec<u32> {
+    fn params(&self, [o, go]: [HeadLayout; 2], grads: [HeadLayout; 3]) -> Vec<u32> {
         let AttentionSpec { batch, heads, queries, keys, width, scale, .. } = *self.spec;
         let places = [self.q.place, self.k.place, self.v.place, o, go, grads[0], grads[1], grads[2]];
         let mut params: Vec<u32> = places.into_iter().flat_map(words).collect();
@@ -146,7 +146,7 @@ const READ_EACH: &str = "let columns = four_from(column);
     let i = at + min(columns, vec4u(p.width - 1u));
     return select(vec4f(), vec4f(NAMEs[i.x], NAMEs[i.y], NAMEs[i.z], NAMEs[i.w]), columns < vec4u(p.width));";
 
-fn words(Place { offset, strides: [of_b, of_h, of_t] }: Place) -> [u32; 4] {
+fn words(HeadLayout { offset, strides: [of_b, of_h, of_t] }: HeadLayout) -> [u32; 4] {
     [offset, of_b, of_h, of_t].map(word)
 }
 

@@ -3,7 +3,7 @@
 use super::{Array, Attention, Heads, TILE, word, words};
 use crate::cpu::same_len;
 use crate::device::{Buffer, shader};
-use crate::operands::{AttentionSpec, Place, fits};
+use crate::operands::{AttentionSpec, HeadLayout, fits};
 use crate::shape::Shape;
 
 impl Attention<'_> {
@@ -29,7 +29,7 @@ impl Attention<'_> {
         same_len("attention_vjp", &[shape.numel(), batch * heads * (queries + 2 * keys) * width]);
         let [place, ..] = self.spec.places(false);
         let split =
-            |x: &Array| Heads { buffer: x.buffer.clone(), place: Place { offset: x.layout.offset, ..place }, len: x.len() };
+            |x: &Array| Heads { buffer: x.buffer.clone(), place: HeadLayout { offset: x.layout.offset, ..place }, len: x.len() };
         self.grads([split(o), split(go)], lse, shape, self.spec.places(true), false).0
     }
 
@@ -39,7 +39,7 @@ impl Attention<'_> {
         [o, go]: [Heads; 2],
         lse: &Array,
         shape: Shape,
-        places: [Place; 3],
+        places: [HeadLayout; 3],
         wants_bias: bool,
     ) -> (Array, Option<Array>) {
         let AttentionSpec { batch, heads, queries, keys, width, .. } = *self.spec;

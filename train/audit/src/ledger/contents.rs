@@ -36,17 +36,17 @@ pub struct Row {
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     /// The left side, from the tokens up.
-    pub model: Vec<Part>,
+    pub model: Vec<FigurePart>,
     /// The parts of the left side that are stacked n times.
     pub repeated: Range<usize>,
     /// The right side: the input of each kind of task.
-    pub tasks: Vec<Part>,
+    pub tasks: Vec<FigurePart>,
 }
 
 /// A part of the figure.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct FigurePart {
     /// The part's name in the figure.
     pub name: String,
     /// The computation of the part.

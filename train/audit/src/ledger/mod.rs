@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::pages::{self, LEDGER, linked};
 
-use contents::{CONTENTS, Part, Row, Section, row};
+use contents::{CONTENTS, FigurePart, Row, Section, row};
 
 /// The outcome of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,8 +288,8 @@ fn links(begins: &[impl AsRef<str>]) -> Vec<Link> {
     found.map(|(n, row)| Link { text: format!("row {}, {}", n + 1, row.place), to: id(n) }).collect()
 }
 
-fn parts(parts: &[Part]) -> Vec<gradus_report::Part> {
-    let part = |p: &Part| gradus_report::Part { name: p.name.clone(), text: p.text.clone(), links: links(&p.rows) };
+fn parts(parts: &[FigurePart]) -> Vec<gradus_report::DiagramBox> {
+    let part = |p: &FigurePart| gradus_report::DiagramBox { name: p.name.clone(), text: p.text.clone(), links: links(&p.rows) };
     parts.iter().map(part).collect()
 }
 

@@ -150,7 +150,7 @@ fn messages_that_are_not_due_are_refused() {
 #[test]
 fn pieces_come_in_order_and_once() {
     let refused = |pieces: &[(u32, u32)], most| {
-        let mut parts = Parts::default();
+        let mut parts = Assembly::default();
         let add = |&(piece, pieces)| parts.add(Head { piece, pieces, ..head(Kind::Words, 0) }, &[piece as u8], most);
         let result = pieces.iter().try_for_each(add);
         (result.err(), parts.is_whole(), parts.bytes)

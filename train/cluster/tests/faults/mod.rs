@@ -45,7 +45,7 @@ struct Break {
 
 /// The folders and options of a run.
 #[derive(Clone)]
-struct Place {
+struct Setup {
     root: PathBuf,
     out: PathBuf,
     shard_moments: bool,
@@ -56,7 +56,7 @@ type End = (Result<Option<PretrainOutcome>, String>, Vec<u64>);
 /// The bytes from each process to each in a successful run, by number of processes and whether moments are sharded.
 type Traffic = BTreeMap<(usize, bool), Vec<Vec<u64>>>;
 
-impl Place {
+impl Setup {
     /// Starts or resumes the run as process 0, or follows it as another process.
     fn train(&self, cluster: &Arc<Cluster>, me: usize) -> Result<Option<PretrainOutcome>, PretrainError> {
         let collective = Arc::clone(cluster) as _;
@@ -87,7 +87,7 @@ impl Place {
 }
 
 /// Runs one of the processes, over connections of which one may break.
-fn process(place: &Place, hosts: &Hosts, secret: &Secret, breaks: Option<Break>) -> (End, bool) {
+fn process(place: &Setup, hosts: &Hosts, secret: &Secret, breaks: Option<Break>) -> (End, bool) {
     let Met { control, data, session } = meet(hosts, secret, DEADLINE).unwrap();
     let mut flows = Vec::new();
     let mut faulty = |(with, socket): (usize, Option<_>)| {
@@ -112,7 +112,7 @@ fn process(place: &Place, hosts: &Hosts, secret: &Secret, breaks: Option<Break>)
 }
 
 /// Runs `processes` processes in this place. Returns each one's result, and whether the connection has broken.
-fn run(place: &Place, processes: usize, breaks: Option<Break>) -> (Vec<End>, bool) {
+fn run(place: &Setup, processes: usize, breaks: Option<Break>) -> (Vec<End>, bool) {
     let (addresses, secret, (says, said)) = (local_addresses(processes).unwrap(), Secret::random().unwrap(), mpsc::channel());
     for me in 0..processes {
         let (place, hosts, secret, says) =
@@ -148,7 +148,7 @@ fn broken(root: &Path, number: u64, seed: u64, traffic: &Traffic, expected: &str
     let at = draw(traffic[&(processes, shard_moments)][from][to] as usize * 4 / 5) as u64;
     let breaks = Break { by, with, reads, fault: Fault::ALL[number as usize % Fault::ALL.len()], at };
     let what = format!("GRADUS_SEED={seed}, run {number} of {processes} processes: {breaks:?}");
-    let place = Place { root: root.to_owned(), out: root.join(format!("run-{number}")), shard_moments };
+    let place = Setup { root: root.to_owned(), out: root.join(format!("run-{number}")), shard_moments };
     let (ends, has_broken) = run(&place, processes, Some(breaks));
     assert!(has_broken, "{what}: it did not break");
     if breaks.fault == Fault::Delays {
@@ -162,7 +162,7 @@ fn broken(root: &Path, number: u64, seed: u64, traffic: &Traffic, expected: &str
     if place.out.join("run.json").exists() {
         checksums::check_where(&place.out, |_| true).unwrap_or_else(|e| panic!("{what}: {e}"));
     }
-    let (others, place) = ((processes + draw(3)) % 4 + 1, Place { shard_moments: draw(2) == 0, ..place });
+    let (others, place) = ((processes + draw(3)) % 4 + 1, Setup { shard_moments: draw(2) == 0, ..place });
     assert_eq!(digest(&run(&place, others, None).0), expected, "{what}, gone on with by {others}");
     assert!(checksums::check_where(&place.out, |_| true).unwrap(), "{what}");
     std::fs::remove_dir_all(&place.out).unwrap();
@@ -178,7 +178,7 @@ fn however_a_connection_breaks_a_run_goes_on_to_the_same_bits() {
     let root = folder.path();
     std::fs::write(root.join("corpus.txt"), "the cat sat on the mat, and the dog sat on the cat. ".repeat(30)).unwrap();
     let undisturbed = |(n, shard_moments): (usize, bool)| {
-        let place = Place { root: root.to_owned(), out: root.join(format!("whole-{n}-{shard_moments}")), shard_moments };
+        let place = Setup { root: root.to_owned(), out: root.join(format!("whole-{n}-{shard_moments}")), shard_moments };
         let ends = run(&place, n, None).0;
         (digest(&ends).to_owned(), ((n, shard_moments), ends.into_iter().map(|(_, written)| written).collect()))
     };

@@ -6,7 +6,7 @@
 //! set: here it is the last fifth of the training file, with both sentences of a twin pair in the same split. The paper does not
 //! state which part it scores.
 
-use super::place::Place;
+use super::location::Location;
 use super::reference;
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -24,7 +24,7 @@ pub static DPRD: Task = Task {
     read,
 };
 
-fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let file = if split == Split::Test { "test.c.txt" } else { "train.c.txt" };
     let loaded = reference::read(&DPRD, &folder.join(file), split)?;
     let twins = loaded.examples.len() / 2;

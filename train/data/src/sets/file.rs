@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use gradus_text::foreign;
 
 use super::error::SetError;
-use super::place::Place;
+use super::location::Location;
 use super::task::Task;
 
 const GZIP: &[u8] = b"\x1F\x8B";
@@ -32,7 +32,7 @@ pub(super) struct SetFile {
 
 impl SetFile {
     /// Reads the file of this name, plain or compressed.
-    pub(super) fn read(task: &Task, named: &Place<'_>) -> Result<Self, SetError> {
+    pub(super) fn read(task: &Task, named: &Location<'_>) -> Result<Self, SetError> {
         let there = found(named).unwrap_or_else(|| named.clone());
         let io = |cause| SetError::io(task, &there.path, "file", cause);
         let packed = there.read().map_err(io)?;
@@ -88,18 +88,18 @@ impl SetFile {
 }
 
 /// Returns the existing file of this name: plain, or else compressed.
-fn found<'a>(place: &Place<'a>) -> Option<Place<'a>> {
+fn found<'a>(place: &Location<'a>) -> Option<Location<'a>> {
     let packed = |kind: &str| {
         let mut name = place.path.as_os_str().to_owned();
         name.push(kind);
         place.at(name.into())
     };
-    ["", ".gz", ".zip"].map(packed).into_iter().find(Place::exists)
+    ["", ".gz", ".zip"].map(packed).into_iter().find(Location::exists)
 }
 
 /// Returns the index in `files` of the file to read, for a data set whose files have several names: the first that exists. If
 /// none exists, the first with existing `relatives`, so that the error names the file missing from that group.
-pub(super) fn choose<const N: usize>(folder: &Place<'_>, files: [&str; N], relatives: [&[&str]; N]) -> usize {
+pub(super) fn choose<const N: usize>(folder: &Location<'_>, files: [&str; N], relatives: [&[&str]; N]) -> usize {
     let is_there = |name: &str| found(&folder.join(name)).is_some();
     let own = files.iter().position(|name| is_there(name));
     own.or_else(|| relatives.iter().position(|names| names.iter().any(|name| is_there(name)))).unwrap_or(0)
@@ -262,7 +262,7 @@ mod tests {
             let packed = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/packed").join(name)).unwrap();
             let path = folder.path().join(name);
             fs::write(&path, &packed[..packed.len() * 2 / 3]).unwrap();
-            let told = SetFile::read(Task::named("sst-2").unwrap(), &Place::of(&path, &crate::sets::place::Disk))
+            let told = SetFile::read(Task::named("sst-2").unwrap(), &Location::of(&path, &crate::sets::location::Disk))
                 .unwrap_err()
                 .to_string();
             assert!(told.contains("what is packed in it is damaged") && told.contains("put back a copy"), "{told}");

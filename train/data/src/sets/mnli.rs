@@ -5,7 +5,7 @@
 //! `test_mismatched.tsv` have no labels. Rows may have more columns than the header, for further annotators: the gold label is a
 //! row's last field. It is `-` if the annotators had no majority; such rows are skipped and counted.
 
-use super::place::Place;
+use super::location::Location;
 use super::tsv::{self, Columns};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -23,7 +23,7 @@ pub static MNLI: Task = Task {
     read,
 };
 
-fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let file = match split {
         Split::Train => "train.tsv",
         Split::Dev => "dev_matched.tsv",

@@ -7,7 +7,7 @@
 
 use super::error::quote;
 use super::file::{SetFile, choose};
-use super::place::Place;
+use super::location::Location;
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 use std::collections::{HashMap, HashSet};
@@ -27,7 +27,7 @@ pub static MRPC: Task = Task {
     read,
 };
 
-fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let glue = format!("{split}.tsv");
     let original = if split == Split::Test { "msr_paraphrase_test.txt" } else { "msr_paraphrase_train.txt" };
     let relatives: [&[_]; 2] = [&["train.tsv", "dev.tsv", "test.tsv"], &["msr_paraphrase_train.txt", "msr_paraphrase_test.txt"]];

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::error::quote;
 use super::file::SetFile;
 use super::json;
-use super::place::Place;
+use super::location::Location;
 use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
 const LETTERS: [&str; 4] = ["A", "B", "C", "D"];
@@ -40,7 +40,7 @@ struct Passage {
     answers: Option<Vec<String>>,
 }
 
-fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let mut loaded = Loaded::default();
     for school in ["middle", "high"] {
         let folder = folder.join(split.name()).join(school);
@@ -60,7 +60,7 @@ fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
 }
 
 /// Returns the files of a folder, sorted by number. Hidden files, which some systems add to archives, are skipped.
-fn passages<'a>(folder: &Place<'a>) -> Result<Vec<Place<'a>>, SetError> {
+fn passages<'a>(folder: &Location<'a>) -> Result<Vec<Location<'a>>, SetError> {
     let io = |cause| SetError::io(&RACE, &folder.path, "folder", cause);
     let mut files = Vec::new();
     for path in folder.list().map_err(io)? {
@@ -73,7 +73,7 @@ fn passages<'a>(folder: &Place<'a>) -> Result<Vec<Place<'a>>, SetError> {
     Ok(files.into_iter().map(|(.., path)| folder.at(path)).collect())
 }
 
-fn read_passage(place: &Place<'_>, school: &'static str, split: Split, examples: &mut Vec<Example>) -> Result<(), SetError> {
+fn read_passage(place: &Location<'_>, school: &'static str, split: Split, examples: &mut Vec<Example>) -> Result<(), SetError> {
     let file = SetFile::read(&RACE, place)?;
     let passage: Passage = json::parse(&RACE, &file, 1, &file.text, "article, questions, options and answers")?;
     let malformed = |key: &str, expected: String, found| json::malformed(&file, 1, &file.text, key, expected, found);

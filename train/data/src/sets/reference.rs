@@ -7,14 +7,14 @@ use gradus_io::numbers::count_of;
 
 use super::error::quote;
 use super::file::SetFile;
-use super::place::Place;
+use super::location::Location;
 use super::{Example, Input, Label, Loaded, SetError, Split, Task};
 
 /// The largest number of commas on the line of candidates. The candidates are split at each comma in turn.
 const MOST_COMMAS: usize = 32;
 
 /// Reads a file.
-pub(super) fn read(task: &Task, place: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+pub(super) fn read(task: &Task, place: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let file = SetFile::read(task, place)?;
     let lines: Vec<(usize, &str)> = file.lines().map(|(number, line)| (number, line.trim())).collect();
     let blocks = lines.split(|(_, line)| line.is_empty()).filter(|block| !block.is_empty());

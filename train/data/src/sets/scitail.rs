@@ -4,7 +4,7 @@
 //! no header; the columns are premise, hypothesis, label (`entails` or `neutral`).
 
 use super::file::choose;
-use super::place::Place;
+use super::location::Location;
 use super::tsv::{self, Columns};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -22,7 +22,7 @@ pub static SCITAIL: Task = Task {
     read,
 };
 
-fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let file = format!("scitail_1.0_{split}.tsv");
     let inner = format!("tsv_format/{file}");
     let relatives: [&[_]; 2] = [&["tsv_format"], &["scitail_1.0_train.tsv", "scitail_1.0_dev.tsv", "scitail_1.0_test.tsv"]];

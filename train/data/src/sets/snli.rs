@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::error::quote;
 use super::file::{SetFile, choose};
 use super::json;
-use super::place::Place;
+use super::location::Location;
 use super::tsv::{self, Columns, UNDECIDED};
 use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -40,7 +40,7 @@ struct Record {
     sentence2: String,
 }
 
-fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let (own, glue) = (format!("snli_1.0_{split}.jsonl"), format!("{split}.tsv"));
     let relatives: [&[_]; 2] =
         [&["snli_1.0_train.jsonl", "snli_1.0_dev.jsonl", "snli_1.0_test.jsonl"], &["train.tsv", "dev.tsv", "test.tsv"]];

@@ -11,7 +11,7 @@
 
 use super::error::quote;
 use super::file::{SetFile, choose};
-use super::place::Place;
+use super::location::Location;
 use super::tsv::wrong_folder;
 use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -47,7 +47,7 @@ const FILES: [[&str; 2]; 3] = [
     ["val.csv", "test.csv"],
 ];
 
-fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let files = FILES.map(|[validation, test]| if split == Split::Test { test } else { validation });
     let [a, b, c] = &FILES;
     let loaded = read_file(&folder.join(files[choose(folder, files, [a, b, c])]), split)?;
@@ -55,7 +55,7 @@ fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
     Ok(loaded.hold_out(split, if stories >= 1871 { 374 } else { (stories / 5).max(usize::from(stories > 1)) }))
 }
 
-fn read_file(place: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+fn read_file(place: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let file = SetFile::read(&STORY_CLOZE, place)?;
     let malformed = |line, column, expected: String, found: String| {
         file.malformed((line, column), expected, found, wrong_folder(&STORY_CLOZE))

@@ -6,7 +6,7 @@
 //! score, the two sentences); some rows have two more, the sources.
 
 use super::file::choose;
-use super::place::Place;
+use super::location::Location;
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -24,7 +24,7 @@ pub static STSB: Task = Task {
     read,
 };
 
-fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let marks: &[_] = if split == Split::Test { &["genre"] } else { &[] }; // without scores, the file could be RTE's
     let glue = Columns { label: "score", written: Written::Scores, marks, ..Columns::GLUE };
     let [own, tsv, csv] = [format!("{split}.tsv"), format!("sts-{split}.tsv"), format!("sts-{split}.csv")];

@@ -8,7 +8,7 @@ use gradus_io::files::write_atomically;
 use gradus_io::numbers::count_of;
 
 use super::file::SetFile;
-use super::place::{Disk, Files, Place};
+use super::location::{Disk, Files, Location};
 use super::tsv::Written;
 use super::{Answer, Example, Label, SetError, Split, Task};
 
@@ -103,7 +103,7 @@ pub fn label_from(files: &dyn Files, task: &Task, split: Split, examples: &mut [
         _ if words => Written::Words,
         _ => Written::Numbers,
     };
-    let file = SetFile::read(task, &Place::of(path, files))?;
+    let file = SetFile::read(task, &Location::of(path, files))?;
     let malformed = |line, column, expected: String, found: &str| {
         let remedy = "Give the labels of this test set, as a submission would have them";
         file.malformed((line, column), expected, format!("`{found}`"), remedy)

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::error::SetError;
 use super::file::SetFile;
-use super::place::{Disk, Files, Place};
+use super::location::{Disk, Files, Location};
 use super::scores::Metric;
 
 /// A data set: its task, its metrics, and the reader of its files.
@@ -34,7 +34,7 @@ pub struct Task {
     /// The available splits.
     pub splits: &'static [Split],
     /// Reads one of `splits`; [`Task::load`] also rejects an empty split.
-    pub(super) read: fn(&Place<'_>, Split) -> Result<Loaded, SetError>,
+    pub(super) read: fn(&Location<'_>, Split) -> Result<Loaded, SetError>,
 }
 
 impl Task {
@@ -55,7 +55,7 @@ impl Task {
         if !self.splits.contains(&split) {
             return Err(SetError::NoSplit { title: self.title, split, splits: self.splits });
         }
-        let loaded = (self.read)(&Place::of(folder, files), split)?;
+        let loaded = (self.read)(&Location::of(folder, files), split)?;
         if loaded.examples.is_empty() {
             return Err(SetError::Empty {
                 title: self.title,

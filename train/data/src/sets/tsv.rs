@@ -5,7 +5,7 @@
 
 use super::error::{SetError, quote};
 use super::file::SetFile;
-use super::place::Place;
+use super::location::Location;
 use super::task::{Answer, Example, Input, Label, Loaded, Split, Task};
 use std::borrow::Cow;
 
@@ -229,12 +229,12 @@ impl Row<'_> {
 }
 
 /// Reads the table of a split in GLUE's folder.
-pub(super) fn glue(task: &Task, folder: &Place<'_>, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
+pub(super) fn glue(task: &Task, folder: &Location<'_>, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
     read(task, &folder.join(format!("{split}.tsv")), split, columns)
 }
 
 /// Reads a table.
-pub(super) fn read(task: &Task, place: &Place<'_>, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
+pub(super) fn read(task: &Task, place: &Location<'_>, split: Split, columns: &Columns) -> Result<Loaded, SetError> {
     let file = &SetFile::read(task, place)?;
     let mut loaded = Loaded::of(file);
     let mut layout = columns.names.map(|names| Layout::of(task, file, split, columns, names)).transpose()?;

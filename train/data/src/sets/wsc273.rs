@@ -5,7 +5,7 @@
 //! side; two blanks become one. The correct candidate is always first in the file; here the two are sorted alphabetically, so
 //! that neither a model that sees their order nor a tie benefits from it.
 
-use super::place::Place;
+use super::location::Location;
 use super::reference;
 use super::{Answer, Example, Family, Input, Label, Loaded, Metric, SetError, Split, Task, Transformation};
 
@@ -23,7 +23,7 @@ pub static WSC273: Task = Task {
     read,
 };
 
-fn read(folder: &Place<'_>, split: Split) -> Result<Loaded, SetError> {
+fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
     let mut loaded = reference::read(&WSC273, &folder.join("wsc273.txt"), split)?;
     for Example { input, label, .. } in &mut loaded.examples {
         if let Input::Reference { candidates: [a, b], .. } = input

@@ -10,12 +10,12 @@ use gradus_data::sets::Split;
 use gradus_world::Mood;
 
 use super::Labelled;
-use super::tale::{Part, Tale, Teller, reword};
+use super::tale::{Scene, Tale, Teller, reword};
 
 /// An acceptable sentence of a story (1), or one with a single violation of grammar (0). Kind: which violation.
 pub(super) fn cola(teller: &mut Teller<'_>, _: Split) -> Labelled {
-    use Part::{Departure, Ending, Helper, Longing, Obstacle, Outcome, Price};
-    const PARTS: [Part; 10] = [Longing, Longing, Longing, Departure, Departure, Helper, Obstacle, Outcome, Price, Ending];
+    use Scene::{Departure, Ending, Helper, Longing, Obstacle, Outcome, Price};
+    const PARTS: [Scene; 10] = [Longing, Longing, Longing, Departure, Departure, Helper, Obstacle, Outcome, Price, Ending];
     let part = teller.one(&PARTS);
     let tale = teller.tale();
     let label = teller.below(2);
@@ -24,7 +24,7 @@ pub(super) fn cola(teller: &mut Teller<'_>, _: Split) -> Labelled {
 }
 
 /// A sentence that breaks one rule of English, chosen among those that it can break; gender and case more often.
-fn violate(teller: &mut Teller<'_>, tale: &Tale, part: Part) -> (&'static str, String) {
+fn violate(teller: &mut Teller<'_>, tale: &Tale, part: Scene) -> (&'static str, String) {
     let good = tale.tell(&[part]);
     let mut bad: Vec<(&'static str, String)> = Vec::new();
     let mut add = |kind: &'static str, text: String| {
@@ -33,18 +33,18 @@ fn violate(teller: &mut Teller<'_>, tale: &Tale, part: Part) -> (&'static str, S
         }
     };
     // These sentences name whom a pronoun means, so its gender is decided.
-    if matches!(part, Part::Longing | Part::Departure) || (part == Part::Outcome && tale.facts().rescuer.is_some()) {
+    if matches!(part, Scene::Longing | Scene::Departure) || (part == Scene::Outcome && tale.facts().rescuer.is_some()) {
         for at in 0..2 {
             (0..3).for_each(|_| add("gender", swap_gender(&good, at)));
         }
     }
-    if part == Part::Obstacle || part == Part::Outcome {
+    if part == Scene::Obstacle || part == Scene::Outcome {
         let cases = [("them", "they"), ("they", "them"), ("him", "he"), ("he", "him"), ("she", "her")];
         // As an object only: "her rope" is a possessive.
-        let object = if part == Part::Obstacle { vec![("her", "she")] } else { vec![] };
+        let object = if part == Scene::Obstacle { vec![("her", "she")] } else { vec![] };
         (0..2).for_each(|_| add("case", reword(&good, &[&cases[..], &object[..]].concat())));
     }
-    if part != Part::Longing && part != Part::Departure {
+    if part != Scene::Longing && part != Scene::Departure {
         add("article", reword(&good, &[("a", "an"), ("an", "a")]));
     }
     for (right, wrong) in VERBS {
@@ -88,17 +88,17 @@ const VERBS: [(&str, &str); 16] = [
 ];
 
 /// Adjectives and the nouns that they stand before.
-fn adjectives(tale: &Tale, part: Part) -> Vec<(&'static str, &'static str)> {
+fn adjectives(tale: &Tale, part: Scene) -> Vec<(&'static str, &'static str)> {
     let f = tale.facts();
     match part {
-        Part::Longing => vec![(f.colour, f.thing)],
-        Part::Obstacle => {
+        Scene::Longing => vec![(f.colour, f.thing)],
+        Scene::Obstacle => {
             let mut words = f.obstacle.split(' ').skip(1);
             words.next().zip(words.next()).into_iter().collect()
         }
-        Part::Price => vec![(f.temper, f.keeper)],
-        Part::Helper | Part::Departure => vec![("the", f.place)],
-        Part::Ending => vec![("the", f.thing)],
+        Scene::Price => vec![(f.temper, f.keeper)],
+        Scene::Helper | Scene::Departure => vec![("the", f.place)],
+        Scene::Ending => vec![("the", f.thing)],
         _ => vec![],
     }
 }
@@ -110,5 +110,5 @@ pub(super) fn sst2(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let (prepared, together) = (teller.coin(), teller.coin());
     let tale = teller.tale_where(|f| f.rescuer.is_some() == prepared && f.friend_tool.is_some() == together);
     let label = usize::from(tale.facts().mood == Mood::Positive);
-    Labelled { texts: vec![tale.until(Part::Outcome)], label, kind: "" }
+    Labelled { texts: vec![tale.until(Scene::Outcome)], label, kind: "" }
 }

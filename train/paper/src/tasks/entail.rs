@@ -17,7 +17,7 @@ use gradus_world::{Facts, Who};
 use super::Labelled;
 use super::hypotheses::{ANIMAL, BOTH, GIFT, Hypothesis, PAY, Relation, TOOL, WHERE, pair};
 use super::pronouns;
-use super::tale::{Part, Tale, Teller, capital, carriers, got, mentions, uses};
+use super::tale::{Scene, Tale, Teller, capital, carriers, got, mentions, uses};
 
 /// The labels of [`mnli`] and [`snli`].
 pub(super) const THREE: &[&str] = &["entailment", "neutral", "contradiction"];
@@ -57,7 +57,7 @@ pub(super) fn rte(teller: &mut Teller<'_>, _: Split) -> Labelled {
 pub(super) fn scitail(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let label = teller.below(2);
     let (tale, hypothesis) = if teller.coin() { used(teller, label == 0) } else { lost(teller, label == 0) };
-    Labelled { texts: vec![tale.tell(&[Part::Departure, Part::Obstacle]), hypothesis], label, kind: "" }
+    Labelled { texts: vec![tale.tell(&[Scene::Departure, Scene::Obstacle]), hypothesis], label, kind: "" }
 }
 
 /// *Tom used his key*, who carries it: it follows if a locked gate is in the way.
@@ -93,10 +93,10 @@ pub(super) fn qnli(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let kind = teller.below(4);
     let key = |f: &Facts| if kind == 2 { f.hero_tool } else { f.thing };
     let (asked, answers, beside) = match kind {
-        0 => ("Where was", Part::Helper, Some(Part::Longing)),
-        1 => ("Who wanted", Part::Longing, Some(Part::Helper)),
-        2 => ("Who took", Part::Departure, None),
-        _ => ("Who had", Part::Price, None),
+        0 => ("Where was", Scene::Helper, Some(Scene::Longing)),
+        1 => ("Who wanted", Scene::Longing, Some(Scene::Helper)),
+        2 => ("Who took", Scene::Departure, None),
+        _ => ("Who had", Scene::Price, None),
     };
     let mut word = key(tale.facts());
     let mut part = answers;

@@ -12,7 +12,7 @@
 
 use gradus_world::{Facts, Gender, Price, Who};
 
-use super::tale::{Part, Teller, a, capital, carriers, mentions};
+use super::tale::{Scene, Teller, a, capital, carriers, mentions};
 
 /// How a hypothesis relates to its premise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ type Words = Vec<&'static str>;
 #[derive(Debug)]
 pub(super) struct Hypothesis {
     /// The sentences that decide it.
-    pub(super) premise: &'static [Part],
+    pub(super) premise: &'static [Scene],
     /// What is true; empty if the story tells nothing of the kind.
     pub(super) truths: fn(&Facts) -> Vec<Words>,
     /// What is false although the premise holds all the words.
@@ -51,7 +51,7 @@ fn crossed(mut truths: Vec<Words>) -> Vec<Words> {
 
 /// Mia was a rabbit.
 pub(super) static ANIMAL: Hypothesis = Hypothesis {
-    premise: &[Part::Opening, Part::Longing, Part::Helper],
+    premise: &[Scene::Opening, Scene::Longing, Scene::Helper],
     truths: |f| vec![vec![f.hero.name, f.hero.animal], vec![f.friend.name, f.friend.animal]],
     lies: |f| crossed((ANIMAL.truths)(f)),
     says: |words| format!("{} was {}.", capital(words[0]), a(words[1])),
@@ -59,7 +59,7 @@ pub(super) static ANIMAL: Hypothesis = Hypothesis {
 
 /// Once the red kite lay at the lake.
 pub(super) static WHERE: Hypothesis = Hypothesis {
-    premise: &[Part::Longing, Part::Helper],
+    premise: &[Scene::Longing, Scene::Helper],
     truths: |f| vec![vec![f.thing, f.colour, f.place]],
     lies: |_| Vec::new(),
     says: |words| format!("Once the {} {} lay at the {}.", words[1], words[0], words[2]),
@@ -67,7 +67,7 @@ pub(super) static WHERE: Hypothesis = Hypothesis {
 
 /// Mia carried her rope to the lake.
 pub(super) static TOOL: Hypothesis = Hypothesis {
-    premise: &[Part::Departure],
+    premise: &[Scene::Departure],
     truths: |f| carriers(f).into_iter().map(|(who, tool)| vec![f.who(who).name, tool, f.place]).collect(),
     lies: |f| crossed((TOOL.truths)(f)),
     says: |words| {
@@ -77,7 +77,7 @@ pub(super) static TOOL: Hypothesis = Hypothesis {
 
 /// Once the red kite lay at the lake. Mia carried her rope to the lake. What some sentences tell, and what another does.
 pub(super) static BOTH: Hypothesis = Hypothesis {
-    premise: &[Part::Longing, Part::Helper, Part::Departure],
+    premise: &[Scene::Longing, Scene::Helper, Scene::Departure],
     truths: |f| (TOOL.truths)(f).into_iter().map(|told| vec![f.thing, f.colour, f.place, told[0], told[1]]).collect(),
     lies: |_| Vec::new(),
     says: |words| format!("{} {}", (WHERE.says)(&words[..3]), (TOOL.says)(&[words[3], words[4], words[2]])),
@@ -85,7 +85,7 @@ pub(super) static BOTH: Hypothesis = Hypothesis {
 
 /// The giant got a song.
 pub(super) static PAY: Hypothesis = Hypothesis {
-    premise: &[Part::Price],
+    premise: &[Scene::Price],
     truths: |f| {
         let (Price::Treat(price) | Price::Tool(price)) = f.price;
         vec![vec![f.keeper, price]]
@@ -96,7 +96,7 @@ pub(super) static PAY: Hypothesis = Hypothesis {
 
 /// Tom got it from Mia.
 pub(super) static GIFT: Hypothesis = Hypothesis {
-    premise: &[Part::Ending],
+    premise: &[Scene::Ending],
     truths: |f| if f.longing == Who::Friend { vec![vec![f.friend.name, f.hero.name]] } else { Vec::new() },
     lies: |f| vec![vec![f.hero.name, f.friend.name]],
     says: |words| format!("{} got it from {}.", capital(words[0]), capital(words[1])),

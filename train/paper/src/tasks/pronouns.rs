@@ -40,9 +40,9 @@ pub(super) fn riddle(teller: &mut Teller<'_>) -> Riddle {
     Riddle { sentence, pronoun, candidates, answer: usize::from(!first_is_meant), reason }
 }
 
-type Parts = (String, &'static str, [String; 2], String);
+type Phrases = (String, &'static str, [String; 2], String);
 
-fn people(teller: &mut Teller<'_>, first_is_meant: bool) -> Parts {
+fn people(teller: &mut Teller<'_>, first_is_meant: bool) -> Phrases {
     let gender = teller.one(&[Gender::She, Gender::He]);
     let names: Vec<&'static str> = NAMES.iter().filter(|(_, g)| *g == gender).map(|&(name, _)| name).collect();
     let two: Vec<String> = teller.others(&names, &[], 2).into_iter().map(capital).collect();
@@ -59,7 +59,7 @@ fn people(teller: &mut Teller<'_>, first_is_meant: bool) -> Parts {
     (told, gender.subject(), [first, second], reason.into())
 }
 
-fn physics(teller: &mut Teller<'_>, first_is_meant: bool) -> Parts {
+fn physics(teller: &mut Teller<'_>, first_is_meant: bool) -> Phrases {
     let needed = &TOOLS[teller.below(TOOLS.len())];
     let tool = loop {
         let tool = &TOOLS[teller.below(TOOLS.len())];

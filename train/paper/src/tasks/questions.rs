@@ -11,7 +11,7 @@ use gradus_world::words::{KEEPERS, NAMES, PLACES, THINGS, TOOLS};
 use gradus_world::{Facts, Who};
 
 use super::Labelled;
-use super::tale::{Part, Tale, Teller, capital, carriers, got, reword, uses};
+use super::tale::{Scene, Tale, Teller, capital, carriers, got, reword, uses};
 
 /// Texts: article, question, four answers. Label: the right one. Kind: `middle` or `high`.
 pub(super) fn race(teller: &mut Teller<'_>, _: Split) -> Labelled {
@@ -42,7 +42,7 @@ fn place(teller: &mut Teller<'_>) -> Asked {
     let f = tale.facts();
     let answer = |place: &str| format!("At the {place}.");
     Asked {
-        article: tale.tell(&[Part::Longing, Part::Helper]),
+        article: tale.tell(&[Scene::Longing, Scene::Helper]),
         question: format!("Where was the {}?", f.thing),
         right: answer(f.place),
         wrong: teller.others(&PLACES, &[f.place], 3).into_iter().map(answer).collect(),
@@ -54,18 +54,18 @@ fn owner_of_tool(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale_where(|f| f.friend_tool.is_some());
     let f = tale.facts();
     let (owner, tool) = teller.one(&[(f.hero, f.hero_tool), (f.friend, f.friend_tool.unwrap_or(f.hero_tool))]);
-    names(teller, &tale, Part::Departure, format!("Who took the {tool}?"), owner.name)
+    names(teller, &tale, Scene::Departure, format!("Who took the {tool}?"), owner.name)
 }
 
 /// One sentence tells it: who was sad.
 fn who_felt(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale();
     let f = tale.facts();
-    names(teller, &tale, Part::Helper, format!("Who was {}?", f.feeling), f.who(f.longing).name)
+    names(teller, &tale, Scene::Helper, format!("Who was {}?", f.feeling), f.who(f.longing).name)
 }
 
 /// The answers are the three names of the story and another.
-fn names(teller: &mut Teller<'_>, tale: &Tale, until: Part, question: String, right: &str) -> Asked {
+fn names(teller: &mut Teller<'_>, tale: &Tale, until: Scene, question: String, right: &str) -> Asked {
     let f = tale.facts();
     let told = [f.hero.name, f.friend.name, f.helper];
     let wrong = told.into_iter().filter(|&name| name != right);
@@ -81,7 +81,7 @@ fn keeper_and_place(teller: &mut Teller<'_>) -> Asked {
     let (keeper, place) = (teller.others(&KEEPERS, &[f.keeper], 1)[0], teller.others(&PLACES, &[f.place], 1)[0]);
     let answer = |(keeper, place): (&str, &str)| format!("A {keeper} at the {place}.");
     Asked {
-        article: tale.tell(&[Part::Helper, Part::Price]),
+        article: tale.tell(&[Scene::Helper, Scene::Price]),
         question: format!("Who had the {}?", f.thing),
         right: answer((f.keeper, f.place)),
         wrong: [(keeper, f.place), (f.keeper, place), (keeper, place)].into_iter().map(answer).collect(),
@@ -95,7 +95,7 @@ fn animal_that_felt(teller: &mut Teller<'_>) -> Asked {
     let (right, other) = if f.longing == Who::Hero { (f.hero, f.friend) } else { (f.friend, f.hero) };
     let answer = |name: &str, animal: &str| format!("{} the {animal}.", capital(name));
     Asked {
-        article: tale.until(Part::Longing),
+        article: tale.until(Scene::Longing),
         question: format!("Who was {}?", f.feeling),
         right: answer(right.name, right.animal),
         wrong: vec![answer(right.name, other.animal), answer(other.name, right.animal), answer(other.name, other.animal)],
@@ -116,7 +116,7 @@ fn what_next(teller: &mut Teller<'_>) -> Asked {
             vec![a_use, a_mishap, other_use]
         }
     };
-    Asked { article: tale.tell(&[Part::Departure, Part::Obstacle]), question: "And then?".into(), right, wrong }
+    Asked { article: tale.tell(&[Scene::Departure, Scene::Obstacle]), question: "And then?".into(), right, wrong }
 }
 
 /// What the physics says comes after the obstacle; a use of a tool that does not, and a mishap that does not.
@@ -146,7 +146,7 @@ fn mishap(f: &Facts, teller: &mut Teller<'_>, taken: &[&str]) -> String {
 
 /// Texts: four sentences (the fourth of two), two endings. Label: the right one.
 pub(super) fn story_cloze(teller: &mut Teller<'_>, _: Split) -> Labelled {
-    const BEGINNING: [Part; 3] = [Part::Opening, Part::Longing, Part::Helper];
+    const BEGINNING: [Scene; 3] = [Scene::Opening, Scene::Longing, Scene::Helper];
     let physics = teller.coin();
     let prepared = teller.coin();
     let tale = teller.tale_where(|f| f.rescuer.is_some() == prepared);
@@ -154,9 +154,9 @@ pub(super) fn story_cloze(teller: &mut Teller<'_>, _: Split) -> Labelled {
         let (right, wrong) = next(teller, &tale);
         (right, teller.one(&wrong))
     } else {
-        (tale.tell(&[Part::Ending]), other_ending(teller, &tale))
+        (tale.tell(&[Scene::Ending]), other_ending(teller, &tale))
     };
-    let fourth = tale.tell(&[Part::Departure, Part::Obstacle]);
+    let fourth = tale.tell(&[Scene::Departure, Scene::Obstacle]);
     let (endings, label) = teller.hide(right, vec![wrong]);
     let texts = BEGINNING.iter().map(|&part| tale.tell(&[part])).chain([fourth]).chain(endings).collect();
     Labelled { texts, label, kind: "" }
@@ -168,5 +168,5 @@ fn other_ending(teller: &mut Teller<'_>, tale: &Tale) -> String {
     let friends: Vec<&str> = NAMES.iter().filter(|(_, gender)| *gender == f.friend.gender).map(|&(name, _)| name).collect();
     let (right, list) = if teller.coin() { (f.thing, THINGS.to_vec()) } else { (f.friend.name, friends) };
     let wrong = teller.others(&list, &[right, f.hero.name], 1)[0];
-    reword(&tale.tell(&[Part::Ending]), &[(right, wrong)])
+    reword(&tale.tell(&[Scene::Ending]), &[(right, wrong)])
 }

@@ -6,7 +6,7 @@ use gradus_world::{Facts, Story, Who, World};
 /// The twelve sentences of every story, in order, but for four: the mood is what SST-2 asks for, remarks are like claims, and
 /// questions have tasks of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Scene {
     /// Once Mia the brave rabbit lived near Tom the fox.
     Opening,
     /// One rainy day Tom was sad because he had lost the red kite.
@@ -38,12 +38,12 @@ impl Tale {
     }
 
     /// The story from its beginning to this sentence: what a reader of stories is used to.
-    pub(super) fn until(&self, part: Part) -> String {
+    pub(super) fn until(&self, part: Scene) -> String {
         self.sentences[..=part as usize].join(" ")
     }
 
     /// These sentences, separated by blanks.
-    pub(super) fn tell(&self, parts: &[Part]) -> String {
+    pub(super) fn tell(&self, parts: &[Scene]) -> String {
         parts.iter().map(|&part| self.sentences[part as usize].as_str()).collect::<Vec<_>>().join(" ")
     }
 }
@@ -70,7 +70,7 @@ impl Teller<'_> {
     pub(super) fn tale(&mut self) -> Tale {
         let story = self.world.careful_story(&mut self.rng);
         let sentences = sentences(&story.text);
-        debug_assert_eq!(sentences.len(), Part::Ending as usize + 1);
+        debug_assert_eq!(sentences.len(), Scene::Ending as usize + 1);
         Tale { story, sentences }
     }
 
@@ -185,17 +185,17 @@ mod tests {
             assert_eq!(tale.sentences.join(" "), tale.story.text);
             let f = tale.facts();
             for (part, word) in [
-                (Part::Opening, f.hero.animal),
-                (Part::Longing, f.feeling),
-                (Part::Helper, f.helper),
-                (Part::Departure, f.hero_tool),
-                (Part::Obstacle, f.obstacle.rsplit(' ').next().unwrap()),
-                (Part::Price, f.keeper),
-                (Part::Ending, "because"),
+                (Scene::Opening, f.hero.animal),
+                (Scene::Longing, f.feeling),
+                (Scene::Helper, f.helper),
+                (Scene::Departure, f.hero_tool),
+                (Scene::Obstacle, f.obstacle.rsplit(' ').next().unwrap()),
+                (Scene::Price, f.keeper),
+                (Scene::Ending, "because"),
             ] {
                 assert!(mentions(&tale.tell(&[part]), word), "{part:?} without {word}: {}", tale.story.text);
             }
-            let outcome = tale.tell(&[Part::Outcome]);
+            let outcome = tale.tell(&[Scene::Outcome]);
             assert_eq!(mentions(&outcome, "used") || mentions(&outcome, "had"), f.rescuer.is_some(), "{outcome}");
             assert!(tale.story.text.contains(&format!("{outcome} Very {}.", f.mood.word())));
         }

@@ -8,7 +8,7 @@ use gradus_data::sets;
 use gradus_world::Gender;
 use gradus_world::words::{ANIMALS, COLOURS, FEELINGS, KEEPERS, MOODS, NAMES, PLACES, THINGS, TOOLS, TRAITS, TREATS, WEATHERS};
 
-use super::tale::Part;
+use super::tale::Scene;
 use super::*;
 
 const ROWS: usize = 1000;
@@ -317,7 +317,9 @@ fn only_violations_leave_the_grammar() {
     let mut grammar = HashSet::new();
     for _ in 0..20_000 {
         let tale = teller.tale();
-        for part in [Part::Longing, Part::Departure, Part::Helper, Part::Obstacle, Part::Outcome, Part::Price, Part::Ending] {
+        for part in
+            [Scene::Longing, Scene::Departure, Scene::Helper, Scene::Obstacle, Scene::Outcome, Scene::Price, Scene::Ending]
+        {
             grammar.insert(skeleton(&tale.tell(&[part])));
         }
     }

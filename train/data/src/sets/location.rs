@@ -44,14 +44,14 @@ impl Files for Disk {
 
 /// A file or a folder of a data set.
 #[derive(Clone)]
-pub(super) struct Place<'a> {
+pub(super) struct Location<'a> {
     pub path: PathBuf,
     files: &'a dyn Files,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     pub fn of(path: &Path, files: &'a dyn Files) -> Self {
-        Place { path: path.to_owned(), files }
+        Location { path: path.to_owned(), files }
     }
 
     pub fn join(&self, name: impl AsRef<Path>) -> Self {
@@ -59,7 +59,7 @@ impl<'a> Place<'a> {
     }
 
     pub fn at(&self, path: PathBuf) -> Self {
-        Place { path, files: self.files }
+        Location { path, files: self.files }
     }
 
     pub fn read(&self) -> io::Result<Vec<u8>> {
@@ -75,7 +75,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl fmt::Debug for Place<'_> {
+impl fmt::Debug for Location<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.fmt(f)
     }
