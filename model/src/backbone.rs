@@ -7,10 +7,10 @@ use gradus_autograd::Var;
 use gradus_tensor::Real;
 use serde::{Deserialize, Serialize};
 
+use crate::batch::Input;
 use crate::config::{ConfigError, Parts, TransformerConfig};
 use crate::dropout::DropoutSeed;
 use crate::hidden::Hidden;
-use crate::input::Input;
 use crate::lstm::{Lstm, LstmConfig};
 use crate::param::Param;
 use crate::transformer::Transformer;

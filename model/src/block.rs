@@ -8,10 +8,10 @@
 use gradus_autograd::Var;
 use gradus_tensor::Real;
 
+use crate::batch::Sight;
 use crate::cache::LayerCache;
 use crate::config::{NormPlace, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
-use crate::input::Sight;
 use crate::layers::{LayerNorm, Mlp, SelfAttention};
 use crate::param::Param;
 use crate::tree;

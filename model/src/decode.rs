@@ -4,10 +4,9 @@ use gradus_autograd::Tape;
 use gradus_tensor::{Real, Tensor, on_pool};
 
 use crate::backbone::Backbone;
-use crate::batch::Batch;
+use crate::batch::{Batch, Input};
 use crate::cache::LayerCache;
 use crate::hidden::Hidden;
-use crate::input::Input;
 use crate::lstm::{Lstm, LstmState};
 use crate::model::Model;
 use crate::transformer::Transformer;
@@ -98,7 +97,8 @@ impl<'m, T: Real> Decoder<'m, T> {
     pub fn token_losses(&self, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
             let (tape, input) = (Tape::off(), &batch.input);
-            self.memory.fork(input.sequences, input.length()).read(&tape, input, self.position).token_losses(batch)
+            let tokens = batch.tokens().next().expect("a batch that predicts tokens");
+            self.memory.fork(input.sequences, input.length()).read(&tape, input, self.position).token_losses(tokens)
         })
     }
 }
@@ -136,8 +136,9 @@ mod tests {
                 let found = decoder.token_losses(&next).to_vec();
                 let whole: Vec<u32> = after.iter().flat_map(|row| [before, row].concat()).collect();
                 let asked: Vec<u32> = (0..2).flat_map(|row| (0..3).map(move |at| (row * 3 + at) as u32)).collect();
-                let shifted = asked.iter().map(|at| at + (at / 3 + 1) * before.len() as u32).collect();
-                let whole = Batch { asked: Some(shifted), ..Batch::next(2, whole, next.targets.clone(), [1.0; 6]) };
+                let shifted: std::sync::Arc<[u32]> = asked.iter().map(|at| at + (at / 3 + 1) * before.len() as u32).collect();
+                let targets = &next.tokens().next().unwrap().targets;
+                let whole = Batch::of(Input::causal(2, whole)).with_tokens(Some(shifted), targets, [1.0; 6]);
                 let expected = model.token_losses(&whole).to_vec();
                 assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?} {expected:?}");
             };

@@ -22,7 +22,7 @@ use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Batch, Labels};
+use crate::batch::ClassLoss;
 use crate::config::{ConfigError, ensure};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::Linear;
@@ -138,16 +138,13 @@ impl<T: Real> Heads<Tensor<T>> {
 }
 
 impl<'t, T: Real> Heads<Var<'t, T>> {
-    /// L₂ of the heads that a batch asks, added in its order; `None` where it asks none.
+    /// L₂ of one head.
     ///
     /// # Panics
-    /// If it asks a head that is not there.
-    pub(crate) fn loss(&self, states: &Var<'t, T>, batch: &Batch, dropout: Option<DropoutSeed>) -> Option<Var<'t, T>> {
-        let of = |labels: &Labels| {
-            let head = self.0.get(labels.head).expect("a batch with labels needs a model with their head");
-            states.tape().scope(&name(labels.head), || head.loss(states, labels, dropout))
-        };
-        batch.labels.iter().map(of).reduce(|sum, one| sum + one)
+    /// Panics if the model lacks the head.
+    pub(crate) fn loss(&self, states: &Var<'t, T>, classes: &ClassLoss, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+        let head = self.0.get(classes.head).expect("a batch with classes needs a model with their head");
+        states.tape().scope(&name(classes.head), || head.loss(states, classes, dropout))
     }
 }
 
@@ -193,15 +190,14 @@ impl<T: Real> Head<Tensor<T>> {
 
 impl<'t, T: Real> Head<Var<'t, T>> {
     /// Logits (examples, classes), or (examples, answers), from hidden states (B, T, d).
-    pub fn logits(&self, states: &Var<'t, T>, labels: &Labels, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+    pub fn logits(&self, states: &Var<'t, T>, classes: &ClassLoss, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let (b, t, d) = (states.shape()[0], states.shape()[1], states.shape()[2]);
-        let each = labels.per_example;
+        let each = classes.group;
         let n = b / each;
-        let rows: Vec<u32> = labels.extract.iter().enumerate().map(|(i, &at)| (i * t) as u32 + at).collect();
-        let r = states.reshape([b * t, d]).gather(rows, [b]); // (B, d)
+        let r = states.reshape([b * t, d]).gather(classes.slots.clone(), [b]); // (B, d)
         let r = self.pooler.as_ref().map_or(r.clone(), |pooler| pooler.forward(&r).tanh());
         let dropout = dropout.map(|seed| seed.per_example(each));
-        let dropping = Dropout::new(self.config.dropout, Site::Classifier(labels.head));
+        let dropping = Dropout::new(self.config.dropout, Site::Classifier(classes.head));
         let drop = |r: Var<'t, T>| dropping.by_rows(r, 1, dropout);
         let r = match self.config.form {
             Form::Classify => drop(r),
@@ -220,11 +216,11 @@ impl<'t, T: Real> Head<Var<'t, T>> {
         if self.config.form == Form::Choose { z.reshape([n, each]) } else { z }
     }
 
-    /// −Σₙ wₙ Σ_c yₙ_c log Pₙ(c): L₂ with the labels' weights.
-    pub fn loss(&self, states: &Var<'t, T>, labels: &Labels, dropout: Option<DropoutSeed>) -> Var<'t, T> {
-        let log_p = self.logits(states, labels, dropout).log_softmax();
-        let classes = log_p.shape()[1];
-        let weighted = labels.targets.iter().enumerate().map(|(i, y)| T::lit(-y * labels.weights[i / classes])).collect();
+    /// −Σₙ wₙ Σ_c yₙ_c log Pₙ(c): L₂ with the examples' weights.
+    pub fn loss(&self, states: &Var<'t, T>, classes: &ClassLoss, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+        let log_p = self.logits(states, classes, dropout).log_softmax();
+        let n = log_p.shape()[1];
+        let weighted = classes.targets.iter().enumerate().map(|(i, y)| T::lit(-y * classes.weights[i / n])).collect();
         let y = log_p.constant(log_p.value().constant(*log_p.shape(), weighted));
         (log_p * y).sum_all()
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
 
-use crate::batch::Batch;
+use crate::batch::TokenLoss;
 use crate::config::{Activation, TransformerConfig};
 use crate::layers::{LayerNorm, Linear};
 use crate::param::Param;
@@ -79,22 +79,22 @@ pub struct Hidden<'t, T: Real> {
 }
 
 impl<'t, T: Real> Hidden<'t, T> {
-    /// Σᵢ wᵢ·(−log P(targetᵢ)) over the tokens that a batch asks for, given its hidden states.
-    pub fn loss(&self, batch: &Batch) -> Var<'t, T> {
-        let rows = self.rows(batch.asked.as_ref());
+    /// Σᵢ wᵢ·(−log P(targetᵢ)) over predicted tokens.
+    pub fn loss(&self, tokens: &TokenLoss) -> Var<'t, T> {
+        let rows = self.rows(tokens.slots.as_ref());
         let tape = rows.tape();
         tape.scope("lm", || {
             let (rows, bias) = self.before_output(rows);
-            rows.linear_cross_entropy(&self.output, bias, batch.targets.clone(), batch.weights.clone())
+            rows.linear_cross_entropy(&self.output, bias, tokens.targets.clone(), tokens.weights.clone())
         })
     }
 
-    /// −log P(targetᵢ) of each token that is asked: no gradient, and at most 1,024 rows of logits are held.
-    pub fn token_losses(&self, batch: &Batch) -> Tensor<T> {
-        let (rows, bias) = self.before_output(self.rows(batch.asked.as_ref()));
+    /// −log P(targetᵢ) of each predicted token: no gradient, and at most 1,024 rows of logits are held.
+    pub fn token_losses(&self, tokens: &TokenLoss) -> Tensor<T> {
+        let (rows, bias) = self.before_output(self.rows(tokens.slots.as_ref()));
         let h = rows.value();
-        let weights = h.full_like([batch.targets.len()], T::one());
-        h.linear_cross_entropy(self.output.value(), bias.map(Var::value), &batch.targets, &weights)
+        let weights = h.full_like([tokens.targets.len()], T::one());
+        h.linear_cross_entropy(self.output.value(), bias.map(Var::value), &tokens.targets, &weights)
     }
 
     /// The logits (B, T, rows) in every slot.
@@ -117,11 +117,11 @@ impl<'t, T: Real> Hidden<'t, T> {
         }
     }
 
-    /// The states (n, d) of the slots in which a token is asked: only they meet the output's matrix.
-    fn rows(&self, asked: Option<&Arc<[u32]>>) -> Var<'t, T> {
+    /// The states (n, d) of these slots: only they are multiplied by the output's matrix.
+    fn rows(&self, slots: Option<&Arc<[u32]>>) -> Var<'t, T> {
         let (b, t, d) = (self.states.shape()[0], self.states.shape()[1], self.states.shape()[2]);
         let rows = self.states.reshape([b * t, d]);
-        asked.map_or(rows.clone(), |asked| rows.gather(asked.clone(), [asked.len()]))
+        slots.map_or(rows.clone(), |slots| rows.gather(slots.clone(), [slots.len()]))
     }
 
     /// What meets the output's matrix, and the bias behind it.

@@ -6,10 +6,10 @@ use gradus_autograd::Var;
 use gradus_autograd::ops::Attention;
 use gradus_tensor::Real;
 
+use crate::batch::Sight;
 use crate::cache::LayerCache;
 use crate::config::Activation;
 use crate::dropout::{Dropout, DropoutSeed};
-use crate::input::Sight;
 use crate::param::{Init, Param, Role};
 use crate::tree;
 use crate::tree::P;

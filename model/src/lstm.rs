@@ -15,10 +15,10 @@ use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::batch::{Input, Sight};
 use crate::config::{ConfigError, TransformerConfig, check_dropout, check_parameters, check_size, check_std};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::Hidden;
-use crate::input::{Input, Sight};
 use crate::layers::{Linear, Table, sequence_length};
 use crate::param::{Init, Param, Role, draw};
 use crate::tree;

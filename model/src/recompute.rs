@@ -20,11 +20,11 @@ use gradus_autograd::observer::Observer;
 use gradus_autograd::{Grads, Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
+use crate::batch::{Input, Sight};
 use crate::block::Block;
 use crate::dropout::DropoutSeed;
 use crate::head::Heads;
 use crate::hidden::Hidden;
-use crate::input::{Input, Sight};
 use crate::transformer::Transformer;
 use crate::tree::Tree;
 
@@ -117,7 +117,7 @@ mod tests {
     use gradus_tensor::rng::Philox;
 
     use super::*;
-    use crate::batch::{Batch, Labels};
+    use crate::batch::{Batch, ClassLoss};
     use crate::check::random_batch;
     use crate::config::{Embedding, Positions, TransformerConfig};
     use crate::head::{Form, HeadConfig};
@@ -130,18 +130,14 @@ mod tests {
     fn agrees<T: Real>(config: &TransformerConfig) {
         let (b, t) = (4, config.context - 1);
         let weights = Objective::TokenMean.weights(&vec![1.0; b * t], b);
-        let labels = Labels {
-            head: 0,
-            per_example: 2,
-            extract: [3, 5, 7, 2].into(),
-            targets: [0.25, 0.75, 1.0, 0.0].into(),
-            weights: [0.5; 2].into(),
-        };
+        let slots = [3, 5, 7, 2].iter().enumerate().map(|(s, at)| (s * t + at) as u32).collect();
+        let (targets, weights_of_classes) = ([0.25, 0.75, 1.0, 0.0].into(), [0.5; 2].into());
         let plain = random_batch(&mut Philox::new(5), config.vocab, b, weights);
-        let labelled = Batch { labels: vec![labels], ..plain.clone() };
-        let silent = Batch { weights: vec![0.0; b * t].into(), ..labelled.clone() };
+        let classes = ClassLoss { head: 0, slots, group: 2, targets, weights: weights_of_classes };
+        let silent = Batch::of(plain.input.clone()).with_classes(classes);
+        let labelled = Batch { losses: [silent.losses.clone(), plain.losses.clone()].concat(), ..plain.clone() };
         for batch in [plain, labelled, silent] {
-            let heads = batch.labels.iter().map(|_| HeadConfig::new(Form::Choose, 2)).collect();
+            let heads = batch.classes().map(|_| HeadConfig::new(Form::Choose, 2)).collect();
             let config = ModelConfig { backbone: config.clone().into(), heads };
             let params: Model<Tensor<T>> = Model::init(&config, 3);
             for dropout in [None, Some(DropoutSeed::new(11, 1).from_sequence(4))] {

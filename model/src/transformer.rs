@@ -16,12 +16,11 @@ use std::sync::Arc;
 use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Input};
 use crate::block::Block;
 use crate::config::{Embedding, Positions, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::{Hidden, OutputLayer};
-use crate::input::Input;
 use crate::layers::{LayerNorm, Table, sequence_length};
 use crate::param::{Param, Role, draw};
 use crate::tree;
@@ -132,9 +131,13 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         self.output_layer.hidden(states, output)
     }
 
-    /// Σᵢ wᵢ·(−log P(targetᵢ)) over what is asked ([`crate::objectives`] gives the weights).
+    /// Σᵢ wᵢ·(−log P(targetᵢ)) over the tokens that a batch predicts ([`crate::objectives`] gives the weights).
+    ///
+    /// # Panics
+    /// Panics if it predicts none.
     pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
-        self.hidden(&batch.input, dropout).loss(batch)
+        let hidden = self.hidden(&batch.input, dropout);
+        batch.tokens().map(|tokens| hidden.loss(tokens)).reduce(|sum, one| sum + one).expect("a batch that predicts tokens")
     }
 }
 

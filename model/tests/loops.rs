@@ -229,19 +229,20 @@ fn every_number_is_that_of_the_loops() {
         assert_eq!(found.shape()[..], [batch.input.sequences, t, logits[0].len()]);
         near(&found.to_vec(), &logits.concat(), &what);
 
-        let every: Vec<u32> = (0..batch.input.tokens.len() as u32).collect();
-        let asked = batch.asked.as_deref().unwrap_or(&every).iter().map(|&slot| &logits[slot as usize]);
-        let losses: Row = asked.zip(&*batch.targets).map(|(z, &u)| -softmax(z)[u as usize].ln()).collect();
-        near(&model.token_losses(&batch).to_vec(), &losses, &what);
-
-        let mut loss = dot(&losses, &batch.weights);
-        assert_eq!(batch.predicts_tokens(), loss != 0.0, "{what}");
-        for ((head, labels), name) in config.heads.iter().zip(&batch.labels).zip(["score", "score_1"]) {
-            let ends: Vec<Row> = states.iter().zip(&*labels.extract).map(|(h, &at)| h[at as usize].clone()).collect();
-            let z: Vec<Row> = ends.chunks(labels.per_example).map(|r| loops.class_logits(name, head, r)).collect();
-            let one = Batch { labels: vec![labels.clone()], ..batch.clone() };
+        let mut loss = 0.0;
+        for tokens in batch.tokens() {
+            let every: Vec<u32> = (0..batch.input.tokens.len() as u32).collect();
+            let predicted = tokens.slots.as_deref().unwrap_or(&every).iter().map(|&slot| &logits[slot as usize]);
+            let losses: Row = predicted.zip(&*tokens.targets).map(|(z, &u)| -softmax(z)[u as usize].ln()).collect();
+            near(&model.token_losses(&batch).to_vec(), &losses, &what);
+            loss += dot(&losses, &tokens.weights);
+        }
+        for ((head, classes), name) in config.heads.iter().zip(batch.classes()).zip(["score", "score_1"]) {
+            let ends: Vec<Row> = classes.slots.iter().map(|&slot| states[slot as usize / t][slot as usize % t].clone()).collect();
+            let z: Vec<Row> = ends.chunks(classes.group).map(|r| loops.class_logits(name, head, r)).collect();
+            let one = Batch::of(batch.input.clone()).with_classes(classes.clone());
             near(&model.class_logits(&one).to_vec(), &z.concat(), &what);
-            for ((z, y), w) in z.iter().zip(labels.targets.chunks(z[0].len())).zip(&*labels.weights) {
+            for ((z, y), w) in z.iter().zip(classes.targets.chunks(z[0].len())).zip(&*classes.weights) {
                 loss -= w * dot(y, &softmax(z).iter().map(|p| p.ln()).collect::<Row>());
             }
         }

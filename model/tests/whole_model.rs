@@ -3,8 +3,8 @@
 use gradus_autograd::{Tape, Tensor, check};
 use gradus_model::check::{Loss, Sample, properties, samples, shaken, sight, tiny_bert, tiny_gpt, tiny_lstm};
 use gradus_model::{
-    Activation, Batch, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Input, Labels, LstmConfig, Model, ModelConfig,
-    Objective, Sight, TransformerConfig, Tree,
+    Activation, Batch, ClassLoss, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Input, LossTerm, LstmConfig, Model,
+    ModelConfig, Objective, Sight, TransformerConfig, Tree,
 };
 
 fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
@@ -94,7 +94,8 @@ fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
         if model.heads.0.is_empty() || dropout.is_some() {
             continue;
         }
-        let silent = Batch { weights: vec![0.0; batch.input.tokens.len()].into(), ..batch };
+        let classes = batch.losses.iter().filter(|term| matches!(term, LossTerm::Classes(_)));
+        let silent = Batch { losses: classes.cloned().collect(), input: batch.input };
         let gradient = |how| model.gradient(&silent, None, how).1;
         let (whole, alone) = (gradient(GradientMode::Whole), gradient(GradientMode::Head));
         assert_eq!(whole.heads, alone.heads, "{case}");
@@ -143,12 +144,13 @@ fn dropping(form: Form, classes: usize) -> Model<Tensor<f64>> {
 fn of_copies(params: &Model<Tensor<f64>>, b: usize) -> (Vec<f64>, Vec<Vec<f64>>) {
     let ids = [3, 1, 4, 1, 5];
     let last = ids.len() - 1;
-    let labels = Labels { head: 0, per_example: 2, extract: vec![last as u32; b].into(), targets: [].into(), weights: [].into() };
+    let slots = (0..b).map(|s| (s * ids.len() + last) as u32).collect();
+    let classes = ClassLoss { head: 0, slots, group: 2, targets: [].into(), weights: [].into() };
     let tape = Tape::off();
     let model = params.constants(&tape);
     let states = model.hidden(&Input::causal(b, ids.repeat(b)), None).states;
     let head = model.head().unwrap();
-    let logits = |step| head.logits(&states, &labels, Some(DropoutSeed::new(3, step))).value().to_vec();
+    let logits = |step| head.logits(&states, &classes, Some(DropoutSeed::new(3, step))).value().to_vec();
     (states.value().slice(0, 0..1).slice(1, last..last + 1).to_vec(), (1..=20).map(logits).collect())
 }
 
@@ -239,7 +241,7 @@ fn the_joint_softmax_runs_over_positions_too() {
 #[test]
 fn where_nothing_is_asked_nothing_is_learnt() {
     let Loss { model, batch, .. } = Sample::new("BERT", tiny_bert(), Objective::TokenMean).masked().loss(3);
-    let silent = Batch { asked: Some([].into()), targets: [].into(), weights: [].into(), ..batch };
+    let silent = Batch::of(batch.input).with_tokens(Some([].into()), [], []);
     let (loss, gradient) = model.gradient(&silent, None, GradientMode::Whole);
     assert_eq!(loss.item(), 0.0);
     gradient.visit(|name, g| assert!(g.is_none_or(|g| g.to_vec().iter().all(|x| *x == 0.0)), "{name}"));

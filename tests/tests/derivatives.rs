@@ -4,7 +4,7 @@ use gradus_autograd::check::{self, Case, Function};
 use gradus_autograd::derivatives::{grad, hvp, jvp};
 use gradus_autograd::{Real, Tensor, Var};
 use gradus_model::check::Loss;
-use gradus_model::{Batch, DropoutSeed, Input, Model, Objective, TransformerConfig, Tree, check as properties};
+use gradus_model::{Batch, DropoutSeed, Input, LossTerm, Model, Objective, TransformerConfig, Tree, check as properties};
 
 fn gpt() -> (Loss, Vec<Tensor<f64>>) {
     let backbone = TransformerConfig {
@@ -157,7 +157,7 @@ fn sums(ids: &[u32], ahead: bool) -> Tensor<f64> {
 
 /// Σ idᵢ·wᵢ.
 fn weighed(b: &Batch) -> Vec<f64> {
-    vec![b.input.tokens.iter().zip(b.weights.iter()).map(|(&id, w)| f64::from(id) * w).sum()]
+    vec![b.input.tokens.iter().zip(b.losses[0].weights()).map(|(&id, w)| f64::from(id) * w).sum()]
 }
 
 #[test]
@@ -189,7 +189,8 @@ fn who_looks_at_neighbours_is_refused() {
 #[test]
 fn who_reads_padding_is_refused() {
     let mut padded = batch();
-    padded.weights = padded.weights.iter().enumerate().map(|(i, w)| if i % 6 < 4 { *w } else { 0.0 }).collect();
+    let LossTerm::Tokens(tokens) = &mut padded.losses[0] else { panic!("tokens are predicted") };
+    tokens.weights = tokens.weights.iter().enumerate().map(|(i, w)| if i % 6 < 4 { *w } else { 0.0 }).collect();
     let everything = |b: &Batch| vec![b.input.tokens.iter().map(|&id| f64::from(id)).sum()];
     let length = |b: &Batch| vec![b.input.length() as f64];
     assert_eq!(properties::padding(&padded, 17, true, weighed), Ok(()));

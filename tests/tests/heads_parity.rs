@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gradus_autograd::Tensor;
 use gradus_data::sets::{Example, Input, Label, Task};
-use gradus_model::{Batch, GradientMode, HeadConfig, Labels, Model, ModelConfig, Objective, TransformerConfig, Tree};
+use gradus_model::{Batch, ClassLoss, GradientMode, HeadConfig, Model, ModelConfig, Objective, TransformerConfig, Tree};
 use gradus_tests::{Arrays, assert_ten_steps_agree, golden_directories, next_tokens};
 use gradus_text::Tokenizer;
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
@@ -135,10 +135,12 @@ fn texts_become_the_same_sequences() {
             "{}",
             fixture.name
         );
-        let labels = &batch.labels[0];
-        assert_eq!(labels.extract.to_vec(), fixture.expected.ids("extract").0, "{}", fixture.name);
-        assert_eq!(labels.per_example as u32, fixture.expected.ids("sequences_per_example").0[0]);
-        let targets = Tensor::new(*fixture.expected.get("targets").shape(), labels.targets.to_vec());
+        let classes = batch.classes().next().unwrap();
+        let slots = |(s, at): (usize, u32)| (s * batch.input.length()) as u32 + at;
+        let expected: Vec<u32> = fixture.expected.ids("extract").0.into_iter().enumerate().map(slots).collect();
+        assert_eq!(classes.slots.to_vec(), expected, "{}", fixture.name);
+        assert_eq!(classes.group as u32, fixture.expected.ids("sequences_per_example").0[0]);
+        let targets = Tensor::new(*fixture.expected.get("targets").shape(), classes.targets.to_vec());
         fixture.expected.assert_agrees("targets", &targets, 1e-15);
     }
 }
@@ -196,16 +198,18 @@ fn padded(fixture: &Fixture, steps: &Arrays, t: usize) -> Batch {
     let (b, width) = (shape[1], shape[2]);
     let lengths = &steps.ids("lengths").0[t * b..][..b];
     let batch = next_tokens(&all[t * b * width..][..b * width], lengths, Objective::SequenceMean);
-    let per_example = fixture.expected.ids("sequences_per_example").0[0] as usize;
+    let group = fixture.expected.ids("sequences_per_example").0[0] as usize;
     let targets = steps.get("targets");
-    let n = b / per_example;
+    let n = b / group;
     let each = n * targets.shape()[2];
-    let labels = Labels {
+    let extract = steps.ids("extract").0[t * b..][..b].to_vec();
+    let classes = ClassLoss {
         head: 0,
-        per_example,
-        extract: steps.ids("extract").0[t * b..][..b].into(),
+        slots: extract.into_iter().enumerate().map(|(s, at)| (s * batch.input.length()) as u32 + at).collect(),
+        group,
         targets: targets.to_vec()[t * each..][..each].into(),
         weights: vec![1.0 / n as f64; n].into(),
     };
-    Batch { weights: batch.weights.iter().map(|w| 0.5 * w).collect(), labels: vec![labels], ..batch }
+    let labelled = Batch::of(batch.input.clone()).with_classes(classes);
+    Batch { losses: [labelled.losses, batch.scaled(0.5).losses].concat(), ..labelled }
 }

@@ -313,15 +313,15 @@ fn the_number_of_classes_is_told_or_seen() {
 
 /// The logits of a model's head, which reads the slot `at` of each sequence.
 fn class_logits(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32], at: usize) -> Tensor<f64> {
-    let labels = gradus_model::Labels {
+    let t = ids.len() / sequences;
+    let classes = gradus_model::ClassLoss {
         head: 0,
-        per_example: 1,
-        extract: vec![at as u32; sequences].into(),
+        slots: (0..sequences).map(|s| (s * t + at) as u32).collect(),
+        group: 1,
         targets: vec![0.0; sequences * model.heads.0[0].config().classes].into(),
         weights: vec![0.5; sequences].into(),
     };
-    let input = input(model, sequences, ids);
-    let batch = Batch { input, asked: Some([].into()), targets: [].into(), weights: [].into(), labels: vec![labels] };
+    let batch = Batch::of(input(model, sequences, ids)).with_classes(classes);
     let found = model.clone().cast::<_, f64>().class_logits(&batch);
     let n = found.len();
     found.reshape([n])

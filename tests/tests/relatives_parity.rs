@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, Input, Labels, Model, Objective, Sight, Tree, checkpoint};
+use gradus_model::{Batch, ClassLoss, Input, Model, Objective, Sight, Tree, checkpoint};
 use gradus_tests::{Arrays, golden_directories, next_tokens, worst};
 
 fn fixtures() -> Vec<(String, PathBuf)> {
@@ -28,26 +28,19 @@ fn batch(name: &str, arrays: &Arrays) -> Batch {
     let lengths = there.chunks(t).map(|row| row.iter().filter(|&&there| there == 1).count()).collect();
     let asked: Vec<u32> = (0..(b * t) as u32).filter(|&slot| targets[slot as usize] != -100i64 as u32).collect();
     let n = asked.len();
-    let labels = Labels {
+    let classes = ClassLoss {
         head: 0,
-        per_example: 1,
-        extract: vec![0; b].into(),
+        slots: (0..b).map(|s| (s * t) as u32).collect(),
+        group: 1,
         targets: next.iter().flat_map(|&class| [1.0 - f64::from(class), f64::from(class)]).collect(),
         weights: vec![1.0 / b as f64; b].into(),
     };
     let one_segment = name == "roberta";
-    Batch {
-        input: Input {
-            sequences: b,
-            tokens: ids.into(),
-            segments: (!one_segment).then(|| segments.into()),
-            sight: Sight::Full(Some(lengths)),
-        },
-        targets: asked.iter().map(|&slot| targets[slot as usize]).collect(),
-        asked: Some(asked.into()),
-        weights: vec![1.0 / n as f64; n].into(),
-        labels: (!one_segment).then_some(labels).into_iter().collect(),
-    }
+    let segments = (!one_segment).then(|| segments.into());
+    let batch = Batch::of(Input { sequences: b, tokens: ids.into(), segments, sight: Sight::Full(Some(lengths)) });
+    let batch = if one_segment { batch } else { batch.with_classes(classes) };
+    let targets: Vec<u32> = asked.iter().map(|&slot| targets[slot as usize]).collect();
+    batch.with_tokens(Some(asked.into()), targets, vec![1.0 / n as f64; n])
 }
 
 #[test]
@@ -61,7 +54,7 @@ fn f64_agrees_to_1e_10() {
         let [found, logits] = [found, expected.get("logits")].map(|all| before_padding(&batch.input, &all));
         let worst = worst(&found, &logits);
         assert!(worst <= 1e-10, "{name}: logits: {worst:e}");
-        if !batch.labels.is_empty() {
+        if batch.classes().next().is_some() {
             expected.assert_agrees("next_logits", &params.class_logits(&batch), 1e-10);
             let both = params.losses_and_class_logits(&batch);
             assert_eq!(both, (params.token_losses(&batch), params.class_logits(&batch)), "in one pass");

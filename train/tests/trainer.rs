@@ -6,8 +6,8 @@ use gradus_autograd::Tensor;
 use gradus_autograd::anomaly::Direction;
 use gradus_model::check::{Sample, random_batch, tiny_bert};
 use gradus_model::{
-    Activation, Backbone, Batch, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Labels, Model, ModelConfig, Objective,
-    Transformer, TransformerConfig, Tree,
+    Activation, Backbone, Batch, ClassLoss, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Model, ModelConfig,
+    Objective, Transformer, TransformerConfig, Tree,
 };
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
@@ -159,15 +159,16 @@ fn a_step_that_failed_is_kept_and_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("anomaly");
     let plain = batch(&config());
-    let labels = Labels {
+    let (b, t) = (plain.input.sequences, plain.input.length());
+    let classes = ClassLoss {
         head: 0,
-        per_example: 1,
-        extract: vec![1; plain.input.sequences].into(),
-        targets: [1.0, 0.0].repeat(plain.input.sequences).into(),
-        weights: vec![1.0 / plain.input.sequences as f64; plain.input.sequences].into(),
+        slots: (0..b).map(|s| (s * t + 1) as u32).collect(),
+        group: 1,
+        targets: [1.0, 0.0].repeat(b).into(),
+        weights: vec![1.0 / b as f64; b].into(),
     };
-    for batch in [plain.clone(), Batch { labels: vec![labels], ..plain }] {
-        let heads = batch.labels.iter().map(|_| HeadConfig::new(Form::Classify, 2)).collect();
+    for batch in [plain.clone(), plain.with_classes(classes)] {
+        let heads = batch.classes().map(|_| HeadConfig::new(Form::Classify, 2)).collect();
         let config = ModelConfig { heads, ..config().into() };
         let mut trainer: Trainer = Trainer::new(recipe(2, 1), Model::init(&config, 1));
         trainer.step(&batch).unwrap();
@@ -224,8 +225,7 @@ fn all_and_one_head() -> (Model<Tensor<f32>>, Batch, Batch) {
     let head = |classes| HeadConfig { pooler: true, bias: true, dropout: 0.0, ..HeadConfig::new(Form::Classify, classes) };
     let sample = Sample::under_all("BERT", tiny_bert(), vec![head(3), head(2)], 1.0).masked();
     let all = sample.loss(1).batch;
-    let one =
-        Batch { asked: Some([].into()), targets: [].into(), weights: [].into(), labels: all.labels[1..].into(), ..all.clone() };
+    let one = Batch::of(all.input.clone()).with_classes(all.classes().nth(1).unwrap().clone());
     (Model::init(&sample.config, 1), all, one)
 }
 
@@ -254,15 +254,12 @@ fn what_a_batch_does_not_ask_rests() {
 fn a_shard_may_ask_less_than_the_batch() {
     let (model, all, _) = all_and_one_head();
     let model: Model<Tensor<f64>> = model.cast();
-    let asked = all.asked.as_ref().unwrap();
-    // Only the first of four sequences asks for tokens.
-    let first = asked.iter().filter(|&&slot| (slot as usize) < all.input.length()).count();
-    let some = Batch {
-        asked: Some(asked[..first].into()),
-        targets: all.targets[..first].into(),
-        weights: vec![1.0 / first as f64; first].into(),
-        ..all.clone()
-    };
+    let tokens = all.tokens().next().unwrap();
+    let slots = tokens.slots.as_ref().unwrap();
+    // Only the first of four sequences has predicted tokens.
+    let first = slots.iter().filter(|&&slot| (slot as usize) < all.input.length()).count();
+    let classes = all.classes().fold(Batch::of(all.input.clone()), |batch, classes| batch.with_classes(classes.clone()));
+    let some = classes.with_tokens(Some(slots[..first].into()), &tokens.targets[..first], vec![1.0 / first as f64; first]);
     let gradient = |shards| Trainer::new(recipe(2, shards), model.clone()).gradient(&some, None).unwrap();
     let (loss, whole) = gradient(1);
     let (parts_loss, parts) = gradient(4);

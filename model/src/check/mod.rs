@@ -36,10 +36,9 @@ use std::sync::Arc;
 use gradus_autograd::check::{Case, Function};
 use gradus_autograd::{Real, Tape, Tensor, Var};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, ClassLoss, Input, LossTerm, Sight, TokenLoss};
 use crate::decode::Decoder;
 use crate::dropout::DropoutSeed;
-use crate::input::{Input, Sight};
 use crate::model::{GradientMode, Model};
 use crate::tree::Tree;
 
@@ -138,8 +137,8 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
     };
     let losses = |order: &[usize]| {
         let input = input.part(order.iter().copied(), input.length());
-        let (targets, weights) = (input.tokens.clone(), vec![1.0; input.tokens.len()].into());
-        model.token_losses(&Batch { input, asked: None, targets, weights, labels: vec![] })
+        let (targets, weights) = (input.tokens.clone(), vec![1.0; input.tokens.len()]);
+        model.token_losses(&Batch::of(input).with_tokens(None, targets, weights))
     };
     let gradient = |batch: &Batch, dropout: Option<DropoutSeed>| {
         let (loss, gradient) = model.gradient(batch, dropout, GradientMode::Whole);
@@ -161,7 +160,7 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
         verdicts.push(("cache", cache(ids, &full.slice(2, 0..vocab as usize), |id| decoder.read(&[id]))));
     }
     // A part may be no longer than it must be, and a mask depends on the length.
-    let dropout = dropout.filter(|_| causal && batch.labels.is_empty());
+    let dropout = dropout.filter(|_| causal && batch.classes().next().is_none());
     let part = |first: usize, part: &Batch| gradient(part, dropout.map(|seed| seed.from_sequence(first as u64)));
     verdicts.push(("shards", shards(batch, part)));
     verdicts
@@ -238,9 +237,9 @@ pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) 
     let end = |s: usize| match &input.sight {
         Sight::Full(lengths) => lengths.as_ref().map_or(t, |lengths| lengths[s]),
         Sight::Causal => {
-            let predicted = batch.weights[s * t..][..t].iter().rposition(|&w| w != 0.0);
-            let read = batch.labels.iter().map(|labels| labels.extract[s] as usize);
-            predicted.into_iter().chain(read).max().map_or(0, |last| last + 1)
+            let predicted = batch.tokens().filter_map(|tokens| tokens.weights[s * t..][..t].iter().rposition(|&w| w != 0.0));
+            let read = batch.classes().map(|classes| classes.slots[s] as usize % t);
+            predicted.chain(read).max().map_or(0, |last| last + 1)
         }
     };
     let behind = |i: usize| i % t >= end(i / t);
@@ -270,13 +269,15 @@ fn longer(batch: &Batch) -> Batch {
             Sight::Full(all) => Sight::Full(Some(lengths(all))),
         },
     };
-    match &batch.asked {
-        None => Batch { input, targets: with(t, &batch.targets, 0), weights: with(t, &batch.weights, 0.0), ..batch.clone() },
-        Some(asked) => {
-            let asked = asked.iter().map(|&slot| slot + slot / t as u32).collect();
-            Batch { input, asked: Some(asked), ..batch.clone() }
-        }
-    }
+    let moved = |slots: &[u32]| slots.iter().map(|&slot| slot + slot / t as u32).collect();
+    let term = |term: &LossTerm| match term {
+        LossTerm::Classes(classes) => LossTerm::Classes(ClassLoss { slots: moved(&classes.slots), ..classes.clone() }),
+        LossTerm::Tokens(tokens) => LossTerm::Tokens(match &tokens.slots {
+            None => TokenLoss { slots: None, targets: with(t, &tokens.targets, 0), weights: with(t, &tokens.weights, 0.0) },
+            Some(slots) => TokenLoss { slots: Some(moved(slots)), ..tokens.clone() },
+        }),
+    };
+    Batch { input, losses: batch.losses.iter().map(term).collect() }
 }
 
 /// Reading token by token gives what one pass gives: `full` is (1, T, V), `next` reads a token and gives (V).
@@ -299,7 +300,7 @@ pub fn cache(ids: &[u32], full: &Tensor<f64>, mut next: impl FnMut(u32) -> Vec<f
 /// those of a part, whose first sequence has this index, in one order.
 pub fn shards(batch: &Batch, gradient: impl Fn(usize, &Batch) -> Vec<f64>) -> Verdict {
     let whole = gradient(0, batch);
-    for parts in 2..=batch.input.sequences / batch.together() {
+    for parts in 2..=batch.input.sequences / batch.group() {
         let mut sum = vec![0.0; whole.len()];
         for (first, part) in batch.split(parts) {
             sum.iter_mut().zip(gradient(first, &part)).for_each(|(sum, g)| *sum += g);
@@ -349,9 +350,8 @@ mod tests {
         let padded = Sight::Full(Some([4, 2].into()));
         for (seen, expected) in [(Sight::Causal, &all[..]), (Sight::Full(None), &masked), (padded, &masked)] {
             let input = Input { sight: seen.clone(), ..batch.input.clone() };
-            let asked =
-                Batch { asked: Some([1, 3, 4].into()), targets: [7, 8, 9].into(), weights: [0.25; 3].into(), ..batch.clone() };
-            let batch = Batch { input: input.clone(), ..if seen == Sight::Causal { batch.clone() } else { asked } };
+            let asked = Batch::of(input.clone()).with_tokens(Some([1, 3, 4].into()), [7, 8, 9], [0.25; 3]);
+            let batch = if seen == Sight::Causal { batch.clone() } else { asked };
             let verdicts = properties(&Loss { model: model.clone(), batch, dropout: None });
             assert_eq!(verdicts.iter().map(|(name, _)| *name).collect::<Vec<_>>(), expected);
             assert!(verdicts.iter().all(|(_, verdict)| verdict.is_ok()), "{verdicts:?}");

@@ -7,11 +7,10 @@ use gradus_tensor::rng::Philox;
 
 use super::Loss;
 use crate::backbone::BackboneConfig;
-use crate::batch::{Batch, Labels};
+use crate::batch::{Batch, ClassLoss, Input, LossTerm, Sight, TokenLoss};
 use crate::config::{Asks, Embedding, NormPlace, Parts, Positions, TransformerConfig};
 use crate::dropout::DropoutSeed;
 use crate::head::{Form, HeadConfig};
-use crate::input::{Input, Sight};
 use crate::lstm::LstmConfig;
 use crate::model::{Model, ModelConfig};
 use crate::objectives::Objective;
@@ -141,20 +140,21 @@ pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (
     let mask: Vec<f64> = (0..b * t).map(|i| if i % t < end(i / t) { 1.0 } else { 0.0 }).collect();
     let weights = objective.weights(&mask, b).into_iter().map(|w| lambda * w).collect();
     let batch = random_batch(&mut Philox::with_stream(seed, 0x6175_6469), config.backbone.vocab(), b, weights);
-    let labels = config.heads.iter().enumerate().map(|(number, head)| {
-        let per_example = if head.form == Form::Classify { 1 } else { 2 };
-        let (n, classes) = (b / per_example, if head.form == Form::Choose { per_example } else { head.classes });
+    let classes = config.heads.iter().enumerate().map(|(number, head)| {
+        let group = if head.form == Form::Classify { 1 } else { 2 };
+        let (n, classes) = (b / group, if head.form == Form::Choose { group } else { head.classes });
         // Shared by two classes, so that targets are not one-hot.
         let share = |i: usize| [0.25, 0.75].get(i % classes).copied().unwrap_or(0.0);
-        Labels {
+        LossTerm::Classes(ClassLoss {
             head: number,
-            per_example,
-            extract: (0..b).map(|s| end(s) as u32).collect(),
+            slots: (0..b).map(|s| (s * t + end(s)) as u32).collect(),
+            group,
             targets: (0..n * classes).map(share).collect(),
             weights: vec![1.0 / n as f64; n].into(),
-        }
+        })
     });
-    Batch { labels: labels.collect(), ..batch }
+    let tokens = batch.losses.into_iter().filter(|tokens| config.heads.is_empty() || tokens.counts());
+    Batch { input: batch.input, losses: classes.chain(tokens).collect() }
 }
 
 /// A batch's tokens to a model that sees them all: in two segments where there are any, the same sequences ending in padding, with
@@ -169,8 +169,14 @@ pub fn masked_batch(batch: Batch, config: &ModelConfig, lambda: f64) -> Batch {
         sight: Sight::Full(Some((0..b).map(length).collect())),
         ..batch.input
     };
-    // To be read at its first slot.
-    let labels = batch.labels.into_iter().map(|labels| Labels { extract: vec![0; b].into(), ..labels }).collect();
-    let (n, targets) = (asked.len(), asked.iter().map(|&slot| batch.targets[slot as usize]).collect());
-    Batch { input, asked: Some(asked), targets, weights: vec![lambda / n as f64; n].into(), labels }
+    let term = |term: LossTerm| match term {
+        // Heads read the first slot.
+        LossTerm::Classes(classes) => LossTerm::Classes(ClassLoss { slots: (0..b).map(|s| (s * t) as u32).collect(), ..classes }),
+        LossTerm::Tokens(tokens) => LossTerm::Tokens(TokenLoss {
+            targets: asked.iter().map(|&slot| tokens.targets[slot as usize]).collect(),
+            weights: vec![lambda / asked.len() as f64; asked.len()].into(),
+            slots: Some(asked.clone()),
+        }),
+    };
+    Batch { input, losses: batch.losses.into_iter().map(term).collect() }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gradus_io::checksums::{self, Kept};
 use gradus_io::files::json_text;
-use gradus_model::{Batch, Form, HeadConfig, Labels, Model, ModelConfig, TransformerConfig};
+use gradus_model::{Batch, ClassLoss, Form, HeadConfig, Model, ModelConfig, TransformerConfig};
 use gradus_paper::Sizes;
 use gradus_study::plan::Plan;
 use gradus_survey::Survey;
@@ -116,16 +116,17 @@ fn read_step(input: &[u8]) {
 }
 
 fn steps() -> Vec<Vec<u8>> {
-    let batch = |labels| Batch { labels, ..Batch::next(2, [0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 1], [0.25; 6]) };
-    let labels = |head| {
+    let batch = || Batch::next(2, [0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 1], [0.25; 6]);
+    let classes = |head| {
         let (targets, weights) = ([1.0, 0.0, 0.0, 1.0].into(), [0.5; 2].into());
-        Labels { head, per_example: 1, extract: [2, 1].into(), targets, weights }
+        ClassLoss { head, slots: [2, 4].into(), group: 1, targets, weights }
     };
-    let kept = |labels| {
+    let kept = |heads: &[usize]| {
+        let batch = heads.iter().fold(batch(), |batch, &head| batch.with_classes(classes(head)));
         let mut document = json!({ "step": 4, "error": "a NaN", "recipe": Recipe::new(10, 2) });
-        let batch = serde_json::to_value(batch(labels)).expect("plain values");
+        let batch = serde_json::to_value(batch).expect("plain values");
         document.as_object_mut().expect("an object").extend(batch.as_object().expect("an object").clone());
         document.to_string().into_bytes()
     };
-    vec![kept(vec![]), kept(vec![labels(0)]), kept(vec![labels(0), labels(1)])]
+    vec![kept(&[]), kept(&[0]), kept(&[0, 1])]
 }

@@ -30,8 +30,7 @@ fn training_in_half_precision_follows_full_precision() {
 #[test]
 fn small_gradients_survive() {
     let Some(gpu) = crate::gpu() else { return };
-    let mut tiny = batch(0);
-    tiny.weights = tiny.weights.iter().map(|w| 1e-6 * w).collect();
+    let tiny = batch(0).scaled(1e-6);
     let there = trainer(gpt(), &half(&gpu));
     let (_, scaled) = there.gradient(&tiny, None).expect("finite");
     let (_, lost) = there.params.gradient(&tiny, None, GradientMode::Whole);

@@ -54,7 +54,7 @@ pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)
     let batches: Vec<_> = (0..batches).map(|i| random_windows(&workload.config, workload.sequences, i as u64)).collect();
     // A sequence of T + 1 tokens is one window: T inputs, and the targets shifted by one.
     let sequence = |inputs: &[u32], targets: &[u32]| [inputs, &targets[t - 1..]].concat();
-    let rows = batches.iter().flat_map(|b| b.input.tokens.chunks(t).zip(b.targets.chunks(t)));
+    let rows = batches.iter().flat_map(|b| b.input.tokens.chunks(t).zip(b.tokens().flat_map(move |next| next.targets.chunks(t))));
     let sequences: Vec<Vec<u32>> = rows.map(|(inputs, targets)| sequence(inputs, targets)).collect();
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
     let tokens = sequences.len() * t;

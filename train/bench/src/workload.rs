@@ -81,9 +81,10 @@ impl Workload {
         let (t, each) = (self.config.context, self.asked());
         let slots: Vec<u32> = (0..sequences * each).map(|i| ((i / each) * t + i % each * t / each) as u32).collect();
         let segments = (0..batch.input.tokens.len()).map(|i| u32::from(i % t >= t / 2)).collect();
-        let input = Input { segments: Some(segments), sight: Sight::Full(None), ..batch.input };
-        let (targets, n) = (slots.iter().map(|&slot| batch.targets[slot as usize]).collect(), slots.len());
-        Batch { input, asked: Some(slots.into()), targets, weights: vec![1.0 / n as f64; n].into(), labels: vec![] }
+        let input = Input { segments: Some(segments), sight: Sight::Full(None), ..batch.input.clone() };
+        let next = batch.tokens().next().expect("windows predict tokens");
+        let (targets, n): (Vec<u32>, _) = (slots.iter().map(|&slot| next.targets[slot as usize]).collect(), slots.len());
+        Batch::of(input).with_tokens(Some(slots.into()), targets, vec![1.0 / n as f64; n])
     }
 
     /// Returns the number of predicted tokens of a sequence.

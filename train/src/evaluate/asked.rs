@@ -21,18 +21,14 @@ impl Asked {
     fn batch(&self, sees_all: bool) -> Batch {
         let asked: Arc<[u32]> = (0..).zip(&self.targets).filter(|(_, target)| target.is_some()).map(|(slot, _)| slot).collect();
         let n = asked.len();
-        Batch {
-            input: Input {
-                sequences: 1,
-                tokens: self.tokens.clone().into(),
-                segments: self.segments.clone().map(Into::into),
-                sight: if sees_all { Sight::Full(None) } else { Sight::Causal },
-            },
-            asked: Some(asked),
-            targets: self.targets.iter().flatten().copied().collect(),
-            weights: vec![1.0 / n as f64; n].into(),
-            labels: vec![],
-        }
+        let input = Input {
+            sequences: 1,
+            tokens: self.tokens.clone().into(),
+            segments: self.segments.clone().map(Into::into),
+            sight: if sees_all { Sight::Full(None) } else { Sight::Causal },
+        };
+        let targets: Vec<u32> = self.targets.iter().flatten().copied().collect();
+        Batch::of(input).with_tokens(Some(asked), targets, vec![1.0 / n as f64; n])
     }
 
     /// −ln P of each token that is asked, in nats.

@@ -49,13 +49,8 @@ fn with_each_hidden(window: &[u32], hidden: &[usize], special: SpecialTokens) ->
     let mut tokens = row.repeat(hidden.len());
     let asked: Vec<u32> = hidden.iter().enumerate().map(|(number, &at)| (number * row.len() + 1 + at) as u32).collect();
     asked.iter().for_each(|&slot| tokens[slot as usize] = special.mask);
-    Batch {
-        input: Input::full(hidden.len(), tokens),
-        targets: hidden.iter().map(|&at| window[at]).collect(),
-        weights: vec![1.0; asked.len()].into(),
-        asked: Some(asked.into()),
-        labels: vec![],
-    }
+    let (targets, weights): (Vec<u32>, _) = (hidden.iter().map(|&at| window[at]).collect(), vec![1.0; asked.len()]);
+    Batch::of(Input::full(hidden.len(), tokens)).with_tokens(Some(asked.into()), targets, weights)
 }
 
 #[cfg(test)]

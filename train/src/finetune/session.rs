@@ -119,7 +119,10 @@ impl<'d> Session<'d> {
         self.losses.push(loss);
         match &batch.input.sight {
             Sight::Full(Some(lengths)) => lengths.iter().map(|&length| length as u64).sum(),
-            _ => batch.labels.iter().flat_map(|labels| labels.extract.iter()).map(|&end| u64::from(end) + 1).sum(),
+            _ => {
+                let slots = batch.classes().flat_map(|classes| classes.slots.iter());
+                slots.map(|&slot| (slot as usize % batch.input.length() + 1) as u64).sum()
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Examples as one batch.
 
-use gradus_model::{Batch, Labels, Objective};
+use gradus_model::{Batch, ClassLoss, Input, Objective};
 
 use super::{Encoded, Reading, Sequence};
 use crate::views::{self, View};
@@ -10,40 +10,39 @@ use crate::views::{self, View};
 /// Every token after the first is a target, the delimiter and the extract token too; nothing is predicted from the extract token
 /// or on padding. Examples without a label get a target of zeros, for predictions.
 ///
-/// Where each slot sees all, no token is asked, whatever λ is, and what is padding is told.
+/// Where each slot sees all, no token is predicted, whatever λ is, and the batch has the lengths of its rows.
 ///
 /// Panics on no examples, or on examples with unequal numbers of rows.
 pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Objective) -> Batch {
-    let per_example = examples[0].rows.len();
+    let group = examples[0].rows.len();
     let rows: Vec<&Sequence> = examples.iter().flat_map(|e| &e.rows).collect();
-    assert_eq!(rows.len(), per_example * examples.len(), "each example has as many rows as the first");
+    assert_eq!(rows.len(), group * examples.len(), "each example has as many rows as the first");
+    let t = rows.iter().map(|row| row.len()).max().unwrap_or(0);
     let share = 1.0 / examples.len() as f64;
     let right = examples.iter().flat_map(|e| e.target.clone().unwrap_or_else(|| vec![0.0; classes]));
-    let reads = |row: &Sequence| if examples[0].reading == Reading::Forward { row.len() as u32 - 1 } else { 0 };
-    let labels = Labels {
+    let reads = |row: &Sequence| if examples[0].reading == Reading::Forward { row.len() - 1 } else { 0 };
+    let classes = ClassLoss {
         head: 0,
-        per_example,
-        extract: rows.iter().map(|row| reads(row)).collect(),
+        slots: rows.iter().enumerate().map(|(i, row)| (i * t + reads(row)) as u32).collect(),
+        group,
         targets: right.collect(),
         weights: vec![share; examples.len()].into(),
     };
-    let unlabelled = match examples[0].reading {
-        Reading::Forward => forward(&rows, lambda, objective),
-        Reading::Whole { segmented } => whole(&rows, segmented),
-    };
-    Batch { labels: vec![labels], ..unlabelled }
+    match examples[0].reading {
+        Reading::Forward => forward(&rows, t, classes, lambda, objective),
+        Reading::Whole { segmented } => whole(&rows, segmented).with_classes(classes),
+    }
 }
 
-/// Rows that are read at once, of which no token is asked.
+/// Rows that are read at once; no token is predicted.
 fn whole(rows: &[&Sequence], segmented: bool) -> Batch {
     let view = |row: &&Sequence| View { tokens: row.to_vec(), segments: row.segments(), ..View::default() };
-    views::batch(&rows.iter().map(view).collect::<Vec<_>>(), 0, segmented)
+    Batch::of(views::input(&rows.iter().map(view).collect::<Vec<_>>(), segmented))
 }
 
-/// Rows that are read from left to right, each token to predict the next.
-fn forward(rows: &[&Sequence], lambda: f64, objective: Objective) -> Batch {
+/// Rows that are read from left to right. If λ > 0, each token predicts the next.
+fn forward(rows: &[&Sequence], t: usize, classes: ClassLoss, lambda: f64, objective: Objective) -> Batch {
     let rows: Vec<Vec<u32>> = rows.iter().map(|row| row.to_vec()).collect();
-    let t = rows.iter().map(Vec::len).max().unwrap_or(0);
     let n = rows.len() * t;
     let (mut inputs, mut targets, mut mask) = (vec![0; n], vec![0; n], vec![0.0; n]);
     for (i, row) in rows.iter().enumerate() {
@@ -52,9 +51,12 @@ fn forward(rows: &[&Sequence], lambda: f64, objective: Objective) -> Batch {
         targets[at..at + next].copy_from_slice(&row[1..]);
         mask[at..at + next].fill(1.0);
     }
-    let weights =
-        if lambda == 0.0 { vec![0.0; n] } else { objective.weights(&mask, rows.len()).into_iter().map(|w| lambda * w).collect() };
-    Batch::next(rows.len(), inputs, targets, weights)
+    let batch = Batch::of(Input::causal(rows.len(), inputs)).with_classes(classes);
+    if lambda == 0.0 {
+        return batch;
+    }
+    let weights: Vec<f64> = objective.weights(&mask, rows.len()).into_iter().map(|w| lambda * w).collect();
+    batch.with_tokens(None, targets, weights)
 }
 
 #[cfg(test)]
@@ -82,10 +84,10 @@ mod tests {
             let segments = [0, 0, 0, 1, 1, 0, 0, 0, 0, 0];
             assert_eq!(batch.input.segments.as_deref(), segmented.then_some(&segments[..]));
             assert_eq!(batch.input.sight, Sight::Full(Some([5, 3].into())));
-            assert!(batch.asked.as_deref() == Some(&[]) && batch.targets.is_empty() && !batch.predicts_tokens());
-            let labels = &batch.labels[0];
-            assert_eq!((labels.per_example, &labels.extract[..]), (1, &[0, 0][..]));
-            assert_eq!((&labels.targets[..], &labels.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
+            assert!(batch.tokens().next().is_none());
+            let classes = batch.classes().next().unwrap();
+            assert_eq!((classes.group, &classes.slots[..]), (1, &[0, 5][..]));
+            assert_eq!((&classes.targets[..], &classes.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
         }
     }
 
@@ -96,20 +98,21 @@ mod tests {
         let batch = batch(&[&a, &b], 2, 0.5, Objective::SequenceMean);
         assert_eq!((batch.input.sequences, batch.input.length()), (2, 4));
         assert_eq!(batch.input.tokens[..], [7, 1, 2, 9, 7, 3, 9, 0]);
-        assert_eq!(batch.targets[..], [1, 2, 9, 0, 3, 9, 0, 0]);
+        let (tokens, classes) = (batch.tokens().next().unwrap(), batch.classes().next().unwrap());
+        assert_eq!(tokens.targets[..], [1, 2, 9, 0, 3, 9, 0, 0]);
         let (x, y) = (0.5 / 2.0 / 3.0, 0.5 / 2.0 / 2.0);
-        assert_eq!(batch.weights[..], [x, x, x, 0.0, y, y, 0.0, 0.0]);
-        let labels = &batch.labels[0];
-        assert_eq!((labels.per_example, &labels.extract[..]), (1, &[3, 2][..]));
-        assert_eq!((&labels.targets[..], &labels.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
+        assert_eq!(tokens.weights[..], [x, x, x, 0.0, y, y, 0.0, 0.0]);
+        assert_eq!((classes.group, &classes.slots[..]), (1, &[3, 6][..]));
+        assert_eq!((&classes.targets[..], &classes.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
     }
 
     /// Padding has the id of a real token: counting the tokens that are not 0 falls short in a text that has it.
     #[test]
     fn the_extract_token_is_found_by_its_place() {
         let example = encoded(&[&[7, 9, 0, 9], &[7, 0, 0, 0, 9]], 0);
-        let labels = &batch(&[&example], 2, 0.0, Objective::SequenceMean).labels[0];
-        assert_eq!((labels.per_example, &labels.extract[..]), (2, &[3, 4][..]));
+        let batch = batch(&[&example], 2, 0.0, Objective::SequenceMean);
+        let classes = batch.classes().next().unwrap();
+        assert_eq!((classes.group, &classes.slots[..]), (2, &[3, 9][..]));
     }
 
     #[test]
@@ -118,6 +121,6 @@ mod tests {
         assert_eq!(batch(&[&short], 2, 0.5, Objective::TokenMean).input.length(), 2);
         assert_eq!(batch(&[&short, &long], 2, 0.5, Objective::TokenMean).input.length(), 5);
         let quiet = batch(&[&short, &long], 2, 0.0, Objective::TokenMean);
-        assert!(!quiet.predicts_tokens());
+        assert!(quiet.tokens().next().is_none());
     }
 }

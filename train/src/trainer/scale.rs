@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use gradus_model::{Batch, Labels, Tree};
+use gradus_model::{Batch, LossTerm, Tree};
 use gradus_tensor::device::MatmulPrecision;
 use gradus_tensor::{Device, Real};
 
@@ -21,16 +21,8 @@ const LARGEST: f64 = 4.0;
 
 /// Returns S for a batch.
 fn scale(batch: &Batch) -> f64 {
-    let labels = batch.labels.iter().flat_map(|labels| labels.weights.iter());
-    let largest = batch.weights.iter().chain(labels).fold(0.0, |most: f64, w| most.max(w.abs()));
+    let largest = batch.losses.iter().flat_map(LossTerm::weights).fold(0.0, |most: f64, w| most.max(w.abs()));
     if largest > 0.0 && largest.is_finite() { (LARGEST / largest).log2().ceil().exp2() } else { 1.0 }
-}
-
-/// Returns the batch with its loss scaled by `scale`.
-fn scaled(batch: &Batch, scale: f64) -> Batch {
-    let times = |weights: &[f64]| weights.iter().map(|w| scale * w).collect();
-    let labels = batch.labels.iter().map(|labels| Labels { weights: times(&labels.weights), ..labels.clone() }).collect();
-    Batch { weights: times(&batch.weights), labels, ..batch.clone() }
 }
 
 impl<T: Real> Trainer<T> {
@@ -52,7 +44,7 @@ impl<T: Real> Trainer<T> {
             MatmulPrecision::F32 => (Cow::Borrowed(batch), 1.0),
             MatmulPrecision::F16 => {
                 let scale = scale(batch);
-                (Cow::Owned(scaled(batch, scale)), scale)
+                (Cow::Owned(batch.scaled(scale)), scale)
             }
         }
     }
@@ -60,27 +52,22 @@ impl<T: Real> Trainer<T> {
 
 #[cfg(test)]
 mod tests {
+    use gradus_model::ClassLoss;
+
     use super::*;
 
     #[test]
     fn the_largest_weight_is_brought_to_four_by_a_power_of_two() {
-        let weighted = |weights: &[f64], labels: Option<f64>| Batch {
-            labels: labels
-                .into_iter()
-                .map(|weight| Labels {
-                    head: 0,
-                    per_example: 1,
-                    extract: [0].into(),
-                    targets: [1.0].into(),
-                    weights: [weight].into(),
-                })
-                .collect(),
-            ..Batch::next(1, vec![0; weights.len()], vec![0; weights.len()], weights)
+        let weighted = |weights: &[f64], of_class: Option<f64>| {
+            let class =
+                |weight| ClassLoss { head: 0, slots: [0].into(), group: 1, targets: [1.0].into(), weights: [weight].into() };
+            let batch = Batch::next(1, vec![0; weights.len()], vec![0; weights.len()], weights);
+            of_class.into_iter().fold(batch, |batch, weight| batch.with_classes(class(weight)))
         };
         let scales = |weights: &[f64], labels| scale(&weighted(weights, labels));
         assert_eq!([scales(&[1.0, 0.0], None), scales(&[1.0 / 8192.0; 3], None), scales(&[5.0], None)], [4.0, 32768.0, 1.0]);
         assert_eq!([scales(&[0.001], Some(0.03125)), scales(&[0.0], Some(0.3)), scales(&[0.0], None)], [128.0, 16.0, 1.0]);
-        let larger = scaled(&weighted(&[0.5, 0.0], Some(0.25)), 8.0);
-        assert_eq!((&larger.weights[..], &larger.labels[0].weights[..]), (&[4.0, 0.0][..], &[2.0][..]));
+        let larger = weighted(&[0.5, 0.0], Some(0.25)).scaled(8.0);
+        assert_eq!(larger.losses.iter().map(LossTerm::weights).collect::<Vec<_>>(), [&[4.0, 0.0][..], &[2.0]]);
     }
 }

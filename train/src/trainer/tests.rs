@@ -24,8 +24,7 @@ fn a_larger_loss_makes_the_same_step() {
     let mut other = plain.clone();
     for _ in 0..2 {
         let expected = plain.step(&batch).unwrap();
-        let weights = batch.weights.iter().map(|w| 8.0 * w).collect();
-        let larger = Batch { weights, ..batch.clone() };
+        let larger = batch.scaled(8.0);
         let (loss, gradient) = other.only_shard(&larger, Some(other.dropout()), None).unwrap();
         let shards = || Shards::one(loss.clone(), 8.0);
 
@@ -203,7 +202,7 @@ fn heads_rest_in_several_processes() {
     let head = |classes| HeadConfig::new(Form::Classify, classes);
     let sample = Sample::under_all("two heads", tiny_gpt(), vec![head(3), head(2)], 0.5);
     let Loss { model, batch: all, .. } = sample.loss(1);
-    let one = |head: usize| Batch { labels: vec![all.labels[head].clone()], ..all.clone() };
+    let one = |head: usize| Batch { losses: vec![all.losses[head].clone(), all.losses[2].clone()], ..all.clone() };
     let batches = [all.clone(), one(1), one(0), all.clone()];
     let begin = || Trainer::new(Recipe { seed: 3, ..Recipe::new(20, 4) }, model.cast());
     let mut alone: Trainer = begin();
@@ -312,8 +311,7 @@ fn processes_that_differ_are_found_on_the_way() {
 #[test]
 fn a_step_that_is_not_finite_changes_nothing_in_parts() {
     let (_, batch) = larger();
-    let weights: Vec<f64> = batch.weights.iter().map(|_| f64::NAN).collect();
-    let broken = Batch { weights: weights.into(), ..batch.clone() };
+    let broken = batch.scaled(f64::NAN);
     processes(2, |rank| {
         let mut trainer = larger().0;
         trainer.collective = rank;

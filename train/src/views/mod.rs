@@ -11,7 +11,7 @@ mod masked_lm;
 mod pairs;
 mod plan;
 
-use gradus_model::{Batch, Input, Labels, Model, Sight};
+use gradus_model::{Batch, ClassLoss, Input, Model, Sight};
 use gradus_tensor::Tensor;
 
 pub use draw::{Draw, Redraw};
@@ -73,34 +73,36 @@ pub trait Scheme: Send + Sync {
 /// Views as one batch, as long as the longest: each token asked weighs the same, and so does each row's class. Their two losses are
 /// added (Devlin et al. 2018, appendix A.2).
 pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
+    let mut batch = Batch::of(input(views, segmented));
+    let t = batch.input.length();
+    let slots = views.iter().enumerate().flat_map(|(row, view)| view.asked.iter().map(move |(at, token)| (row * t + at, *token)));
+    let (asked, targets): (Vec<u32>, Vec<u32>) = slots.map(|(slot, token)| (slot as u32, token)).unzip();
+    let (n, rows) = (asked.len(), views.len());
+    let one_hot = |class: usize| (0..classes).map(move |c| if c == class { 1.0 } else { 0.0 });
+    if classes > 0 {
+        batch = batch.with_classes(ClassLoss {
+            head: 0,
+            slots: (0..rows).map(|row| (row * t) as u32).collect(),
+            group: 1,
+            targets: views.iter().flat_map(|view| one_hot(view.class.expect("a class of each row"))).collect(),
+            weights: vec![1.0 / rows as f64; rows].into(),
+        });
+    }
+    batch.with_tokens(Some(asked.into()), targets, vec![1.0 / n as f64; n])
+}
+
+/// What the model reads of these views, as long as the longest.
+pub fn input(views: &[View], segmented: bool) -> Input {
     let t = views.iter().map(|view| view.tokens.len()).max().unwrap_or(0);
     let padded = |of: fn(&View) -> &[u32]| {
         let row = |view| of(view).iter().copied().chain(std::iter::repeat(0)).take(t);
         views.iter().flat_map(row).collect()
     };
-    let slots = views.iter().enumerate().flat_map(|(row, view)| view.asked.iter().map(move |(at, token)| (row * t + at, *token)));
-    let (asked, targets): (Vec<u32>, Vec<u32>) = slots.map(|(slot, token)| (slot as u32, token)).unzip();
-    let (n, rows) = (asked.len(), views.len());
-    let one_hot = |class: usize| (0..classes).map(move |c| if c == class { 1.0 } else { 0.0 });
-    let labels = (classes > 0).then(|| Labels {
-        head: 0,
-        per_example: 1,
-        extract: vec![0; rows].into(),
-        targets: views.iter().flat_map(|view| one_hot(view.class.expect("a class of each row"))).collect(),
-        weights: vec![1.0 / rows as f64; rows].into(),
-    });
-    let input = Input {
-        sequences: rows,
+    Input {
+        sequences: views.len(),
         tokens: padded(|view| &view.tokens),
         segments: segmented.then(|| padded(|view| &view.segments)),
         sight: Sight::Full(Some(views.iter().map(|view| view.tokens.len()).collect())),
-    };
-    Batch {
-        input,
-        asked: Some(asked.into()),
-        targets: targets.into(),
-        weights: vec![1.0 / n as f64; n].into(),
-        labels: labels.into_iter().collect(),
     }
 }
 
@@ -122,12 +124,12 @@ mod tests {
         assert_eq!(batch.input.tokens[..], [1, 2, 3, 4, 5, 0]);
         assert_eq!(batch.input.segments.as_deref(), Some(&[0, 0, 1, 0, 1, 0][..]));
         assert_eq!(batch.input.sight, Sight::Full(Some([3, 2].into())));
-        assert_eq!((batch.asked.as_deref(), &batch.targets[..]), (Some(&[1, 3, 4][..]), &[7, 8, 9][..]));
-        assert_eq!(batch.weights[..], [1.0 / 3.0; 3]);
-        let labels = &batch.labels[0];
+        let (tokens, classes) = (batch.tokens().next().unwrap(), batch.classes().next().unwrap());
+        assert_eq!((tokens.slots.as_deref(), &tokens.targets[..]), (Some(&[1, 3, 4][..]), &[7, 8, 9][..]));
+        assert_eq!(tokens.weights[..], [1.0 / 3.0; 3]);
         assert_eq!(
-            (&labels.targets[..], &labels.weights[..], &labels.extract[..]),
-            (&[0.0, 1.0, 1.0, 0.0][..], &[0.5; 2][..], &[0; 2][..])
+            (&classes.targets[..], &classes.weights[..], &classes.slots[..]),
+            (&[0.0, 1.0, 1.0, 0.0][..], &[0.5; 2][..], &[0, 3][..])
         );
     }
 }

@@ -47,7 +47,8 @@ impl Masked<'_> {
         let mut all = Vec::with_capacity(views.len());
         for views in views.chunks(ROWS) {
             let batch = self.viewer.gathered(views);
-            let slots: Vec<usize> = batch.asked.iter().flat_map(|asked| asked.iter()).map(|&slot| slot as usize).collect();
+            let slots: Vec<usize> =
+                batch.tokens().filter_map(|tokens| tokens.slots.as_deref()).flatten().map(|&slot| slot as usize).collect();
             all.extend(logits(self.model, &batch.input, &slots).iter().map(|z| self.lexicon.distribution(z)));
         }
         all

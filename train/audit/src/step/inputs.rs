@@ -6,7 +6,7 @@ use gradus_data::sets::{Answer, Split, Task};
 use gradus_data::{DataError, Rows, TokenBatch};
 use gradus_io::hex;
 use gradus_io::numbers::{count, count_of};
-use gradus_model::{Batch, GradientMode, Init, Labels, Model, Objective, Param, Sight, TransformerConfig, Tree};
+use gradus_model::{Batch, ClassLoss, GradientMode, Init, Model, Objective, Param, Sight, TokenLoss, TransformerConfig, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
@@ -240,13 +240,14 @@ impl StepInputs {
         let batch = fresh.batch(1);
         let model = if headed { &task_model.model } else { &fresh.trainer.params };
         let recipe = recipe(fresh.trainer.recipe.optimizer, seed);
-        let (length, labels) = (batch.input.length(), batch.labels[0].clone());
-        let right = answers(&labels, task);
+        let (length, classes) = (batch.input.length(), batch.classes().next().expect("a fine-tuning has classes").clone());
+        let right = answers(&classes, task);
         let read = |i: usize| match &batch.input.sight {
             Sight::Full(Some(lengths)) => i % length < lengths[i / length],
-            _ => i % length <= labels.extract[i / length] as usize,
+            _ => i <= classes.slots[i / length] as usize,
         };
-        let asked = |i: usize| batch.asked.is_some() || batch.weights[i] != 0.0;
+        let counts = |tokens: &TokenLoss, i: usize| tokens.slots.is_some() || tokens.weights[i] != 0.0;
+        let asked = |i: usize| batch.tokens().any(|tokens| counts(tokens, i));
         let head = if headed { "with the head that it has" } else { "under a fresh head" };
         Ok(StepInputs {
             title: format!("One step of a fine-tuning: {}", task.title),
@@ -254,7 +255,7 @@ impl StepInputs {
                 "{} {head}, at a step on {} of the training rows: L₃ = L₂ + λ·L₁ with λ = {}, moments at 0, at the full rate. What each op \
                  computed, what flowed back to it and from where, and what the update made of it.",
                 path.display(),
-                labels.weights.len(),
+                classes.examples(),
                 settings.lambda(&model.backbone.config())
             ),
             trainer: Trainer::new(recipe, model.cast()),
@@ -291,15 +292,17 @@ impl StepInputs {
     /// extract tokens 4, targets and weights 8; of bidirectional batches also segments and predicted slots 4 each, and lengths 8.
     pub fn data_digest(&self) -> String {
         let (mut hash, batch) = (Sha256::new(), &self.batch);
-        batch.input.tokens.iter().chain(&batch.targets[..]).for_each(|id| hash.update(id.to_le_bytes()));
-        batch.weights.iter().for_each(|w| hash.update(w.to_le_bytes()));
-        let slots = batch.input.segments.iter().chain(&batch.asked);
+        let targets = batch.tokens().flat_map(|tokens| tokens.targets.iter());
+        batch.input.tokens.iter().chain(targets).for_each(|id| hash.update(id.to_le_bytes()));
+        batch.tokens().flat_map(|tokens| tokens.weights.iter()).for_each(|w| hash.update(w.to_le_bytes()));
+        let slots = batch.input.segments.iter().chain(batch.tokens().filter_map(|tokens| tokens.slots.as_ref()));
         let slots: Vec<u8> = slots.flat_map(|of| of.iter().flat_map(|x| x.to_le_bytes())).collect();
         let lengths = if let Sight::Full(Some(lengths)) = &batch.input.sight { &lengths[..] } else { &[] };
-        for labels in &batch.labels {
-            hash.update(vec![1; labels.head]);
-            labels.extract.iter().for_each(|at| hash.update(at.to_le_bytes()));
-            labels.targets.iter().chain(&labels.weights[..]).for_each(|x| hash.update(x.to_le_bytes()));
+        for classes in batch.classes() {
+            hash.update(vec![1; classes.head]);
+            let extract = classes.slots.iter().map(|slot| slot % batch.input.length() as u32);
+            extract.for_each(|at| hash.update(at.to_le_bytes()));
+            classes.targets.iter().chain(&classes.weights[..]).for_each(|x| hash.update(x.to_le_bytes()));
         }
         hash.update(slots);
         lengths.iter().for_each(|&length| hash.update((length as u64).to_le_bytes()));
@@ -362,8 +365,8 @@ fn masked(windows: &[&[u32]], special: SpecialTokens, segmented: bool, seed: u64
 }
 
 /// Returns the correct answers as text: a class by its name, an answer by its letter, a score as a number.
-fn answers(labels: &Labels, task: &Task) -> String {
-    let each = labels.targets.len() / labels.weights.len();
+fn answers(classes: &ClassLoss, task: &Task) -> String {
+    let each = classes.targets.len() / classes.examples();
     let answer = |shares: &[f64]| {
         let score: f64 = shares.iter().enumerate().map(|(k, share)| k as f64 * share).sum();
         match task.answer {
@@ -372,7 +375,7 @@ fn answers(labels: &Labels, task: &Task) -> String {
             _ => char::from(b'A' + score as u8).to_string(),
         }
     };
-    labels.targets.chunks(each).map(answer).collect::<Vec<_>>().join(", ")
+    classes.targets.chunks(each).map(answer).collect::<Vec<_>>().join(", ")
 }
 
 fn recipe(optimizer: Optimizer, seed: u64) -> Recipe {

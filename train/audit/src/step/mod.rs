@@ -82,7 +82,8 @@ impl Opened {
         let nodes = graph::nodes(&made.trace, &leaves, seed);
         let config = serde_json::to_string(&trainer.params.config()).unwrap_or_default();
         let recipe = serde_json::to_string(&trainer.recipe).unwrap_or_default();
-        let unit = if step.batch.labels.is_empty() { " per token" } else { ": L₂ per example, and λ·L₁ per token" };
+        let unit =
+            if step.batch.classes().next().is_none() { " per token" } else { ": L₂ per example, and λ·L₁ per token" };
         let facts = [
             ("loss", format!("{:?} nats{unit}", made.loss)),
             ("norm of the gradient", format!("{:?}, times {:?} by clipping", made.summary.gradient_norm, clip)),

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use gradus_model::{DropoutSeed, GradientMode, Labels, Tree};
+use gradus_model::{ClassLoss, DropoutSeed, GradientMode, Tree};
 use gradus_train::optim::OptimizerKind;
 
 use super::*;
@@ -132,17 +132,16 @@ fn digests_tell_steps_apart() {
     let mut step = StepInputs::by_hand();
     let digests = |step: &StepInputs| [step.data_digest(), step.parameters_digest(), step.moments_digest()];
     let first = digests(&step);
-    let labels =
-        |right: [f64; 2]| Labels { head: 0, per_example: 1, extract: [1].into(), targets: right.into(), weights: [1.0].into() };
-    let mut data = vec![first[0].clone()];
-    let one = || labels([1.0, 0.0]);
-    for labels in [one(), labels([0.0, 1.0]), Labels { extract: [0].into(), ..one() }, Labels { head: 1, ..one() }] {
-        step.batch.labels = vec![labels];
+    let classes =
+        |right: [f64; 2]| ClassLoss { head: 0, slots: [1].into(), group: 1, targets: right.into(), weights: [1.0].into() };
+    let (mut data, batch) = (vec![first[0].clone()], step.batch.clone());
+    let one = || classes([1.0, 0.0]);
+    for classes in [one(), classes([0.0, 1.0]), ClassLoss { slots: [0].into(), ..one() }, ClassLoss { head: 1, ..one() }] {
+        step.batch = batch.clone().with_classes(classes);
         data.push(step.data_digest());
     }
     assert_eq!(data.iter().collect::<BTreeSet<_>>().len(), 5);
-    step.batch.labels.clear();
-    let batch = step.batch.clone();
+    step.batch = batch.clone();
     step.trainer.step(&batch).unwrap();
     let later = digests(&step);
     assert_eq!(first[0], later[0]);

@@ -25,9 +25,12 @@ pub struct Tokens {
 
 /// Returns the target of each slot (B·T), if it has one.
 fn asked(batch: &Batch) -> Vec<Option<u32>> {
-    let Some(asked) = &batch.asked else { return batch.targets.iter().map(|&id| Some(id)).collect() };
     let mut all = vec![None; batch.input.tokens.len()];
-    asked.iter().zip(&batch.targets[..]).for_each(|(&slot, &id)| all[slot as usize] = Some(id));
+    for tokens in batch.tokens() {
+        let every: Vec<u32> = (0..all.len() as u32).collect();
+        let slots = tokens.slots.as_deref().unwrap_or(&every);
+        slots.iter().zip(&tokens.targets[..]).for_each(|(&slot, &id)| all[slot as usize] = Some(id));
+    }
     all
 }
 
@@ -39,7 +42,13 @@ impl Tokens {
         let all = batch.input.tokens.iter().copied().zip(&inputs).chain(asked);
         let first = all.filter(|(id, word)| !word.is_empty() && seen.insert(*id));
         let rows = first.map(|(id, word)| (id as usize, word.clone())).collect();
-        Tokens { sequences: batch.input.sequences, inputs, targets, rows, follows: batch.asked.is_none() }
+        Tokens {
+            sequences: batch.input.sequences,
+            inputs,
+            targets,
+            rows,
+            follows: batch.tokens().all(|tokens| tokens.slots.is_none()),
+        }
     }
 
     /// Creates the text of a batch, with only the inputs and targets for which `shown` is true at their position (B·T).

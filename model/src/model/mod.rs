@@ -5,8 +5,10 @@
 //! fine-tuning      L₃(C) = L₂(C) + λ·L₁(C)                    (equation 5)
 //! ```
 //!
-//! L₂ is the sum of those of the heads that the batch asks. λ is part of the batch's weights of the tokens; with λ = 0 the output's
-//! softmax is not computed at all.
+//! The loss is the sum of the batch's terms. λ is part of the weights of the tokens; with λ = 0 they are no term, and the output's softmax
+//! is not computed.
+
+mod limits;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,12 +19,11 @@ use gradus_tensor::{Real, Tensor, on_pool};
 use serde::{Deserialize, Serialize};
 
 use crate::backbone::{Backbone, BackboneConfig};
-use crate::batch::Batch;
+use crate::batch::{Batch, Input, LossTerm, TokenLoss};
 use crate::config::{ConfigError, TransformerConfig};
 use crate::dropout::DropoutSeed;
 use crate::head::{self, Head, HeadConfig, Heads};
 use crate::hidden::Hidden;
-use crate::input::Input;
 use crate::lstm::Lstm;
 use crate::param::{Param, draw};
 use crate::transformer::Transformer;
@@ -139,15 +140,16 @@ impl<V> Model<V> {
         Model { heads: Heads(Vec::new()), ..self }
     }
 
-    /// Which parameters the losses that a batch declares depend on: where no token is asked, not what makes the answers about tokens
-    /// alone, and of the heads those that are asked.
+    /// Which parameters the loss of a batch depends on: the body's, those of the heads in its terms, and where it has predicted tokens
+    /// those of the output.
     pub fn reached(&self, batch: &Batch) -> Model<bool> {
         let mut all = self.as_ref().map(|_, _| true);
-        if let (Backbone::Transformer(transformer), false) = (&mut all.backbone, batch.asks_tokens()) {
+        if let (Backbone::Transformer(transformer), None) = (&mut all.backbone, batch.tokens().next()) {
             Tree::as_mut(&mut transformer.output_layer.transform).visit(|_, is| *is = false);
         }
         for (number, head) in all.heads.0.iter_mut().enumerate() {
-            head.as_mut().visit(|_, is| *is = batch.asks_head(number));
+            let is_reached = batch.classes().any(|classes| classes.head == number);
+            head.as_mut().visit(|_, is| *is = is_reached);
         }
         all
     }
@@ -233,12 +235,15 @@ impl<T: Real> Model<Tensor<T>> {
         loss.into_value()
     }
 
-    /// −log P(targetᵢ) of each token that is asked, in nats, for evaluation: no gradient, no dropout, and at most
+    /// −log P(targetᵢ) of each predicted token, in nats, for evaluation: no gradient, no dropout, and at most
     /// 1,024 rows of logits are held. The batch's weights play no part.
+    ///
+    /// # Panics
+    /// Panics if the batch predicts no tokens.
     pub fn token_losses(&self, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
             let tape = Tape::off();
-            self.constants(&tape).hidden(&batch.input, None).token_losses(batch)
+            self.constants(&tape).hidden(&batch.input, None).token_losses(predicted(batch))
         })
     }
 
@@ -248,10 +253,10 @@ impl<T: Real> Model<Tensor<T>> {
         on_pool(|| self.constants(&Tape::off()).hidden(input, None).logits_at(&slots).into_value())
     }
 
-    /// Logits of a batch's examples by the one head that it asks, (examples, classes or answers), without dropout; the right answers play
-    /// no part.
+    /// Logits of a batch's examples under its head, (examples, classes or answers), without dropout; targets and weights play no part.
     ///
-    /// Panics on a batch that asks no head, or one that the model lacks.
+    /// # Panics
+    /// Panics on a batch without classes, with classes of several heads, or of a head that the model lacks.
     pub fn class_logits(&self, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
             let tape = Tape::off();
@@ -260,24 +265,27 @@ impl<T: Real> Model<Tensor<T>> {
         })
     }
 
-    /// [`Model::token_losses`] and [`Model::class_logits`] of a batch that asks both, in one pass.
+    /// [`Model::token_losses`] and [`Model::class_logits`] of a batch, in one pass.
     ///
-    /// Panics as the second does.
+    /// # Panics
+    /// Panics as these do.
     pub fn losses_and_class_logits(&self, batch: &Batch) -> (Tensor<T>, Tensor<T>) {
         on_pool(|| {
             let tape = Tape::off();
             let model = self.constants(&tape);
             let hidden = model.hidden(&batch.input, None);
-            (hidden.token_losses(batch), model.logits_of_classes(&hidden, batch))
+            (hidden.token_losses(predicted(batch)), model.logits_of_classes(&hidden, batch))
         })
     }
 }
 
 impl<'t, T: Real> Model<Var<'t, T>> {
     fn logits_of_classes(&self, hidden: &Hidden<'t, T>, batch: &Batch) -> Tensor<T> {
-        let [labels] = &batch.labels[..] else { panic!("class_logits needs a batch with labels of one head") };
-        let head = self.heads.0.get(labels.head).expect("class_logits needs a model with a head");
-        head.logits(&hidden.states, labels, None).value().dense()
+        let (Some(classes), 1) = (batch.classes().next(), batch.classes().count()) else {
+            panic!("class_logits needs a batch with the classes of one head")
+        };
+        let head = self.heads.0.get(classes.head).expect("class_logits needs a model with a head");
+        head.logits(&hidden.states, classes, None).value().dense()
     }
 
     /// The last hidden states of these slots.
@@ -290,25 +298,33 @@ impl<'t, T: Real> Model<Var<'t, T>> {
         self.hidden(input, None).logits()
     }
 
-    /// Σᵢ wᵢ·(−log P(targetᵢ)) over tokens, and where there are labels −Σₙ wₙ log P(yₙ) over examples.
+    /// The sum of the batch's loss terms.
+    ///
+    /// # Panics
+    /// Panics if the batch has none.
     pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let hidden = self.hidden(&batch.input, dropout);
         objective(&self.heads, &hidden, batch, dropout)
     }
 }
 
-/// L₁, or L₂ + λL₁, from the hidden states on.
+/// The tokens that a batch predicts.
+fn predicted(batch: &Batch) -> &TokenLoss {
+    batch.tokens().next().expect("a batch that predicts tokens")
+}
+
+/// The sum of the loss terms: L₁, or L₂ + λL₁.
 fn objective<'t, T: Real>(
     heads: &Heads<Var<'t, T>>,
     hidden: &Hidden<'t, T>,
     batch: &Batch,
     dropout: Option<DropoutSeed>,
 ) -> Var<'t, T> {
-    match (heads.loss(&hidden.states, batch, dropout), batch.asks_tokens()) {
-        (Some(tasks), true) => tasks + hidden.loss(batch),
-        (Some(tasks), false) => tasks,
-        (None, _) => hidden.loss(batch),
-    }
+    let term = |term: &LossTerm| match term {
+        LossTerm::Tokens(tokens) => hidden.loss(tokens),
+        LossTerm::Classes(classes) => heads.loss(&hidden.states, classes, dropout),
+    };
+    batch.losses.iter().map(term).reduce(|sum, one| sum + one).expect("a batch has a loss")
 }
 
 #[cfg(test)]
