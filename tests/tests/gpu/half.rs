@@ -1,4 +1,4 @@
-//! MatmulPrecision of matrices whose factors are in half precision.
+//! Products of matrices whose factors are in half precision.
 
 use gradus_model::{GradientMode, Tree};
 use gradus_tensor::Device;

@@ -166,7 +166,7 @@ pub struct Handle {
 impl Sum<f32> for Handle {
     fn add(&self, shard: usize, parameter: usize, gradient: Tensor) {
         let sum = &self.running;
-        #[expect(clippy::disallowed_methods, reason = "it reduction over the wire")]
+        #[expect(clippy::disallowed_methods, reason = "it goes over the wire")]
         let values = gradient.as_slice();
         for piece in sum.pieces.of_parameter(parameter) {
             sum.add(piece, shard, values[sum.pieces.place(piece).range].to_vec());

@@ -1,4 +1,4 @@
-//! Several processes as threads of this one, for tests. Their messages are kept on a shared group.
+//! Several processes as threads of this one, for tests. Their messages are kept on a shared board.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

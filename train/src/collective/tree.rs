@@ -6,7 +6,7 @@
 //! groups 0 … G−1          (0 + 1), (2 + 3), …, then sums of these,     level by level; an odd last one moves up unchanged
 //! ```
 //!
-//! A sum in floating point depends on its order, so the order is a function of the number of shards single. The tree lets several
+//! A sum in floating point depends on its order, so the order is a function of the number of shards alone. The tree lets several
 //! processes add at the same time. Its few leaves keep it flat: adding in order holds at most one sum per level.
 
 use std::ops::Range;

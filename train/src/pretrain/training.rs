@@ -92,7 +92,7 @@ impl<'c> Pretraining<'c> {
         if done < self.control.run.stop(total) {
             self.write_page(&mut journal);
             let page = self.run.dir.join(report::PAGE);
-            journal.progress.say(&format!("{} shows how it reduction, and reloads itself", page.display()));
+            journal.progress.say(&format!("{} shows how it goes, and reloads itself", page.display()));
         }
         let trained = self.train(&mut journal);
         let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);

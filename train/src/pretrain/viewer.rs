@@ -1,4 +1,4 @@
-//! Batches of views of a source's texts, for models that are not asked the next token single.
+//! Batches of views of a source's texts, for models that are not asked the next token alone.
 
 use gradus_model::{Batch, Model};
 use gradus_report::metrics::Follows;
@@ -164,7 +164,7 @@ impl Viewer {
     }
 }
 
-/// The numbers of held-out texts with about `limit` tokens collective, evenly spread; at least one if there are any.
+/// The numbers of held-out texts with about `limit` tokens in all, evenly spread; at least one if there are any.
 fn texts_within(source: &dyn TextSource, limit: usize) -> impl Iterator<Item = usize> {
     let all = source.texts(Split::HeldOut);
     let n = if all == 0 { 0 } else { limit.div_ceil(source.text(Split::HeldOut, 0).len().max(1)).clamp(1, all) };

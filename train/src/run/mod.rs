@@ -57,7 +57,7 @@ pub struct Control<'m> {
 }
 
 impl<'m> Control<'m> {
-    /// To the end, on the CPU, in this process single.
+    /// To the end, on the CPU, in this process alone.
     pub fn new(monitor: &'m dyn Monitor) -> Self {
         let (command, device, collective) = (String::new(), Device::Cpu, Arc::new(SingleProcess));
         Control {

@@ -1,4 +1,4 @@
-//! Warnings about training that reduction wrong although every number is finite.
+//! Warnings about training that goes wrong although every number is finite.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
