@@ -6,9 +6,9 @@
 //! ```
 
 use gradus_autograd::Var;
+use gradus_autograd::ops::Attention;
 use gradus_tensor::Real;
 
-use crate::batch::Sight;
 use crate::cache::LayerCache;
 use crate::config::{NormPlace, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
@@ -57,8 +57,8 @@ impl Block<Param> {
 
 impl<'t, T: Real> Block<Var<'t, T>> {
     /// (B, T, d) → (B, T, d); with a seed the dropouts are active.
-    pub fn forward(&self, x: &Var<'t, T>, sight: &Sight, dropout: Option<DropoutSeed>) -> Var<'t, T> {
-        let attn = |x: &Var<'t, T>| self.drop_attn.forward(self.attn.forward(x, sight, dropout), dropout);
+    pub fn forward(&self, x: &Var<'t, T>, attention: &Attention, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+        let attn = |x: &Var<'t, T>| self.drop_attn.forward(self.attn.forward(x, attention, dropout), dropout);
         let mlp = |x: &Var<'t, T>| self.drop_mlp.forward(self.mlp.forward(x), dropout);
         let n = self.branch(x, ("attn", attn), ("ln_1", &self.ln_1));
         self.branch(&n, ("mlp", mlp), ("ln_2", &self.ln_2))

@@ -4,9 +4,8 @@
 
 use gradus_autograd::Var;
 use gradus_autograd::ops::Attention;
-use gradus_tensor::Real;
+use gradus_tensor::{Mask, Real};
 
-use crate::batch::Sight;
 use crate::cache::LayerCache;
 use crate::config::Activation;
 use crate::dropout::{Dropout, DropoutSeed};
@@ -101,6 +100,16 @@ pub(crate) fn sequence_length(ids: &[u32], sequences: usize, first: usize, vocab
     t
 }
 
+/// The number of slots T of B sequences of tokens (B·T) at explicit positions (B·T).
+///
+/// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
+pub(crate) fn check_slots(ids: &[u32], positions: &[u32], sequences: usize, vocab: usize, context: usize) -> usize {
+    assert_eq!(positions.len(), ids.len(), "a position for each slot");
+    assert!(positions.iter().all(|&p| (p as usize) < context), "a position lies beyond the context of {context}");
+    assert!(ids.iter().all(|&id| (id as usize) < vocab), "a token lies beyond the vocabulary of {vocab}");
+    ids.len() / sequences
+}
+
 tree! {
     /// Multi-head self-attention: one projection to [q | k | v], one back.
     pub struct SelfAttention<V> {
@@ -124,10 +133,10 @@ impl SelfAttention<Param> {
 
 impl<'t, T: Real> SelfAttention<Var<'t, T>> {
     /// (B, T, d) → (B, T, d).
-    pub fn forward(&self, x: &Var<'t, T>, sight: &Sight, dropout: Option<DropoutSeed>) -> Var<'t, T> {
+    pub fn forward(&self, x: &Var<'t, T>, attention: &Attention, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let dropout = self.dropout.key(self.heads * x.shape()[1], dropout);
         let qkv = self.c_attn.forward(x); // (B, T, 3d)
-        let o = qkv.self_attention(self.heads, Attention { dropout, ..sight.attention() });
+        let o = qkv.self_attention(self.heads, Attention { dropout, ..attention.clone() });
         self.c_proj.forward(&o)
     }
 
@@ -138,7 +147,7 @@ impl<'t, T: Real> SelfAttention<Var<'t, T>> {
         let part = |i: usize| qkv.slice(2, i * d..(i + 1) * d).reshape([b, t, heads, d / heads]).permute(&[0, 2, 1, 3]);
         let (k, v) = cache.extend(part(1).value(), part(2).value());
         let (k, v) = (x.tape().constant(k), x.tape().constant(v));
-        let o = part(0).attention(&k, &v, None, Sight::Causal.attention()); // (B, H, T, D)
+        let o = part(0).attention(&k, &v, None, Attention::new(Mask::Causal)); // (B, H, T, D)
         self.c_proj.forward(&o.permute(&[0, 2, 1, 3]).reshape([b, t, d]))
     }
 }

@@ -183,7 +183,8 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
 
     /// The projected states sₜ of these slots; with a seed the dropouts are active. Panics unless each sees those before it alone.
     pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
-        assert_eq!(input.sight, Sight::Causal, "a recurrence reads from left to right");
+        let in_order = input.sight == Sight::Causal && input.positions.is_none() && input.query_only == 0;
+        assert!(in_order, "a recurrence reads from left to right");
         let output = self.tokens_embed.weight.0.clone();
         let (tape, c) = (output.tape(), &self.config);
         let drop = |x, p, site| Dropout::new(p, site).forward(x, dropout);

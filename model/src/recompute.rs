@@ -17,10 +17,11 @@
 use std::sync::Arc;
 
 use gradus_autograd::observer::Observer;
+use gradus_autograd::ops::Attention;
 use gradus_autograd::{Grads, Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
-use crate::batch::{Input, Sight};
+use crate::batch::Input;
 use crate::block::Block;
 use crate::dropout::DropoutSeed;
 use crate::head::Heads;
@@ -58,9 +59,10 @@ impl<T: Real> Transformer<Tensor<T>> {
             (loss.into_value(), gh, gw)
         };
 
+        let attention = input.attention();
         for ((layer, block), numbers) in self.h.0.iter().enumerate().rev().zip(numbers.h.0.iter().rev()) {
             let x = inputs.pop().expect("an input for each block");
-            gh = block.pull_back(&tape(), layer, (&input.sight, dropout), x, gh, |leaves, grads| {
+            gh = block.pull_back(&tape(), layer, (&attention, dropout), x, gh, |leaves, grads| {
                 leaves.zip(numbers.clone()).visit(|_, leaf| hand_over(grads, leaf, each));
             });
         }
@@ -78,9 +80,9 @@ impl<T: Real> Transformer<Tensor<T>> {
     pub fn inputs_of_blocks(&self, tape: &Tape<T>, input: &Input, dropout: Option<DropoutSeed>) -> (Vec<Tensor<T>>, Tensor<T>) {
         let model = self.constants(tape);
         let (mut states, output) = tape.scope("embed", || model.embed(input, 0, dropout));
-        let mut inputs = vec![states.value().clone()];
+        let (attention, mut inputs) = (input.attention(), vec![states.value().clone()]);
         for (layer, block) in model.h.0.iter().enumerate() {
-            states = tape.scope(&format!("h{layer}"), || block.forward(&states, &input.sight, dropout));
+            states = tape.scope(&format!("h{layer}"), || block.forward(&states, &attention, dropout));
             inputs.push(states.value().clone());
         }
         (inputs, output.into_value())
@@ -93,14 +95,14 @@ impl<T: Real> Block<Tensor<T>> {
         &self,
         tape: &Tape<T>,
         layer: usize,
-        (sight, dropout): (&Sight, Option<DropoutSeed>),
+        (attention, dropout): (&Attention, Option<DropoutSeed>),
         x: Tensor<T>,
         gradient: Tensor<T>,
         each: impl for<'t> FnOnce(Block<Var<'t, T>>, &mut Grads<T>),
     ) -> Tensor<T> {
         let x = tape.leaf(x);
         let leaves = tape.scope(&format!("h.{layer}"), || self.leaves(tape));
-        let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, sight, dropout));
+        let y = tape.scope(&format!("h{layer}"), || leaves.forward(&x, attention, dropout));
         let mut grads = tape.backward_from_all(vec![(&y, gradient)]);
         let gx = grads.take(&x).expect("a block's output depends on its input");
         each(leaves, &mut grads);

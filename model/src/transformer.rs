@@ -21,7 +21,7 @@ use crate::block::Block;
 use crate::config::{Embedding, Positions, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::hidden::{Hidden, OutputLayer};
-use crate::layers::{LayerNorm, Table, sequence_length};
+use crate::layers::{LayerNorm, Table, check_slots, sequence_length};
 use crate::param::{Param, Role, draw};
 use crate::tree;
 use crate::tree::Seq;
@@ -91,27 +91,38 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
     pub fn embed(&self, input: &Input, first: usize, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         let c = &self.config;
         let (ids, b) = (&input.tokens, input.sequences);
-        let t = sequence_length(ids, b, first, c.vocab, c.context);
+        let t = match &input.positions {
+            None => sequence_length(ids, b, first, c.vocab, c.context),
+            Some(positions) => check_slots(ids, positions, b, c.vocab, c.context),
+        };
         let dropping = Dropout::new(c.embd_dropout, Site::Embedding);
         let table = self.tokens_embed.weight.0.clone();
         let joint = c.embedding == Embedding::Joint;
         // Dropout falls on the joint matrix as a whole, the same for every sequence: no rows are counted by sequence.
         let output = if joint { dropping.by_rows(table, 0, dropout) } else { table };
         let tokens = output.gather(ids.clone(), [b, t]); // (B, T, d)
-        let positions = if joint {
-            let rows: Arc<[u32]> = (first..first + t).map(|p| (c.vocab + p) as u32).collect();
-            output.gather(rows, [t])
-        } else if let Some(learned) = &self.positions_embed {
-            match c.parts.padding {
-                Some(padding) => counted(&learned.weight.0, ids, t, padding),
-                None => learned.weight.0.slice(0, first..first + t),
-            }
-        } else {
-            output.constant(sinusoids(output.value(), first..first + t, c.width))
+        let positions = match &input.positions {
+            Some(positions) => self.positions(positions, &output).reshape([b, t, c.width]),
+            None => match (self.positions_embed.as_ref().filter(|_| !joint), c.parts.padding) {
+                (Some(learned), Some(padding)) => counted(&learned.weight.0, ids, t, padding),
+                (Some(learned), None) => learned.weight.0.slice(0, first..first + t),
+                (None, _) => self.positions(&(first as u32..(first + t) as u32).collect(), &output),
+            },
         }; // (T, d), or (B, T, d)
         let sum = self.in_segments(tokens + positions, input);
         let normed = self.ln_embed.as_ref().map_or(sum.clone(), |norm| norm.forward(&sum));
         (if joint { normed } else { dropping.forward(normed, dropout) }, output)
+    }
+
+    /// The vectors (n, d) of these positions, given the output's matrix. Row 0 of a table with padding is padding's.
+    fn positions(&self, positions: &Arc<[u32]>, output: &Var<'t, T>) -> Var<'t, T> {
+        let (c, n) = (&self.config, positions.len());
+        let shifted = |by: usize| positions.iter().map(|p| p + by as u32).collect::<Arc<[u32]>>();
+        match &self.positions_embed {
+            _ if c.embedding == Embedding::Joint => output.gather(shifted(c.vocab), [n]),
+            Some(learned) => learned.weight.0.gather(shifted(usize::from(c.parts.padding.is_some())), [n]),
+            None => output.constant(sinusoids(output.value(), positions.iter().copied(), c.width)),
+        }
     }
 
     /// The vector of each slot's segment added, where segments are told apart.
@@ -125,8 +136,9 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
     pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
         let tape = self.tokens_embed.weight.0.tape();
         let (mut states, output) = tape.scope("embed", || self.embed(input, 0, dropout));
+        let attention = input.attention();
         for (layer, block) in self.h.0.iter().enumerate() {
-            states = tape.scope(&format!("h{layer}"), || block.forward(&states, &input.sight, dropout));
+            states = tape.scope(&format!("h{layer}"), || block.forward(&states, &attention, dropout));
         }
         self.output_layer.hidden(states, output)
     }
@@ -171,13 +183,13 @@ fn counted<'t, T: Real>(table: &Var<'t, T>, ids: &[u32], t: usize, padding: u32)
 /// ```text
 /// P(t, 2i) = sin(t / 10000^(2i/d))        P(t, 2i+1) = cos(t / 10000^(2i/d))
 /// ```
-pub fn sinusoids<T: Real>(like: &Tensor<T>, positions: std::ops::Range<usize>, d: usize) -> Tensor<T> {
-    let value = |t: usize, i: usize| {
-        let angle = t as f64 / libm::pow(10_000.0, (i / 2 * 2) as f64 / d as f64);
+pub fn sinusoids<T: Real>(like: &Tensor<T>, positions: impl IntoIterator<Item = u32>, d: usize) -> Tensor<T> {
+    let value = |t: u32, i: usize| {
+        let angle = f64::from(t) / libm::pow(10_000.0, (i / 2 * 2) as f64 / d as f64);
         T::lit(if i.is_multiple_of(2) { libm::sin(angle) } else { libm::cos(angle) })
     };
-    let values = positions.clone().flat_map(|t| (0..d).map(move |i| value(t, i))).collect();
-    like.constant([positions.len(), d], values)
+    let values: Vec<T> = positions.into_iter().flat_map(|t| (0..d).map(move |i| value(t, i))).collect();
+    like.constant([values.len() / d, d], values)
 }
 
 #[cfg(test)]
@@ -186,7 +198,7 @@ mod tests {
 
     #[test]
     fn sinusoids_are_those_of_attention_is_all_you_need() {
-        let p = sinusoids(&Tensor::<f64>::scalar(0.0), 1..3, 4).to_vec();
+        let p = sinusoids(&Tensor::<f64>::scalar(0.0), [1, 2], 4).to_vec();
         // Two frequencies, 1 and 10000^(−2/4) = 1/100: sine and cosine of each, side by side.
         let expected =
             [1.0f64.sin(), 1.0f64.cos(), 0.01f64.sin(), 0.01f64.cos(), 2.0f64.sin(), 2.0f64.cos(), 0.02f64.sin(), 0.02f64.cos()];

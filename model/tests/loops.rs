@@ -92,7 +92,12 @@ impl Parameters {
         out
     }
 
-    fn gpt(&self, c: &TransformerConfig, ids: &[u32], segments: &[u32], sees: &dyn Fn(usize, usize) -> bool) -> Vec<Row> {
+    fn gpt(
+        &self,
+        c: &TransformerConfig,
+        [ids, positions, segments]: [&[u32]; 3],
+        sees: &dyn Fn(usize, usize) -> bool,
+    ) -> Vec<Row> {
         let tokens = self.rows("tokens_embed.weight");
         let position = |t: usize| match (c.embedding, c.positions) {
             (Embedding::Joint, _) => tokens[c.vocab + t].clone(),
@@ -104,7 +109,7 @@ impl Parameters {
         };
         let eps = c.layer_norm_epsilon;
         let embedded = |(t, &id): (usize, &u32)| {
-            let sum = plus(&tokens[id as usize], &position(t));
+            let sum = plus(&tokens[id as usize], &position(positions[t] as usize));
             let sum =
                 if c.parts.segments > 0 { plus(&sum, &self.rows("segments_embed.weight")[segments[t] as usize]) } else { sum };
             if c.parts.embedding_norm { self.layer_norm("ln_embed", &sum, eps) } else { sum }
@@ -155,13 +160,23 @@ impl Parameters {
     /// The last hidden states of sequence b.
     fn hidden(&self, config: &BackboneConfig, input: &Input, b: usize) -> Vec<Row> {
         let row = |all: &[u32]| all.chunks(input.length()).nth(b).unwrap().to_vec();
-        let sees = |i: usize, j: usize| match &input.sight {
-            Sight::Causal => j <= i,
-            Sight::Full(lengths) => j < lengths.as_ref().unwrap()[b],
+        let sees = |i: usize, j: usize| {
+            let is_key = j < input.length() - input.query_only;
+            is_key
+                && match &input.sight {
+                    Sight::Causal => j <= i,
+                    Sight::Full(lengths) => lengths.as_ref().is_none_or(|lengths| j < lengths[b]),
+                    Sight::Prefix(lengths) => j <= i || j < lengths[b],
+                    Sight::Allowed(mask) => mask[(b * input.length() + i) * input.length() + j],
+                }
         };
+        let in_order: Vec<u32> = (0..input.tokens.len() as u32).map(|i| i % input.length() as u32).collect();
+        let first = vec![0; input.tokens.len()];
         match config {
             BackboneConfig::Transformer(c) => {
-                self.gpt(c, &row(&input.tokens), &input.segments.as_deref().map(row).unwrap_or_default(), &sees)
+                let positions = row(input.positions.as_deref().unwrap_or(&in_order));
+                let segments = row(input.segments.as_deref().unwrap_or(&first));
+                self.gpt(c, [&row(&input.tokens), &positions, &segments], &sees)
             }
             BackboneConfig::Lstm(c) => self.lstm(c, &row(&input.tokens)),
         }

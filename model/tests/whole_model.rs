@@ -1,7 +1,7 @@
 //! Whole models in f64, every option, head and objective: their gradients by four witnesses, and what they must not mix.
 
 use gradus_autograd::{Tape, Tensor, check};
-use gradus_model::check::{Loss, Sample, properties, samples, shaken, sight, tiny_bert, tiny_gpt, tiny_lstm};
+use gradus_model::check::{Loss, Reads, Sample, properties, samples, shaken, sight, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm};
 use gradus_model::{
     Activation, Batch, ClassLoss, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Input, LossTerm, LstmConfig, Model,
     ModelConfig, Objective, Sight, TransformerConfig, Tree,
@@ -74,7 +74,7 @@ fn every_property_holds() {
         let names: Vec<_> = verdicts.iter().map(|(name, _)| *name).collect();
         let expected = match &loss.batch.input.sight {
             Sight::Causal => &["causality", "independence", "padding", "cache", "shards"][..],
-            Sight::Full(_) => &["blindness", "independence", "padding", "shards"],
+            _ => &["blindness", "independence", "padding", "shards"],
         };
         assert_eq!(names, expected);
         for (_, verdict) in verdicts {
@@ -85,6 +85,38 @@ fn every_property_holds() {
         let vocab = model.backbone.config().vocab() as u32;
         assert_eq!(sight(&batch.input, vocab, logits), Ok(()), "{name}");
     }
+}
+
+/// A query-only slot has the logits of a query that is appended to the content, which nothing attends to; the content's logits are
+/// those of a run without queries.
+#[test]
+fn a_query_only_slot_is_an_appended_query() {
+    let (content, queries) = ([3, 1, 4, 1, 5], [[2, 0], [2, 3], [7, 1]]); // token and position
+    for config in [tiny_bert(), tiny_gpt2()] {
+        let model = parameters(&config.into());
+        let logits = |input: &Input| model.constants(&Tape::off()).logits(input).into_value();
+        let row = |all: &Tensor<f64>, i: usize| all.slice(1, i..i + 1).to_vec();
+        let with = |queries: &[[u32; 2]], sight, query_only| Input {
+            positions: Some((0..5).chain(queries.iter().map(|query| query[1])).collect()),
+            sight,
+            query_only,
+            ..Input::causal(1, [&content[..], &queries.iter().map(|query| query[0]).collect::<Vec<_>>()].concat())
+        };
+        for causal in [false, true] {
+            let sight = || if causal { Sight::Causal } else { Sight::Full(None) };
+            let (alone, all) = (logits(&with(&[], sight(), 0)), logits(&with(&queries, sight(), 3)));
+            (0..5).for_each(|i| assert_near(&row(&all, i), &row(&alone, i)));
+            for (k, query) in queries.iter().enumerate() {
+                let seen = (0..36).map(|at| at % 6 < 5 && (!causal || at % 6 <= at / 6));
+                let appended = logits(&with(&[*query], Sight::Allowed(seen.collect()), 0));
+                assert_near(&row(&all, 5 + k), &row(&appended, 5));
+            }
+        }
+    }
+}
+
+fn assert_near(found: &[f64], expected: &[f64]) {
+    assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?} {expected:?}");
 }
 
 /// Frozen features: the head's gradient is the whole one's, where the backbone drops nothing and no token is predicted.
@@ -240,7 +272,7 @@ fn the_joint_softmax_runs_over_positions_too() {
 /// A masked batch may ask for nothing: its loss is 0, and nothing has a gradient but 0.
 #[test]
 fn where_nothing_is_asked_nothing_is_learnt() {
-    let Loss { model, batch, .. } = Sample::new("BERT", tiny_bert(), Objective::TokenMean).masked().loss(3);
+    let Loss { model, batch, .. } = Sample::new("BERT", tiny_bert(), Objective::TokenMean).read(Reads::Masked).loss(3);
     let silent = Batch::of(batch.input).with_tokens(Some([].into()), [], []);
     let (loss, gradient) = model.gradient(&silent, None, GradientMode::Whole);
     assert_eq!(loss.item(), 0.0);

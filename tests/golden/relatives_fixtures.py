@@ -108,6 +108,34 @@ def measured(name: str, model: torch.nn.Module, data: dict[str, torch.Tensor]) -
     return {key: a.detach().clone().contiguous() for key, a in arrays.items()}
 
 
+def masks(seed: int) -> dict[str, torch.Tensor]:
+    """Which slots (B, T, T) each slot attends to: a prefix at once and the rest from left to right, and any others beside itself."""
+    rng = np.random.default_rng([seed, 2])
+    prefix = torch.tensor([3, 0, 8, 5])[:, None, None]
+    row, column = torch.arange(TOKENS)[None, :, None], torch.arange(TOKENS)[None, None, :]
+    drawn = torch.from_numpy(rng.integers(0, 2, (ROWS, TOKENS, TOKENS))) == 1
+    return {"prefix": (column <= row) | (column < prefix), "allowed": drawn | (row == column)}
+
+
+def seen(model: torch.nn.Module, seed: int) -> dict[str, torch.Tensor]:
+    """Logits, losses and every gradient under explicit masks and positions."""
+    rng = np.random.default_rng([seed, 3])
+    ids = torch.from_numpy(rng.integers(2, 23, (ROWS, TOKENS)))
+    positions = torch.from_numpy(np.stack([rng.permutation(9)[:TOKENS] for _ in range(ROWS)]))
+    arrays = {"input_ids": ids, "position_ids": positions}
+    for kind, mask in masks(seed).items():
+        model.zero_grad()
+        hidden = torch.zeros(mask.shape).double().masked_fill(~mask, torch.finfo(torch.float64).min)[:, None]
+        out = model(input_ids=ids, position_ids=positions, attention_mask=hidden)
+        logits = out.prediction_logits if "prediction_logits" in out else out.logits
+        loss = token_nll(logits, ids).mean()
+        found = {"mask": mask.long(), "logits": logits, "loss": loss}
+        loss.backward()
+        found |= {f"gradient.{path}": p.grad for path, p in model.named_parameters() if p.grad is not None}
+        arrays |= {f"{kind}.{key}": a.detach().clone().contiguous() for key, a in found.items()}
+    return arrays
+
+
 def published(folder: Path, name: str) -> None:
     """The same weights as older releases name them."""
     weights = load_file(folder / "model.safetensors")
@@ -134,6 +162,8 @@ def make(folder: Path, name: str, seed: int) -> None:
         if path.startswith("gradient.") and not path.endswith("key.bias"):
             assert g.isfinite().all() and g.abs().max() > 1e-3, f"{folder.name}: {path} is nearly 0"
     save_file(expected, folder / "expected.safetensors")
+    if name in ("bert", "gpt2"):
+        save_file(seen(random_model(name, seed), seed), folder / "masks.safetensors")
     print(f"{folder.name}: loss {expected['loss']:.15f}, {sum(f.stat().st_size for f in folder.iterdir()):,} bytes")
 
 

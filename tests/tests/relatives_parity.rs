@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::{Batch, ClassLoss, Input, Model, Objective, Sight, Tree, checkpoint};
@@ -37,7 +38,7 @@ fn batch(name: &str, arrays: &Arrays) -> Batch {
     };
     let one_segment = name == "roberta";
     let segments = (!one_segment).then(|| segments.into());
-    let batch = Batch::of(Input { sequences: b, tokens: ids.into(), segments, sight: Sight::Full(Some(lengths)) });
+    let batch = Batch::of(Input { segments, sight: Sight::Full(Some(lengths)), ..Input::causal(b, ids) });
     let batch = if one_segment { batch } else { batch.with_classes(classes) };
     let targets: Vec<u32> = asked.iter().map(|&slot| targets[slot as usize]).collect();
     batch.with_tokens(Some(asked.into()), targets, vec![1.0 / n as f64; n])
@@ -66,6 +67,38 @@ fn f64_agrees_to_1e_10() {
         let grads = tape.backward(&loss);
         let gradient = leaves.map(|name, leaf| grads.of(&leaf).unwrap_or_else(|| panic!("{name} has no gradient")).clone());
         expected.assert_all_named_agree("gradient.", checkpoint::theirs(&gradient), 1e-10);
+    }
+}
+
+/// A prefix that is read at once, and any mask, both at explicit positions: `transformers` gets the mask in four dimensions.
+#[test]
+fn masks_and_positions_agree_to_1e_10() {
+    for (name, kind) in [("bert", "prefix"), ("bert", "allowed"), ("gpt2", "prefix"), ("gpt2", "allowed")] {
+        let dir = fixtures().into_iter().find(|(of, _)| of == name).unwrap().1;
+        let params: Model<Tensor<f64>> = checkpoint::load(&dir).unwrap().cast();
+        let expected = Arrays::read(&dir.join("masks.safetensors"));
+        let ((ids, shape), positions) = (expected.ids("input_ids"), expected.ids("position_ids").0);
+        let mask: Arc<[bool]> = expected.ids(&format!("{kind}.mask")).0.iter().map(|&seen| seen == 1).collect();
+        let sight = if kind == "prefix" { Sight::Prefix([3, 0, 8, 5].into()) } else { Sight::Allowed(mask.clone()) };
+        let mut batch = next_tokens(&ids, &vec![shape[1] as u32; shape[0]], Objective::TokenMean);
+        batch.input = Input { positions: Some(positions.into()), sight, ..batch.input };
+        let t = shape[1];
+        let slots = (0..mask.len()).map(|at| (at / (t * t), at / t % t, at % t));
+        assert!(slots.zip(&*mask).all(|((b, i, j), &seen)| batch.input.attends(b, i, j) == seen), "{name}: {kind}");
+
+        let tape = Tape::new();
+        let leaves = params.leaves(&tape);
+        expected.assert_agrees(&format!("{kind}.logits"), leaves.logits(&batch.input).value(), 1e-10);
+        let loss = leaves.loss(&batch, None);
+        expected.assert_agrees(&format!("{kind}.loss"), loss.value(), 1e-10);
+        let grads = tape.backward(&loss);
+        let gradient =
+            leaves.zip(params.as_ref()).map(|_, (leaf, p)| grads.of(&leaf).cloned().unwrap_or_else(|| p.zeros_like(*p.shape())));
+        let prefix = format!("{kind}.gradient.");
+        let reached: Vec<_> =
+            expected.names().into_iter().filter_map(|name| Some(name.strip_prefix(&prefix)?.to_owned())).collect();
+        let found = checkpoint::theirs(&gradient).into_iter().filter(|(name, _)| reached.contains(name));
+        expected.assert_all_named_agree(&prefix, found.collect(), 1e-10);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gradus_autograd::Tensor;
 use gradus_autograd::anomaly::Direction;
-use gradus_model::check::{Sample, random_batch, tiny_bert};
+use gradus_model::check::{Reads, Sample, random_batch, tiny_bert};
 use gradus_model::{
     Activation, Backbone, Batch, ClassLoss, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Model, ModelConfig,
     Objective, Transformer, TransformerConfig, Tree,
@@ -190,13 +190,14 @@ fn a_step_that_failed_is_kept_and_made_again() {
         told.strip_prefix(&format!("{}: ", step.display())).expect(&told).to_owned()
     };
     let sequences = refused(&whole.replace("\"sequences\":", "\"sequences\":1"));
-    let found = "expected sequences of one length within the context, with a target and a weight for each token that is \
-                 asked; found 17 sequences, 56 tokens, 56 asked, 56 targets and 56 weights";
+    let found = "expected sequences of one length, at most the context of 8; found 17 sequences, 56 tokens";
     assert!(sequences.starts_with(found), "{sequences}");
-    assert!(refused(&whole[1..]).contains("line 1 column 8"));
+    let cut = refused(&whole[1..]);
+    assert!(cut.contains("line 1 column "), "{cut}");
     let mut read: serde_json::Value = serde_json::from_str(&whole).unwrap();
-    read["labels"]["targets"].as_array_mut().unwrap().truncate(7);
-    assert!(refused(&read.to_string()).starts_with("found labels that do not belong to these sequences, or to this model;"));
+    read["losses"][1]["classes"]["targets"].as_array_mut().unwrap().truncate(7);
+    let classes = refused(&read.to_string());
+    assert!(classes.starts_with("found classes that do not belong to these sequences, or to this model;"), "{classes}");
     let own = Trainer::replay(dir.path()).unwrap_err().to_string();
     assert!(own.contains(&format!("the run's own directory; its step is in {}", kept.display())), "{own}");
     let empty = tempfile::tempdir().unwrap();
@@ -223,7 +224,7 @@ fn a_parameter_without_gradient_is_named() {
 /// A model of two heads that could answer about tokens too; a batch that asks all of it, and one of the heads' classes alone.
 fn all_and_one_head() -> (Model<Tensor<f32>>, Batch, Batch) {
     let head = |classes| HeadConfig { pooler: true, bias: true, dropout: 0.0, ..HeadConfig::new(Form::Classify, classes) };
-    let sample = Sample::under_all("BERT", tiny_bert(), vec![head(3), head(2)], 1.0).masked();
+    let sample = Sample::under_all("BERT", tiny_bert(), vec![head(3), head(2)], 1.0).read(Reads::Masked);
     let all = sample.loss(1).batch;
     let one = Batch::of(all.input.clone()).with_classes(all.classes().nth(1).unwrap().clone());
     (Model::init(&sample.config, 1), all, one)

@@ -1,4 +1,4 @@
-//! What a body reads: slots that hold tokens, and which of them sees which.
+//! What a body reads: slots that hold tokens, and the slots that each of them attends to.
 
 use std::sync::Arc;
 
@@ -6,45 +6,40 @@ use gradus_autograd::ops::Attention;
 use gradus_tensor::Mask;
 use serde::{Deserialize, Serialize};
 
-/// Which slots of its sequence a slot sees.
+/// The slots of its sequence that a slot attends to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sight {
-    /// Itself and those before it: what a language model that predicts the next token may see. Padding, at the end of a sequence, is
-    /// seen by padding alone.
+    /// Itself and those before it, as for the prediction of the next token. Only padding attends to padding, at the end of a sequence.
     #[default]
     Causal,
-    /// All of them. Sequence b has this many slots; those after them are padding, which none sees. `None`: there is no padding.
+    /// All slots. Sequence b has this many; no slot attends to those after them, which are padding. `None`: there is no padding.
     Full(Option<Arc<[usize]>>),
+    /// The first slots of sequence b, as many as stated, and those before it (prefix LM; UniLM, Dong et al. 2019, §2.3). Padding, at
+    /// the end, is as in a causal sequence.
+    Prefix(Arc<[usize]>),
+    /// An explicit mask (B, T, T): element (b, i, j) states whether slot i of sequence b attends to its slot j.
+    Allowed(Arc<[bool]>),
 }
 
 impl Sight {
-    /// As attention takes it.
-    pub(crate) fn attention(&self) -> Attention {
-        match self {
-            Sight::Causal => Attention::new(Mask::Causal),
-            Sight::Full(lengths) => Attention { lengths: lengths.clone(), ..Attention::new(Mask::Full) },
-        }
-    }
-
-    /// Does slot i of sequence b see its slot j?
-    pub fn allows(&self, b: usize, i: usize, j: usize) -> bool {
-        match self {
-            Sight::Causal => j <= i,
-            Sight::Full(lengths) => lengths.as_ref().is_none_or(|lengths| j < lengths[b]),
-        }
-    }
-
-    /// That of these sequences, each cut to at most this length.
-    fn of(&self, sequences: impl Iterator<Item = usize>, length: usize) -> Self {
-        match self {
-            Sight::Full(Some(lengths)) => Sight::Full(Some(sequences.map(|s| lengths[s].min(length)).collect())),
-            same => same.clone(),
-        }
-    }
-
     fn is_causal(&self) -> bool {
         *self == Sight::Causal
+    }
+
+    /// The sight of these sequences of `t` slots, each cut to its first `length` slots.
+    fn part(&self, sequences: impl Iterator<Item = usize>, t: usize, length: usize) -> Self {
+        let each = |all: &[usize], sequences: &mut dyn Iterator<Item = usize>| sequences.map(|s| all[s].min(length)).collect();
+        let mut sequences = sequences;
+        match self {
+            Sight::Causal | Sight::Full(None) => self.clone(),
+            Sight::Full(Some(lengths)) => Sight::Full(Some(each(lengths, &mut sequences))),
+            Sight::Prefix(lengths) => Sight::Prefix(each(lengths, &mut sequences)),
+            Sight::Allowed(mask) => {
+                let rows = sequences.flat_map(|s| (0..length).map(move |i| (s * t + i) * t));
+                Sight::Allowed(rows.flat_map(|row| &mask[row..][..length]).copied().collect())
+            }
+        }
     }
 }
 
@@ -55,28 +50,69 @@ pub struct Input {
     pub sequences: usize,
     /// The token in each slot (B·T).
     pub tokens: Arc<[u32]>,
-    /// The segment of each slot (B·T), for a body that tells segments apart; `None`: all are in segment 0.
+    /// The position of each slot (B·T), from 0; `None`: 0 to T − 1 in each sequence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positions: Option<Arc<[u32]>>,
+    /// The segment of each slot (B·T), for a body with segments; `None`: all are in segment 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segments: Option<Arc<[u32]>>,
-    /// Which slot sees which.
+    /// The slots that each slot attends to.
     #[serde(default, skip_serializing_if = "Sight::is_causal")]
     pub sight: Sight,
+    /// Number of query-only slots, the last of each sequence. They attend as their sight states, and no slot attends to them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub query_only: usize,
 }
 
 impl Input {
-    /// Tokens (B·T) of which each sees those before it.
+    /// Tokens (B·T), each of which attends to itself and those before it.
     pub fn causal(sequences: usize, tokens: impl AsRef<[u32]>) -> Self {
-        Input { sequences, tokens: tokens.as_ref().into(), segments: None, sight: Sight::Causal }
+        let tokens = tokens.as_ref().into();
+        Input { sequences, tokens, positions: None, segments: None, sight: Sight::Causal, query_only: 0 }
     }
 
-    /// Tokens (B·T) of which each sees all of its sequence.
+    /// Tokens (B·T), each of which attends to all of its sequence.
     pub fn full(sequences: usize, tokens: impl AsRef<[u32]>) -> Self {
-        Input { sequences, tokens: tokens.as_ref().into(), segments: None, sight: Sight::Full(None) }
+        Input { sight: Sight::Full(None), ..Input::causal(sequences, tokens) }
     }
 
     /// Slots per sequence T.
     pub fn length(&self) -> usize {
         self.tokens.len().checked_div(self.sequences).unwrap_or(0)
+    }
+
+    /// Slots per sequence that others may attend to: T, without query-only slots.
+    fn keys(&self) -> usize {
+        self.length().saturating_sub(self.query_only)
+    }
+
+    /// Whether slot i of sequence b attends to its slot j.
+    pub fn attends(&self, b: usize, i: usize, j: usize) -> bool {
+        let t = self.length();
+        j < self.keys()
+            && match &self.sight {
+                Sight::Causal => j <= i,
+                Sight::Full(lengths) => lengths.as_ref().is_none_or(|lengths| j < lengths[b]),
+                Sight::Prefix(lengths) => j <= i || j < lengths[b],
+                Sight::Allowed(mask) => mask[(b * t + i) * t + j],
+            }
+    }
+
+    /// The sight as attention's options.
+    pub fn attention(&self) -> Attention {
+        let (b, t, keys) = (self.sequences, self.length(), self.keys());
+        let queries_hidden = (self.query_only > 0).then(|| vec![keys; b].into());
+        let (mask, lengths) = match &self.sight {
+            Sight::Causal => (Mask::Causal, queries_hidden),
+            Sight::Full(Some(lengths)) => (Mask::Full, Some(lengths.iter().map(|&length| length.min(keys)).collect())),
+            Sight::Full(None) => (Mask::Full, queries_hidden),
+            Sight::Prefix(_) => {
+                let slots = (0..b * t).flat_map(|row| (0..t).map(move |j| (row / t, row % t, j)));
+                (Mask::Allowed(slots.map(|(b, i, j)| self.attends(b, i, j)).collect()), None)
+            }
+            Sight::Allowed(mask) => (Mask::Allowed(Arc::clone(mask)), queries_hidden),
+        };
+        Attention { lengths, ..Attention::new(mask) }
     }
 
     /// These sequences in this order, each cut to its first `length` slots.
@@ -86,8 +122,15 @@ impl Input {
         Input {
             sequences: sequences.len(),
             tokens: cut(&self.tokens),
+            positions: self.positions.as_deref().map(cut),
             segments: self.segments.as_deref().map(cut),
-            sight: self.sight.of(sequences.clone(), length),
+            sight: self.sight.part(sequences.clone(), t, length),
+            query_only: self.query_only,
         }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }

@@ -96,10 +96,13 @@ impl Batch {
     /// Slots that some of the sequences need.
     fn longest(&self, sequences: Range<usize>) -> usize {
         let t = self.input.length();
+        if self.input.query_only > 0 {
+            return t; // the last slots
+        }
         let longest = match &self.input.sight {
             Sight::Full(Some(lengths)) => lengths[sequences].iter().copied().max(),
-            Sight::Full(None) => None,
-            Sight::Causal => {
+            Sight::Full(None) | Sight::Allowed(_) => None,
+            Sight::Causal | Sight::Prefix(_) => {
                 let ends = self.losses.iter().map(LossTerm::ends).filter(|ends| !ends.is_empty());
                 ends.flat_map(|ends| &ends[sequences.clone()]).map(|&end| end as usize % t + 1).max()
             }

@@ -43,7 +43,7 @@ use crate::model::{GradientMode, Model};
 use crate::tree::Tree;
 
 pub use samples::{
-    Sample, labelled_batch, masked_batch, random_batch, samples, shaken, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm,
+    Reads, Sample, labelled_batch, masked_batch, random_batch, samples, shaken, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm,
 };
 
 /// A property that does not hold: which, and where.
@@ -146,8 +146,9 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
         gradient.zip(model.as_ref()).visit(|_, (g, p)| all.extend(g.map_or_else(|| vec![0.0; p.len()], |g| g.to_vec())));
         all
     };
-    let room = dropout.is_none() && input.length() < config.context();
-    let causal = input.sight == Sight::Causal;
+    let plain = input.positions.is_none() && input.query_only == 0;
+    let room = dropout.is_none() && plain && !matches!(input.sight, Sight::Allowed(_)) && input.length() < config.context();
+    let causal = input.sight == Sight::Causal && plain;
     let mut verdicts = vec![
         (if causal { "causality" } else { "blindness" }, blindness(input, vocab, logits)),
         ("independence", independence(input.sequences, losses)),
@@ -200,7 +201,7 @@ fn changes(
         for (at, (old, new)) in before.chunks(row).zip(after.chunks(row)).enumerate() {
             let same = old.iter().zip(new).all(|(a, b)| a.to_bits() == b.to_bits());
             let (s, i) = (at / t, at % t);
-            if !holds(same, i == j || input.sight.allows(s, i, j)) {
+            if !holds(same, i == j || input.attends(s, i, j)) {
                 let how = if same { "the same as" } else { "different from" };
                 let what = format!("sequence {s}: the logits at {i} are {how} before when only token {j} changes");
                 return Err(Violation { property, what });
@@ -235,8 +236,10 @@ pub fn independence(sequences: usize, values: impl Fn(&[usize]) -> Tensor<f64>) 
 pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) -> Vec<f64>) -> Verdict {
     let (input, t) = (&batch.input, batch.input.length());
     let end = |s: usize| match &input.sight {
+        _ if input.query_only > 0 => t,
         Sight::Full(lengths) => lengths.as_ref().map_or(t, |lengths| lengths[s]),
-        Sight::Causal => {
+        Sight::Allowed(_) => t,
+        Sight::Causal | Sight::Prefix(_) => {
             let predicted = batch.tokens().filter_map(|tokens| tokens.weights[s * t..][..t].iter().rposition(|&w| w != 0.0));
             let read = batch.classes().map(|classes| classes.slots[s] as usize % t);
             predicted.chain(read).max().map_or(0, |last| last + 1)
@@ -261,13 +264,13 @@ fn longer(batch: &Batch) -> Batch {
     let (input, t) = (&batch.input, batch.input.length());
     let lengths = |lengths: &Option<Arc<[usize]>>| lengths.clone().unwrap_or_else(|| vec![t; input.sequences].into());
     let input = Input {
-        sequences: input.sequences,
         tokens: with(t, &input.tokens, 0),
         segments: input.segments.as_ref().map(|segments| with(t, segments, 0)),
         sight: match &input.sight {
-            Sight::Causal => Sight::Causal,
             Sight::Full(all) => Sight::Full(Some(lengths(all))),
+            same => same.clone(),
         },
+        ..input.clone()
     };
     let moved = |slots: &[u32]| slots.iter().map(|&slot| slot + slot / t as u32).collect();
     let term = |term: &LossTerm| match term {

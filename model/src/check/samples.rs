@@ -27,14 +27,29 @@ pub struct Sample {
     pub objective: Objective,
     /// The factor λ of the token losses.
     pub lambda: f64,
-    /// Does each slot see all others, some of which are asked?
-    pub masked: bool,
+    /// How its sequences are read.
+    pub reads: Reads,
+}
+
+/// How the sequences of a sample are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// From left to right.
+    Forward,
+    /// At once, with some tokens predicted in their own slots.
+    Masked,
+    /// A prefix at once and the rest from left to right, at explicit positions.
+    Prefix,
+    /// In another order, by an explicit mask.
+    Permuted,
+    /// At once, by two query-only slots too, whose positions are those of other slots.
+    Queried,
 }
 
 impl Sample {
     /// A language model.
     pub fn new(name: &'static str, backbone: impl Into<BackboneConfig>, objective: Objective) -> Self {
-        Sample { name, config: ModelConfig::from(backbone.into()), objective, lambda: 1.0, masked: false }
+        Sample { name, config: ModelConfig::from(backbone.into()), objective, lambda: 1.0, reads: Reads::Forward }
     }
 
     /// A backbone under a head.
@@ -45,19 +60,37 @@ impl Sample {
     /// A backbone under several heads, each of which is asked.
     pub fn under_all(name: &'static str, backbone: impl Into<BackboneConfig>, heads: Vec<HeadConfig>, lambda: f64) -> Self {
         let config = ModelConfig { backbone: backbone.into(), heads };
-        Sample { name, config, objective: Objective::SequenceMean, lambda, masked: false }
+        Sample { name, config, objective: Objective::SequenceMean, lambda, reads: Reads::Forward }
     }
 
-    /// The same, masked: each slot sees all others, some of which are asked.
-    pub fn masked(self) -> Self {
-        Sample { masked: true, ..self }
+    /// The sample, read in another way.
+    pub fn read(self, reads: Reads) -> Self {
+        Sample { reads, ..self }
     }
 
     /// Its loss on four sequences of seven random tokens; parameters, tokens and dropouts are drawn with this seed.
     pub fn loss(&self, seed: u64) -> Loss {
         let model = Model::init(&self.config, seed).map(shaken(seed));
         let batch = labelled_batch(&self.config, self.objective, self.lambda, (4, 7), seed);
-        let batch = if self.masked { masked_batch(batch, &self.config, self.lambda) } else { batch };
+        let input = &batch.input;
+        let (b, t) = (input.sequences, input.length());
+        let reads = |positions: &dyn Fn(usize) -> usize, sight| Input {
+            positions: Some((0..b * t).map(|i| positions(i % t) as u32).collect()),
+            sight,
+            ..input.clone()
+        };
+        let input = match self.reads {
+            Reads::Forward | Reads::Masked => input.clone(),
+            Reads::Prefix => reads(&|i| t - 1 - i, Sight::Prefix((0..b).map(|s| 1 + s).collect())),
+            Reads::Permuted => {
+                let rank = |s: usize, i: usize| (3 * i + s) % t;
+                let slots = (0..b * t * t).map(|at| (at / (t * t), at / t % t, at % t));
+                Input { sight: Sight::Allowed(slots.map(|(s, i, j)| rank(s, j) <= rank(s, i)).collect()), ..input.clone() }
+            }
+            Reads::Queried => Input { query_only: 2, ..reads(&|i| if i < t - 2 { i } else { i - 3 }, Sight::Full(None)) },
+        };
+        let batch = Batch { input, ..batch };
+        let batch = if self.reads == Reads::Masked { masked_batch(batch, &self.config, self.lambda) } else { batch };
         Loss { model, batch, dropout: Some(DropoutSeed::new(seed, 1)) }
     }
 }
@@ -107,9 +140,17 @@ pub fn samples() -> Vec<Sample> {
         Sample::under("GPT, similarity", gpt(), head(Form::Similar, 6), 0.5),
         Sample::under("GPT, multiple choice", gpt(), head(Form::Choose, 1), 0.5),
         Sample::under_all("GPT, two heads", gpt(), vec![classify(), head(Form::Choose, 1)], 0.5),
-        Sample::new("BERT", tiny_bert(), mean).masked(),
-        Sample::under("BERT, classification, λ = ½", tiny_bert(), HeadConfig { pooler: true, ..classify() }, 0.5).masked(),
+        Sample::new("BERT", tiny_bert(), mean).read(Reads::Masked),
+        Sample::under("BERT, classification, λ = ½", tiny_bert(), HeadConfig { pooler: true, ..classify() }, 0.5)
+            .read(Reads::Masked),
         Sample::new("GPT-2", tiny_gpt2(), mean),
+        Sample::new("GPT, prefix", gpt(), mean).read(Reads::Prefix),
+        Sample::new("GPT-2, permuted", tiny_gpt2(), mean).read(Reads::Permuted),
+        Sample::new("BERT, query-only slots", tiny_bert(), mean).read(Reads::Queried),
+        Sample::new("GPT, sinusoidal, query-only slots", TransformerConfig { positions: Positions::Sinusoidal, ..gpt() }, mean)
+            .read(Reads::Queried),
+        Sample::new("GPT, joint embedding, prefix", TransformerConfig { embedding: Embedding::Joint, ..gpt() }, mean)
+            .read(Reads::Prefix),
         Sample::new("LSTM, token mean", lstm(), mean),
         Sample::under("LSTM, classification", lstm(), classify(), 0.5),
         Sample::under("LSTM, multiple choice", lstm(), head(Form::Choose, 1), 0.5),

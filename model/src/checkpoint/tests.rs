@@ -206,7 +206,7 @@ fn sinusoidal_positions_are_in_the_file() {
     let files = files_of(&model);
     let found = SafeTensors::deserialize(&files[WEIGHTS_FILE]).unwrap();
     let positions = found.tensor("transformer.positions_embed.weight").unwrap();
-    let expected = crate::transformer::sinusoids(&Tensor::scalar(0.0), 0..config.context, config.width);
+    let expected = crate::transformer::sinusoids(&Tensor::scalar(0.0), 0..config.context as u32, config.width);
     assert_eq!((positions.shape(), positions.data()), (&[5, 4][..], &*weights::little_endian(&expected)));
     assert_eq!(read_files(&files).unwrap(), model);
 }

@@ -24,21 +24,27 @@ impl Batch {
 
 impl Input {
     fn check(&self, config: &ModelConfig) -> Result<(), String> {
-        let (n, context) = (self.tokens.len(), config.backbone.context());
-        if n == 0 || !n.is_multiple_of(self.sequences) || self.length() > context {
+        let (n, t, context) = (self.tokens.len(), self.length(), config.backbone.context());
+        if n == 0 || !n.is_multiple_of(self.sequences) || (t > context && self.positions.is_none()) {
             let sequences = self.sequences;
             return Err(format!(
                 "expected sequences of one length, at most the context of {context}; found {sequences} sequences, {n} tokens"
             ));
         }
         check_tokens(&self.tokens, config)?;
-        let lengths =
-            |lengths: &[usize]| lengths.len() == self.sequences && lengths.iter().all(|m| (1..=self.length()).contains(m));
+        let lengths = |all: &[usize], least| all.len() == self.sequences && all.iter().all(|m| (least..=t).contains(m));
         let fits = match (&self.sight, &config.backbone) {
-            (Sight::Causal, _) => true,
-            (Sight::Full(all), BackboneConfig::Transformer(_)) => all.as_deref().is_none_or(lengths),
-            (Sight::Full(_), BackboneConfig::Lstm(_)) => false,
+            (Sight::Causal, BackboneConfig::Lstm(_)) => self.positions.is_none() && self.query_only == 0,
+            (_, BackboneConfig::Lstm(_)) => false,
+            (Sight::Causal | Sight::Full(None), _) => true,
+            (Sight::Full(Some(all)), _) => lengths(all, 1),
+            (Sight::Prefix(all), _) => lengths(all, 0),
+            (Sight::Allowed(mask), _) => mask.len() == n * t,
         };
+        let fits = fits && (self.query_only == 0 || self.query_only < t);
+        if !self.positions.as_deref().is_none_or(|all| all.len() == n && all.iter().all(|&p| (p as usize) < context)) {
+            return Err(format!("expected a position below {context} for each of the {n} tokens"));
+        }
         let known = config.backbone.parts().segments;
         let segmented = |segments: &[u32]| segments.len() == n && segments.iter().all(|&s| (s as usize) < known);
         if fits && self.segments.as_deref().is_none_or(segmented) {
@@ -165,9 +171,24 @@ mod tests {
         };
         let (gpt, lstm) = (of(None), ModelConfig::from(tiny_lstm()));
         let full = |lengths: &[usize]| seeing(Sight::Full(Some(lengths.into())));
-        for fine in [seeing(Sight::Full(None)), full(&[3, 1, 2, 3]), predicting(&[]), predicting(&[0, 4, 11])] {
+        let placed = |positions: &[u32]| with_input(Input { positions: Some(positions.into()), ..plain().input });
+        let queried = |query_only| with_input(Input { query_only, ..plain().input });
+        let context = tiny_gpt().context as u32;
+        for fine in [
+            seeing(Sight::Full(None)),
+            full(&[3, 1, 2, 3]),
+            seeing(Sight::Prefix([0, 1, 2, 3].into())),
+            seeing(Sight::Allowed([true; 36].into())),
+            placed(&[context - 1; 12]),
+            queried(2),
+            predicting(&[]),
+            predicting(&[0, 4, 11]),
+        ] {
             assert_eq!(fine.check(&gpt), Ok(()));
         }
+        let long = vec![1; context as usize + 3];
+        let at_any_position = Input { positions: Some(vec![0; long.len()].into()), ..Input::causal(1, &long) };
+        assert_eq!(Batch::of(at_any_position).with_tokens(Some([0].into()), [1], [1.0]).check(&gpt), Ok(()));
         let segmented = with_input(Input { segments: Some([0; 12].into()), ..plain().input });
         let short =
             |targets: &[u32], weights: &[f64]| Batch::of(plain().input).with_tokens(Some([1, 2].into()), targets, weights);
@@ -181,6 +202,14 @@ mod tests {
             (full(&[3, 3, 3, 4]), &gpt, "slots that attend to others"),
             (full(&[3, 3, 3, 0]), &gpt, "slots that attend to others"),
             (seeing(Sight::Full(None)), &lstm, "or to this model"),
+            (seeing(Sight::Prefix([1; 4].into())), &lstm, "or to this model"),
+            (seeing(Sight::Prefix([0, 1, 2, 4].into())), &gpt, "slots that attend to others"),
+            (seeing(Sight::Allowed([true; 12].into())), &gpt, "slots that attend to others"),
+            (queried(3), &gpt, "slots that attend to others"),
+            (queried(1), &lstm, "or to this model"),
+            (placed(&[0; 12]), &lstm, "or to this model"),
+            (placed(&[0; 11]), &gpt, "a position below 9 for each of the 12 tokens"),
+            (placed(&[context; 12]), &gpt, "a position below 9"),
             (segmented, &gpt, "segments"),
         ] {
             let found = wrong.check(config).unwrap_err();

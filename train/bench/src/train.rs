@@ -160,7 +160,7 @@ fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute
     let (inputs, _) = gpt.inputs_of_blocks(&Tape::off(), &batch.input, dropout);
     let tape = Tape::new();
     let input = tape.leaf(inputs[0].clone());
-    let _output = gpt.leaves(&tape).h.0[0].forward(&input, &batch.input.sight, dropout);
+    let _output = gpt.leaves(&tape).h.0[0].forward(&input, &batch.input.attention(), dropout);
     memory(device).live_bytes - before
 }
 

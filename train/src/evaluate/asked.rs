@@ -22,10 +22,9 @@ impl Asked {
         let asked: Arc<[u32]> = (0..).zip(&self.targets).filter(|(_, target)| target.is_some()).map(|(slot, _)| slot).collect();
         let n = asked.len();
         let input = Input {
-            sequences: 1,
-            tokens: self.tokens.clone().into(),
             segments: self.segments.clone().map(Into::into),
             sight: if sees_all { Sight::Full(None) } else { Sight::Causal },
+            ..Input::causal(1, &self.tokens)
         };
         let targets: Vec<u32> = self.targets.iter().flatten().copied().collect();
         Batch::of(input).with_tokens(Some(asked), targets, vec![1.0 / n as f64; n])

@@ -96,13 +96,12 @@ pub fn input(views: &[View], segmented: bool) -> Input {
     let t = views.iter().map(|view| view.tokens.len()).max().unwrap_or(0);
     let padded = |of: fn(&View) -> &[u32]| {
         let row = |view| of(view).iter().copied().chain(std::iter::repeat(0)).take(t);
-        views.iter().flat_map(row).collect()
+        views.iter().flat_map(row).collect::<Vec<u32>>()
     };
     Input {
-        sequences: views.len(),
-        tokens: padded(|view| &view.tokens),
-        segments: segmented.then(|| padded(|view| &view.segments)),
+        segments: segmented.then(|| padded(|view| &view.segments).into()),
         sight: Sight::Full(Some(views.iter().map(|view| view.tokens.len()).collect())),
+        ..Input::causal(views.len(), padded(|view| &view.tokens))
     }
 }
 
