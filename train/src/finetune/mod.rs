@@ -14,6 +14,7 @@
 //! - **Rows** (`--rows`) are taken evenly over the file, the same for every seed.
 
 mod begin;
+mod manifest;
 mod score;
 mod seed;
 mod session;
@@ -40,7 +41,8 @@ use crate::tasks::{self, Encoded, Encoder, EncoderFormat, RowFormat, TaskError, 
 use crate::trainer::{StateError, non_finite};
 use crate::views::SpecialTokens;
 
-pub use begin::{FinetuneManifest, FinetuneOutcome, Own, begin, follow, resume};
+pub use begin::{FinetuneOutcome, Own, begin, follow, resume};
+pub use manifest::FinetuneManifest;
 pub use score::{Scored, answers, labels, logits, metrics, score};
 pub use seed::SeedOutcome;
 pub use session::{CurvePoint, Session};

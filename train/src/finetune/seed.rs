@@ -17,7 +17,7 @@ use gradus_model::{Batch, checkpoint};
 use gradus_tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use super::begin::{FinetuneManifest, Prepared, SeedRecord};
+use super::manifest::{FinetuneManifest, Prepared, SeedRecord};
 use super::{CurvePoint, FinetuneError, FinetuneSettings, Session};
 use crate::model_dir;
 use crate::run::{self, Control, Journal, METRICS_FILE, Manifest, Past, Run, RunError, load_state};

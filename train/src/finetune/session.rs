@@ -6,7 +6,7 @@ use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::begin::Prepared;
+use super::manifest::Prepared;
 use super::{Data, FinetuneError, FinetuneSettings, Scored, TaskModel, logits, score};
 use crate::run::RunError;
 use crate::tasks::{self, Encoded};

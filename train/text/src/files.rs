@@ -16,6 +16,7 @@ mod gpt;
 mod gradus;
 mod ordered;
 mod pairs;
+mod pipeline;
 mod settings;
 mod specials;
 mod word_piece;
@@ -185,7 +186,7 @@ impl Source<'_> {
             Some((vocabulary, merges)) => pairs::load(self, vocabulary, merges),
             None if name == GRADUS => gradus::load(self),
             None if name.ends_with(".txt") => word_piece::load_lines(self, name, Vec::new()),
-            None => document::load(self, name),
+            None => pipeline::load(self, name),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::FileError;
 use thiserror::Error;
 
-use super::task::{Split, Task};
+use super::kinds::Split;
 
 /// An error in reading a data set. Its message states what was expected, what was found, where, and the remedy.
 #[derive(Debug, Error)]
@@ -48,16 +48,6 @@ impl SetError {
     ) -> Self {
         let (expected, found, remedy) = (expected.into(), found.into(), remedy.into());
         SetError::Malformed { path: path.into(), line, column, expected, found, remedy }
-    }
-
-    /// Returns the error for a file operation that failed on a file of a data set.
-    pub(super) fn io(task: &Task, path: &Path, what: &'static str, cause: std::io::Error) -> Self {
-        match cause.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-                SetError::Missing { path: path.into(), what, title: task.title, folder: task.folder }
-            }
-            _ => FileError::new("read", path, cause).into(),
-        }
     }
 }
 

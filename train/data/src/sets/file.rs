@@ -12,7 +12,7 @@ use gradus_text::foreign;
 
 use super::error::SetError;
 use super::location::Location;
-use super::task::Task;
+use super::task::{Loaded, Task};
 
 const GZIP: &[u8] = b"\x1F\x8B";
 const ZIP: &[u8] = b"PK\x03\x04";
@@ -30,11 +30,23 @@ pub(super) struct SetFile {
     pub text: String,
 }
 
+impl Loaded {
+    /// Returns a split of this file without rows.
+    pub(super) fn of(file: &SetFile) -> Self {
+        let note = || {
+            let path = file.path.display();
+            format!("{path}: the last line has no end; if the file was cut off, rows are missing")
+        };
+        let notes = file.is_unfinished().then(note).into_iter().collect();
+        Loaded { files: vec![file.path.clone()], notes, ..Loaded::default() }
+    }
+}
+
 impl SetFile {
     /// Reads the file of this name, plain or compressed.
     pub(super) fn read(task: &Task, named: &Location<'_>) -> Result<Self, SetError> {
         let there = found(named).unwrap_or_else(|| named.clone());
-        let io = |cause| SetError::io(task, &there.path, "file", cause);
+        let io = |cause| task.io_error(&there.path, "file", cause);
         let packed = there.read().map_err(io)?;
         let path = there.path.clone();
         let (content, whole) = unpacked(&path, &packed).map_err(io)?;

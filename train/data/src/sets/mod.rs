@@ -36,6 +36,7 @@ pub mod dprd;
 mod error;
 mod file;
 mod json;
+mod kinds;
 mod location;
 pub mod mnli;
 pub mod mrpc;
@@ -59,10 +60,11 @@ pub mod wnli;
 pub mod wsc273;
 
 pub use error::{SetError, visible};
+pub use kinds::{Label, Split};
 pub use location::Files;
 pub use scores::Metric;
 pub use submission::{Submission, label, label_from, submission};
-pub use task::{Answer, Dropped, Example, Family, Input, Label, Loaded, Split, Task, Transformation};
+pub use task::{Answer, Dropped, Example, Family, Input, Loaded, Task, Transformation};
 
 /// Every data set, in the order of the paper's tables 2, 3 and 4; the sets of the zero-shot analysis are last.
 pub static ALL: [&Task; 15] = [

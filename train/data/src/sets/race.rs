@@ -61,7 +61,7 @@ fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
 
 /// Returns the files of a folder, sorted by number. Hidden files, which some systems add to archives, are skipped.
 fn passages<'a>(folder: &Location<'a>) -> Result<Vec<Location<'a>>, SetError> {
-    let io = |cause| SetError::io(&RACE, &folder.path, "folder", cause);
+    let io = |cause| RACE.io_error(&folder.path, "folder", cause);
     let mut files = Vec::new();
     for path in folder.list().map_err(io)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

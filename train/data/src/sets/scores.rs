@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::task::Label;
+use super::kinds::Label;
 
 /// A metric that compares predictions with labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

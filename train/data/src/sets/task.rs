@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use gradus_io::files::FileError;
 use serde::Serialize;
 
 use super::error::SetError;
-use super::file::SetFile;
+use super::kinds::{Label, Split};
 use super::location::{Disk, Files, Location};
 use super::scores::Metric;
 
@@ -65,6 +66,16 @@ impl Task {
             });
         }
         Ok(loaded)
+    }
+
+    /// Returns the error for a file operation that failed on a file of a data set.
+    pub(super) fn io_error(&self, path: &Path, what: &'static str, cause: std::io::Error) -> SetError {
+        match cause.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+                SetError::Missing { path: path.into(), what, title: self.title, folder: self.folder }
+            }
+            _ => FileError::new("read", path, cause).into(),
+        }
     }
 
     /// Returns the number of possible answers: classes, choices, or the integer scores from 0 to the highest.
@@ -145,48 +156,6 @@ pub enum Answer {
     },
 }
 
-/// A part of a data set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Split {
-    /// The training set.
-    Train,
-    /// The validation set; in MultiNLI, with genres of the training set.
-    Dev,
-    /// In MultiNLI, the validation set with genres that are not in the training set.
-    DevMismatched,
-    /// The test set, often without labels.
-    Test,
-    /// In MultiNLI, the test set with genres that are not in the training set.
-    TestMismatched,
-}
-
-impl Split {
-    /// Every split.
-    pub const ALL: [Split; 5] = [Split::Train, Split::Dev, Split::DevMismatched, Split::Test, Split::TestMismatched];
-
-    /// Returns the name on the command line: `dev-mismatched`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Split::Train => "train",
-            Split::Dev => "dev",
-            Split::DevMismatched => "dev-mismatched",
-            Split::Test => "test",
-            Split::TestMismatched => "test-mismatched",
-        }
-    }
-
-    /// Returns whether this is a test set, whose labels may be withheld by a benchmark.
-    pub fn is_test(self) -> bool {
-        matches!(self, Split::Test | Split::TestMismatched)
-    }
-}
-
-impl fmt::Display for Split {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 impl FromStr for Split {
     type Err = SetError;
 
@@ -236,25 +205,6 @@ pub enum Input {
     },
 }
 
-/// The answer to an example.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Label {
-    /// A class, or the index of the chosen answer, from 0.
-    Class(usize),
-    /// A degree of similarity.
-    Score(f64),
-}
-
-impl Label {
-    /// Returns the class or the score as a number.
-    pub fn value(self) -> f64 {
-        match self {
-            Label::Class(class) => class as f64,
-            Label::Score(score) => score,
-        }
-    }
-}
-
 /// A split in memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
@@ -280,16 +230,6 @@ pub struct Dropped {
 }
 
 impl Loaded {
-    /// Returns a split of this file without rows.
-    pub(super) fn of(file: &SetFile) -> Self {
-        let note = || {
-            let path = file.path.display();
-            format!("{path}: the last line has no end; if the file was cut off, rows are missing")
-        };
-        let notes = file.is_unfinished().then(note).into_iter().collect();
-        Loaded { files: vec![file.path.clone()], notes, ..Loaded::default() }
-    }
-
     /// Returns the number of rows in the files: the rows of this split, of another, and the skipped ones.
     pub fn rows(&self) -> usize {
         self.examples.len() + self.elsewhere + self.dropped.iter().map(|dropped| dropped.rows).sum::<usize>()

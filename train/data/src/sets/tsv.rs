@@ -5,8 +5,9 @@
 
 use super::error::{SetError, quote};
 use super::file::SetFile;
+use super::kinds::{Label, Split};
 use super::location::Location;
-use super::task::{Answer, Example, Input, Label, Loaded, Split, Task};
+use super::task::{Answer, Example, Input, Loaded, Task};
 use std::borrow::Cow;
 
 /// The label for annotators without a majority, and the reason for skipping such rows.

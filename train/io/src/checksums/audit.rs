@@ -46,7 +46,8 @@ pub fn accept(folder: &Path) -> Result<(), FileError> {
         None => {
             let is_read_again = |name: &String| !name.ends_with(".html") && !name.ends_with(".svg");
             names.extend(names_within(folder)?.into_iter().filter(is_read_again));
-            folders.extend(with_own_sums(folder)?.iter().filter_map(|path| Some((name_in(folder, path)?, Digests::new()))));
+            folders
+                .extend(folders::with_own_sums(folder)?.iter().filter_map(|path| Some((name_in(folder, path)?, Digests::new()))));
         }
     }
     take(folder, names, folders)
@@ -126,24 +127,8 @@ pub fn verify(folder: &Path) -> Result<Vec<Verdict>, FileError> {
         }
     }
     let told: BTreeSet<PathBuf> = verdicts.iter().map(|verdict| verdict.path.clone()).collect();
-    for path in with_own_sums(folder)? {
+    for path in folders::with_own_sums(folder)? {
         verdicts.extend(verify(&path)?.into_iter().filter(|verdict| !told.contains(&verdict.path)));
     }
     Ok(verdicts)
-}
-
-/// The nearest subfolders that have checksums.
-pub(super) fn with_own_sums(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let mut found = Vec::new();
-    for path in disk::list(folder).map_err(|cause| FileError::new("list", folder, cause))? {
-        if !path.is_dir() || path.is_symlink() || is_unfinished(&path, None) {
-            continue;
-        }
-        if folders::has_checksums(&path) {
-            found.push(path);
-        } else {
-            found.extend(with_own_sums(&path)?);
-        }
-    }
-    Ok(found)
 }

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::audit::with_own_sums;
 use super::settings::settings_with_checksums;
 use super::{CHECKSUMS_FILE, Checksums, Digests, alone, write};
 use crate::disk;
-use crate::files::{self, FileError, resolve_directory};
+use crate::files::{self, FileError, is_unfinished, resolve_directory};
 use crate::hex;
 
 /// The file which states that a folder without checksums had some: its settings, or the checksums of a folder above.
@@ -34,6 +33,22 @@ fn listed_by(folder: &Path) -> Vec<Checksums> {
         sums.listed.folders.contains_key(name).then_some(sums)
     };
     folder.ancestors().skip(1).filter_map(lists).collect()
+}
+
+/// The nearest subfolders that have checksums.
+pub(super) fn with_own_sums(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let mut found = Vec::new();
+    for path in disk::list(folder).map_err(|cause| FileError::new("list", folder, cause))? {
+        if !path.is_dir() || path.is_symlink() || is_unfinished(&path, None) {
+            continue;
+        }
+        if has_checksums(&path) {
+            found.push(path);
+        } else {
+            found.extend(with_own_sums(&path)?);
+        }
+    }
+    Ok(found)
 }
 
 /// The SHA-256 of a folder's [`CHECKSUMS_FILE`]; `None` if there is none.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::document::Lists;
 use super::ordered::{Field, Object};
 use super::settings::Settings;
-use super::{DAMAGED, RELEASE, Source, byte_bpe, class, document, format_error, parse_json, short, two};
+use super::{DAMAGED, RELEASE, Source, byte_bpe, class, format_error, parse_json, pipeline, short, two};
 use crate::bpe::{END_OF_WORD, UNKNOWN};
 use crate::byte_level::letter;
 use crate::error::TextError;
@@ -49,9 +49,9 @@ pub(super) fn load(source: Source<'_>, vocabulary: &str, merges: &str) -> Result
     let is_byte_level = is_byte_level(&vocabulary);
     let lists = Lists { paths, vocabulary, merges: pairs, added: Vec::new(), pairs: None };
     let tokenizer = match class {
-        Some(class) => document::bpe_of_class(&settings, class, lists),
+        Some(class) => pipeline::bpe_of_class(&settings, class, lists),
         None if mode.is_none() && is_byte_level => byte_bpe::without_class(&settings, lists),
-        None => document::bpe_of_class(&settings, &class::GPT, lists),
+        None => pipeline::bpe_of_class(&settings, &class::GPT, lists),
     }?;
     match mode {
         Some(mode) => tokenizer.with_mode(mode),

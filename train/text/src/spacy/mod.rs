@@ -55,7 +55,24 @@ pub(crate) use classes::is_space;
 use rejoin::Rejoin;
 use specials::Specials;
 
-static ENGLISH: LazyLock<Specials> = LazyLock::new(Specials::english);
+static ENGLISH: LazyLock<Specials> = LazyLock::new(english);
+
+/// The exceptions of English. What the rules alone would cut is also a pattern: of the tokens that they would make.
+fn english() -> Specials {
+    let mut specials = Specials::default();
+    let none = Specials::default();
+    for (text, tokens) in exceptions::all() {
+        let cut = prefixes::length(&text) > 0 || suffixes::length(&text) > 0 || infixes::any(&text);
+        let mut pieces = Vec::new();
+        affixes::split(&text, 0, text.len(), &none, &mut |from, to| pieces.push(&text[from..to]));
+        // One token in place of the same token would change nothing.
+        if cut && (pieces.len() > 1 || tokens.len() > 1) {
+            specials.add_pattern(&pieces);
+        }
+        specials.entry(&text).tokens = tokens.iter().map(|token| token.len() as u8).collect();
+    }
+    specials
+}
 
 /// The tokenizer. The first one made builds the tables, which all others share.
 #[derive(Clone, Copy, Debug)]

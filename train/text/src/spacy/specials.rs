@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::{affixes, exceptions, infixes, prefixes, suffixes};
-
 /// What is known of a text.
 #[derive(Debug, Default)]
-struct Entry {
+pub(super) struct Entry {
     /// The lengths of its tokens in bytes if it is an exception; none otherwise.
-    tokens: Box<[u8]>,
+    pub tokens: Box<[u8]>,
     /// Its number as a token of patterns, if it is one.
     word: Option<u16>,
 }
@@ -33,29 +31,12 @@ impl Default for Specials {
 }
 
 impl Specials {
-    /// The exceptions of English. What the rules alone would cut is also a pattern: of the tokens that they would make.
-    pub(super) fn english() -> Self {
-        let mut specials = Self::default();
-        let none = Self::default();
-        for (text, tokens) in exceptions::all() {
-            let cut = prefixes::length(&text) > 0 || suffixes::length(&text) > 0 || infixes::any(&text);
-            let mut pieces = Vec::new();
-            affixes::split(&text, 0, text.len(), &none, &mut |from, to| pieces.push(&text[from..to]));
-            // One token in place of the same token would change nothing.
-            if cut && (pieces.len() > 1 || tokens.len() > 1) {
-                specials.add_pattern(&pieces);
-            }
-            specials.entry(&text).tokens = tokens.iter().map(|token| token.len() as u8).collect();
-        }
-        specials
-    }
-
-    fn entry(&mut self, text: &str) -> &mut Entry {
+    pub(super) fn entry(&mut self, text: &str) -> &mut Entry {
         self.lengths[usize::from(text.as_bytes()[0])] |= 1 << text.len();
         self.entries.entry(text.into()).or_default()
     }
 
-    fn add_pattern(&mut self, texts: &[&str]) {
+    pub(super) fn add_pattern(&mut self, texts: &[&str]) {
         let mut node = 0;
         for text in texts {
             let fresh = self.words;
