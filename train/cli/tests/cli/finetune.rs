@@ -109,70 +109,80 @@ fn timeless(mut result: Value) -> Value {
     result
 }
 
-#[test]
-fn each_transformation_is_fine_tuned_scored_and_answered() {
-    let desk = Desk::with_data(&[]);
-    for (task, metric, metrics, sequences, [train, dev]) in [
-        ("cola", "matthews", &["accuracy", "matthews"][..], 1, [12, 6]),
-        ("rte", "accuracy", &["accuracy"], 1, [12, 6]),
-        ("mrpc", "f1", &["accuracy", "f1"], 2, [12, 6]),
-        ("sts-b", "pearson", &["pearson", "spearman"], 2, [12, 6]),
-        ("race", "accuracy", &["accuracy", "accuracy-high", "accuracy-middle"], 4, [12, 6]),
-        ("story-cloze", "accuracy", &["accuracy"], 2, [12, 3]),
+/// Fine-tunes on a task, and checks that `evaluate` and `predict` agree with what was scored.
+fn is_fine_tuned_scored_and_answered(task: &str, metric: &str, metrics: &[&str], sequences: usize, dev: usize) {
+    let (desk, train) = (Desk::with_data(&[]), 12);
+    desk.data(task);
+    let made = desk.begin(task, task, SHORT).json();
+    for (field, expected) in [
+        ("task", Value::from(task)),
+        ("split", "dev".into()),
+        ("train_examples", train.into()),
+        ("examples", dev.into()),
+        ("capped", false.into()),
+        ("finished", true.into()),
+        ("truncated", 0.into()),
+        ("metric", metric.into()),
+        ("deviation", Value::Null),
     ] {
-        desk.data(task);
-        let made = desk.begin(task, task, SHORT).json();
-        for (field, expected) in [
-            ("task", Value::from(task)),
-            ("split", "dev".into()),
-            ("train_examples", train.into()),
-            ("examples", dev.into()),
-            ("capped", false.into()),
-            ("finished", true.into()),
-            ("truncated", 0.into()),
-            ("metric", metric.into()),
-            ("deviation", Value::Null),
-        ] {
-            assert_eq!(made[field], expected, "{task}: {field}");
-        }
-        assert_eq!(made["metrics"].as_object().unwrap().keys().collect::<Vec<_>>(), metrics);
-        assert_eq!(items(&made["seeds"][0]["curve"]).len(), 2, "{task}: scored at each epoch's end");
-        assert_eq!(desk.json(&format!("{task}/result.json")), made);
-        let beside = desk.exists(&format!("{task}/head.safetensors"));
-        assert_eq!(beside, sequences > 1, "{task}: transformers has a head for one sequence only");
-        assert!(!desk.exists(&format!("{task}/trainer.safetensors")), "nothing is left to be continued");
-
-        let scored = desk.ask("evaluate", task, task, "--split dev --json").json();
-        for field in ["task", "split", "metric", "score", "metrics", "examples"] {
-            assert_eq!(scored[field], made[field], "{task}: the model on disk is the one that was scored: {field}");
-        }
-        assert_eq!(scored["loss"], made["seeds"][0]["best"]["dev"]["loss"], "{task}");
-        assert_eq!((&scored["zero_shot"], &scored["labels"]), (&false.into(), &Value::Null));
-        assert_holds(desk.ask("evaluate", task, task, "").printed(), &[&format!("\n{metric} {}\n", made["score"])]);
-
-        let answered = desk.ask("predict", task, task, "--split dev --json").json();
-        let rows = items(&answered["answers"]);
-        assert_eq!((rows.len(), &answered["examples"]), (dev, &dev.into()));
-        assert_eq!((&answered["score"], &answered["metrics"]), (&made["score"], &made["metrics"]), "{task}: labelled, so scored");
-        for row in rows {
-            let probabilities = numbers(&row["probabilities"]);
-            assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{task}: {row}");
-            let ids: Vec<_> = items(&row["ids"]).iter().map(ids_of).collect();
-            assert_eq!(ids.len(), sequences, "{task}");
-            assert!(ids.iter().all(|ids| ids[0] == 256 && *ids.last().unwrap() == 258), "{ids:?}");
-            assert_eq!(numbers(&row["logits"]).len(), probabilities.len());
-        }
-        let lines = desk.ask("predict", task, task, "--split dev --quiet");
-        let lines: Vec<Vec<&str>> = lines.printed().lines().map(|line| line.split('\t').collect()).collect();
-        assert_eq!(lines.len(), dev + 1);
-        assert!(lines[0].starts_with(&["id", "answer"]) && lines.iter().all(|line| line.len() == lines[0].len()), "{lines:?}");
-        for (line, row) in lines[1..].iter().zip(rows) {
-            // A score is a number, which the lines round.
-            let answer = &row["answer"];
-            let answer = answer.as_f64().map_or_else(|| answer.as_str().unwrap().to_owned(), |score| format!("{score:.3}"));
-            assert_eq!((line[0], line[1]), (row["id"].as_str().unwrap(), answer.as_str()));
-        }
+        assert_eq!(made[field], expected, "{task}: {field}");
     }
+    assert_eq!(made["metrics"].as_object().unwrap().keys().collect::<Vec<_>>(), metrics);
+    assert_eq!(items(&made["seeds"][0]["curve"]).len(), 2, "{task}: scored at each epoch's end");
+    assert_eq!(desk.json(&format!("{task}/result.json")), made);
+    let beside = desk.exists(&format!("{task}/head.safetensors"));
+    assert_eq!(beside, sequences > 1, "{task}: transformers has a head for one sequence only");
+    assert!(!desk.exists(&format!("{task}/trainer.safetensors")), "nothing is left to be continued");
+
+    let scored = desk.ask("evaluate", task, task, "--split dev --json").json();
+    for field in ["task", "split", "metric", "score", "metrics", "examples"] {
+        assert_eq!(scored[field], made[field], "{task}: the model on disk is the one that was scored: {field}");
+    }
+    assert_eq!(scored["loss"], made["seeds"][0]["best"]["dev"]["loss"], "{task}");
+    assert_eq!((&scored["zero_shot"], &scored["labels"]), (&false.into(), &Value::Null));
+    assert_holds(desk.ask("evaluate", task, task, "").printed(), &[&format!("\n{metric} {}\n", made["score"])]);
+
+    let answered = desk.ask("predict", task, task, "--split dev --json").json();
+    let rows = items(&answered["answers"]);
+    assert_eq!((rows.len(), &answered["examples"]), (dev, &dev.into()));
+    assert_eq!((&answered["score"], &answered["metrics"]), (&made["score"], &made["metrics"]), "{task}: labelled, so scored");
+    for row in rows {
+        let probabilities = numbers(&row["probabilities"]);
+        assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{task}: {row}");
+        let ids: Vec<_> = items(&row["ids"]).iter().map(ids_of).collect();
+        assert_eq!(ids.len(), sequences, "{task}");
+        assert!(ids.iter().all(|ids| ids[0] == 256 && *ids.last().unwrap() == 258), "{ids:?}");
+        assert_eq!(numbers(&row["logits"]).len(), probabilities.len());
+    }
+    let lines = desk.ask("predict", task, task, "--split dev --quiet");
+    let lines: Vec<Vec<&str>> = lines.printed().lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(lines.len(), dev + 1);
+    assert!(lines[0].starts_with(&["id", "answer"]) && lines.iter().all(|line| line.len() == lines[0].len()), "{lines:?}");
+    for (line, row) in lines[1..].iter().zip(rows) {
+        // A score is a number, which the lines round.
+        let answer = &row["answer"];
+        let answer = answer.as_f64().map_or_else(|| answer.as_str().unwrap().to_owned(), |score| format!("{score:.3}"));
+        assert_eq!((line[0], line[1]), (row["id"].as_str().unwrap(), answer.as_str()));
+    }
+}
+
+/// A test per task: metric, all metrics, sequences per example, dev examples.
+macro_rules! fine_tuned {
+    ($($test:ident: $task:literal, $metric:literal, $metrics:expr, $sequences:literal, $dev:literal;)*) => {
+        $(#[test]
+        fn $test() {
+            is_fine_tuned_scored_and_answered($task, $metric, &$metrics, $sequences, $dev);
+        })*
+    };
+}
+
+fine_tuned! {
+    cola_is_fine_tuned: "cola", "matthews", ["accuracy", "matthews"], 1, 6;
+    rte_is_fine_tuned: "rte", "accuracy", ["accuracy"], 1, 6;
+    mrpc_is_fine_tuned: "mrpc", "f1", ["accuracy", "f1"], 2, 6;
+    sts_b_is_fine_tuned: "sts-b", "pearson", ["pearson", "spearman"], 2, 6;
+    race_is_fine_tuned: "race", "accuracy", ["accuracy", "accuracy-high", "accuracy-middle"], 4, 6;
+    story_cloze_is_fine_tuned: "story-cloze", "accuracy", ["accuracy"], 2, 3;
 }
 
 #[test]
