@@ -55,4 +55,4 @@ pub use real::Real;
 pub use scalar::Scalar;
 pub use shape::{Shape, ShapeError};
 pub use simd::arithmetic;
-pub use tensor::Tensor;
+pub use tensor::{Tensor, TooManyAxes};

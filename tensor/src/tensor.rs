@@ -2,6 +2,7 @@
 
 #[cfg(feature = "wgpu")]
 mod arrays;
+mod convert;
 
 use std::fmt;
 use std::ops::Range;
@@ -12,6 +13,8 @@ use crate::rng::Philox;
 use crate::storage::Storage;
 use crate::{Real, Shape};
 use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
+
+pub use convert::TooManyAxes;
 
 /// An n-dimensional array, in the CPU's memory or on a GPU. Cloning, permuting, slicing and expanding share the buffer. Methods
 /// with `&mut self` change the elements, in a copy if the buffer is shared.
