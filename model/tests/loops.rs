@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::check::{Loss, Sample, samples, tiny_gpt};
+use gradus_model::check::{Loss, Reads, Sample, samples, tiny_gpt};
 use gradus_model::{
     Activation, Backbone, BackboneConfig, Batch, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Input, LstmConfig,
     Model, NormPlace, Objective, Positions, Sight, Transformer, TransformerConfig, Tree,
@@ -217,7 +217,16 @@ impl Parameters {
 fn all() -> Vec<Loss> {
     let gpt =
         |activation| Sample::new("another activation", TransformerConfig { activation, ..tiny_gpt() }, Objective::TokenMean);
-    let more = [Activation::GeluErf, Activation::Relu].map(gpt);
+    let [sinusoidal, joint] = [
+        TransformerConfig { positions: Positions::Sinusoidal, ..tiny_gpt() },
+        TransformerConfig { embedding: Embedding::Joint, ..tiny_gpt() },
+    ];
+    let more = [
+        gpt(Activation::GeluErf),
+        gpt(Activation::Relu),
+        Sample::new("sinusoidal, query-only slots", sinusoidal, Objective::TokenMean).read(Reads::Queried),
+        Sample::new("joint embedding, prefix", joint, Objective::TokenMean).read(Reads::Prefix),
+    ];
     samples().into_iter().chain(more).map(|sample| Loss { dropout: None, ..sample.loss(7) }).collect()
 }
 

@@ -147,10 +147,6 @@ pub fn samples() -> Vec<Sample> {
         Sample::new("GPT, prefix", gpt(), mean).read(Reads::Prefix),
         Sample::new("GPT-2, permuted", tiny_gpt2(), mean).read(Reads::Permuted),
         Sample::new("BERT, query-only slots", tiny_bert(), mean).read(Reads::Queried),
-        Sample::new("GPT, sinusoidal, query-only slots", TransformerConfig { positions: Positions::Sinusoidal, ..gpt() }, mean)
-            .read(Reads::Queried),
-        Sample::new("GPT, joint embedding, prefix", TransformerConfig { embedding: Embedding::Joint, ..gpt() }, mean)
-            .read(Reads::Prefix),
         Sample::new("LSTM, token mean", lstm(), mean),
         Sample::under("LSTM, classification", lstm(), classify(), 0.5),
         Sample::under("LSTM, multiple choice", lstm(), head(Form::Choose, 1), 0.5),
