@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::batch::Input;
 use crate::config::{ConfigError, Parts, TransformerConfig};
 use crate::dropout::DropoutSeed;
-use crate::hidden::Hidden;
-use crate::lstm::{Lstm, LstmConfig};
+use crate::output::Hidden;
 use crate::param::Param;
+use crate::recurrent::{Lstm, LstmConfig};
 use crate::transformer::Transformer;
 use crate::tree;
 

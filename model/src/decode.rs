@@ -5,10 +5,10 @@ use gradus_tensor::{Real, Tensor, on_pool};
 
 use crate::backbone::Backbone;
 use crate::batch::{Batch, Input};
-use crate::cache::LayerCache;
-use crate::hidden::Hidden;
-use crate::lstm::{Lstm, LstmState};
 use crate::model::Model;
+use crate::output::Hidden;
+use crate::recurrent::{Lstm, LstmState};
+use crate::transformer::LayerCache;
 use crate::transformer::Transformer;
 use crate::tree::Tree;
 

@@ -1,14 +1,11 @@
-//! The layers of a Transformer: linear, layer norm, embedding, attention, the feed-forward network.
+//! The layers of a Transformer: linear, layer norm, embedding, the feed-forward network.
 //!
 //! `declare` states a layer's parameters and settings, `forward` what it computes.
 
 use gradus_autograd::Var;
-use gradus_autograd::ops::Attention;
-use gradus_tensor::{Mask, Real};
+use gradus_tensor::Real;
 
-use crate::cache::LayerCache;
 use crate::config::Activation;
-use crate::dropout::{Dropout, DropoutSeed};
 use crate::param::{Init, Param, Role};
 use crate::tree;
 use crate::tree::P;
@@ -108,48 +105,6 @@ pub(crate) fn check_slots(ids: &[u32], positions: &[u32], sequences: usize, voca
     assert!(positions.iter().all(|&p| (p as usize) < context), "a position lies beyond the context of {context}");
     assert!(ids.iter().all(|&id| (id as usize) < vocab), "a token lies beyond the vocabulary of {vocab}");
     ids.len() / sequences
-}
-
-tree! {
-    /// Multi-head self-attention: one projection to [q | k | v], one back.
-    pub struct SelfAttention<V> {
-        /// d → 3d.
-        c_attn: Linear<V>,
-        /// d → d.
-        c_proj: Linear<V>,
-    } with {
-        heads: usize,
-        dropout: Dropout,
-    }
-}
-
-impl SelfAttention<Param> {
-    /// `heads` heads of width d/heads; weights into the heads from N(0, std²), out of them from N(0, out²); the dropout falls on the
-    /// probabilities.
-    pub fn declare(d: usize, heads: usize, [std, out]: [f64; 2], dropout: Dropout) -> Self {
-        SelfAttention { c_attn: Linear::declare(d, 3 * d, std), c_proj: Linear::declare(d, d, out), heads, dropout }
-    }
-}
-
-impl<'t, T: Real> SelfAttention<Var<'t, T>> {
-    /// (B, T, d) → (B, T, d).
-    pub fn forward(&self, x: &Var<'t, T>, attention: &Attention, dropout: Option<DropoutSeed>) -> Var<'t, T> {
-        let dropout = self.dropout.key(self.heads * x.shape()[1], dropout);
-        let qkv = self.c_attn.forward(x); // (B, T, 3d)
-        let o = qkv.self_attention(self.heads, Attention { dropout, ..attention.clone() });
-        self.c_proj.forward(&o)
-    }
-
-    /// The same for positions that follow those in `cache`, which is extended by theirs, and see those before them.
-    pub fn decode(&self, x: &Var<'t, T>, cache: &mut LayerCache<T>) -> Var<'t, T> {
-        let (b, t, d, heads) = (x.shape()[0], x.shape()[1], x.shape()[2], self.heads);
-        let qkv = self.c_attn.forward(x);
-        let part = |i: usize| qkv.slice(2, i * d..(i + 1) * d).reshape([b, t, heads, d / heads]).permute(&[0, 2, 1, 3]);
-        let (k, v) = cache.extend(part(1).value(), part(2).value());
-        let (k, v) = (x.tape().constant(k), x.tape().constant(v));
-        let o = part(0).attention(&k, &v, None, Attention::new(Mask::Causal)); // (B, H, T, D)
-        self.c_proj.forward(&o.permute(&[0, 2, 1, 3]).reshape([b, t, d]))
-    }
 }
 
 tree! {

@@ -11,9 +11,9 @@ use crate::batch::{Batch, ClassLoss, Input, LossTerm, Sight, TokenLoss};
 use crate::config::{Asks, Embedding, NormPlace, Parts, Positions, TransformerConfig};
 use crate::dropout::DropoutSeed;
 use crate::head::{Form, HeadConfig};
-use crate::lstm::LstmConfig;
 use crate::model::{Model, ModelConfig};
 use crate::objectives::Objective;
+use crate::recurrent::LstmConfig;
 use crate::tree::Tree;
 
 /// A small model, and how its loss is computed from a batch.

@@ -182,7 +182,7 @@ mod tests {
     use crate::check::{tiny_bert, tiny_gpt2};
     use crate::config::{Activation, Embedding, Parts, Positions, TransformerConfig};
     use crate::head::Form;
-    use crate::lstm::LstmConfig;
+    use crate::recurrent::LstmConfig;
 
     const CLASSIFIER: &str = "OpenAIGPTForSequenceClassification";
 

@@ -8,7 +8,7 @@ use super::super::tests::{opened, tiny};
 use super::*;
 use crate::check::tiny_gpt2;
 use crate::head::{Form, HeadConfig};
-use crate::lstm::LstmConfig;
+use crate::recurrent::LstmConfig;
 
 type Files = BTreeMap<String, Vec<u8>>;
 

@@ -11,17 +11,25 @@
 //! GPT-2     P(u) = softmax(LN(hₙ) Wₑᵀ), with norms before the branches of a block
 //! ```
 
+mod attention;
+mod block;
+mod cache;
+mod recompute;
+
 use std::sync::Arc;
 
 use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
 
+pub use attention::SelfAttention;
+pub use block::Block;
+pub use cache::LayerCache;
+
 use crate::batch::{Batch, Input};
-use crate::block::Block;
 use crate::config::{Embedding, Positions, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
-use crate::hidden::{Hidden, OutputLayer};
 use crate::layers::{LayerNorm, Table, check_slots, sequence_length};
+use crate::output::{Hidden, OutputLayer};
 use crate::param::{Param, Role, draw};
 use crate::tree;
 use crate::tree::Seq;

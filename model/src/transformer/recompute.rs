@@ -21,12 +21,12 @@ use gradus_autograd::ops::Attention;
 use gradus_autograd::{Grads, Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
+use super::Transformer;
+use super::block::Block;
 use crate::batch::Input;
-use crate::block::Block;
 use crate::dropout::DropoutSeed;
 use crate::head::Heads;
-use crate::hidden::Hidden;
-use crate::transformer::Transformer;
+use crate::output::Hidden;
 use crate::tree::Tree;
 
 /// L, and the leaves of the heads with the numbers of their parameters.

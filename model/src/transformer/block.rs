@@ -9,10 +9,11 @@ use gradus_autograd::Var;
 use gradus_autograd::ops::Attention;
 use gradus_tensor::Real;
 
-use crate::cache::LayerCache;
+use super::attention::SelfAttention;
+use super::cache::LayerCache;
 use crate::config::{NormPlace, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
-use crate::layers::{LayerNorm, Mlp, SelfAttention};
+use crate::layers::{LayerNorm, Mlp};
 use crate::param::Param;
 use crate::tree;
 use crate::tree::Tree;
