@@ -92,7 +92,7 @@ pub trait AllGather: Send {
 pub enum Reduction {
     /// Every process (all-reduce).
     AllReduce,
-    /// Each process gets only its [own](Sum::own) parts (reduce-scatter), and later sends the values computed from them.
+    /// Each process gets only its [own](Sum::reduce_scatter) parts (reduce-scatter), and later sends the values computed from them.
     ReduceScatter,
 }
 
