@@ -26,7 +26,7 @@ use crate::batch::ClassLoss;
 use crate::config::{ConfigError, ensure};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::Linear;
-use crate::param::Param;
+use crate::param::{Param, Serves};
 use crate::tree;
 use crate::tree::{P, Path, Tree};
 
@@ -151,12 +151,13 @@ impl<'t, T: Real> Heads<Var<'t, T>> {
 impl Head<Param> {
     /// What its parameters are, for hidden states of width d: W_y from N(0, std²), bias 0.
     pub fn declare(config: &HeadConfig, d: usize, std: f64) -> Self {
-        Head {
+        let head = Head {
             pooler: config.pooler.then(|| Linear::declare(d, d, std)),
             weight: P(Param::weight([config.classes, d], std)),
             bias: config.bias.then(|| P(Param::bias(config.classes))),
             config: Arc::new(config.clone()),
-        }
+        };
+        head.map(|_, p| p.serving(Serves::Head))
     }
 }
 

@@ -6,7 +6,7 @@ use gradus_autograd::Var;
 use gradus_tensor::Real;
 
 use crate::config::Activation;
-use crate::param::{Init, Param, Role};
+use crate::param::{Init, Param, Role, Serves};
 use crate::tree;
 use crate::tree::P;
 
@@ -83,7 +83,7 @@ tree! {
 impl Table<Param> {
     /// A row per token or position, from N(0, std²).
     pub fn declare(rows: usize, d: usize, std: f64, role: Role) -> Self {
-        Table { weight: P(Param { shape: [rows, d].into(), init: Init::Normal(std), role, block: None }) }
+        Table { weight: P(Param { shape: [rows, d].into(), init: Init::Normal(std), role, serves: Serves::Embedding }) }
     }
 }
 

@@ -59,7 +59,7 @@ pub use model::{GradientMode, Model, ModelConfig};
 pub use ngram::KneserNey;
 pub use objectives::Objective;
 pub use output::{Hidden, OutputLayer, Transform};
-pub use param::{Init, Param, Role};
+pub use param::{Init, Param, Role, Serves};
 pub use recurrent::{Lstm, LstmCell, LstmConfig, LstmState};
 pub use transfer::Transfer;
 pub use transformer::{Block, LayerCache, SelfAttention, Transformer, sinusoids};

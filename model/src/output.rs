@@ -14,9 +14,9 @@ use gradus_tensor::{Real, Tensor};
 use crate::batch::TokenLoss;
 use crate::config::{Activation, TransformerConfig};
 use crate::layers::{LayerNorm, Linear};
-use crate::param::Param;
+use crate::param::{Param, Serves};
 use crate::tree;
-use crate::tree::P;
+use crate::tree::{P, Tree};
 
 tree! {
     /// What follows a Transformer's last block; in GPT-1 nothing.
@@ -52,7 +52,8 @@ impl OutputLayer<Param> {
             bias: P(Param::bias(c.output_rows())),
             activation: c.activation,
         };
-        OutputLayer { ln_f: c.parts.final_norm.then(norm), transform: c.parts.transform.then(transform) }
+        let transform = c.parts.transform.then(|| transform().map(|_, p| p.serving(Serves::Output)));
+        OutputLayer { ln_f: c.parts.final_norm.then(norm), transform }
     }
 }
 

@@ -17,8 +17,23 @@ pub struct Param {
     pub init: Init,
     /// What it is to its layer.
     pub role: Role,
-    /// The block it belongs to, counted from the input; `None` outside blocks.
-    pub block: Option<usize>,
+    /// The part of the model that it serves.
+    pub serves: Serves,
+}
+
+/// The part of a model that a parameter serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// The embeddings, their norm included.
+    Embedding,
+    /// A block, counted from the input.
+    Block(usize),
+    /// The body outside embeddings and blocks.
+    Body,
+    /// The prediction of tokens alone.
+    Output,
+    /// The prediction of classes alone.
+    Head,
 }
 
 /// What a parameter is to its layer.
@@ -59,17 +74,22 @@ pub enum Init {
 impl Param {
     /// A matrix drawn from N(0, std²).
     pub fn weight(shape: [usize; 2], std: f64) -> Self {
-        Param { shape: shape.into(), init: Init::Normal(std), role: Role::Weight, block: None }
+        Param { shape: shape.into(), init: Init::Normal(std), role: Role::Weight, serves: Serves::Body }
     }
 
     /// n zeros to be added.
     pub fn bias(n: usize) -> Self {
-        Param { shape: [n].into(), init: Init::Constant(0.0), role: Role::Bias, block: None }
+        Param { shape: [n].into(), init: Init::Constant(0.0), role: Role::Bias, serves: Serves::Body }
     }
 
     /// n factors of 1.
     pub fn gain(n: usize) -> Self {
-        Param { shape: [n].into(), init: Init::Constant(1.0), role: Role::Gain, block: None }
+        Param { shape: [n].into(), init: Init::Constant(1.0), role: Role::Gain, serves: Serves::Body }
+    }
+
+    /// The declaration with another part that it serves.
+    pub(crate) fn serving(self, serves: Serves) -> Self {
+        Param { serves, ..self }
     }
 
     /// Its initial value; what is drawn comes from this stream of random numbers.
@@ -113,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_and_blocks_are_those_that_the_names_tell() {
+    fn roles_and_parts_are_those_that_the_names_tell() {
         for (name, p) in all() {
             let role = match &*name {
                 "tokens_embed.weight" => Role::TokenEmbedding,
@@ -123,8 +143,14 @@ mod tests {
                 name if name.contains("ln_") || name.contains(".ln.") => Role::Gain,
                 _ => Role::Weight,
             };
-            let block = name.strip_prefix("h.").map(|rest| rest[..1].parse().unwrap());
-            assert_eq!((p.role, p.block), (role, block), "{name}");
+            let serves = match (name.strip_prefix("h."), name.split('.').next().unwrap()) {
+                (Some(rest), _) => Serves::Block(rest[..1].parse().unwrap()),
+                (_, "transform") => Serves::Output,
+                (_, first) if first.starts_with("score") => Serves::Head,
+                (_, first) if first.ends_with("embed") => Serves::Embedding,
+                _ => Serves::Body,
+            };
+            assert_eq!((p.role, p.serves), (role, serves), "{name}");
         }
     }
 

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::backbone::Backbone;
 use crate::head::{self, HeadConfig, Heads};
 use crate::model::{Model, ModelConfig};
-use crate::param::{Param, Role, draw};
+use crate::param::{Param, Role, Serves, draw};
 use crate::tree::Tree;
 
 /// How much of a pre-trained model is kept (figure 2, left).
@@ -62,15 +62,12 @@ impl std::str::FromStr for Transfer {
 
 impl Transfer {
     /// Is this parameter of a body kept?
-    fn keeps(self, name: &str, p: &Param) -> bool {
-        match (self, p.block) {
+    fn keeps(self, p: &Param) -> bool {
+        match (self, p.serves) {
             (Transfer::All, _) => true,
             (Transfer::None, _) => false,
-            (Transfer::Layers(n), Some(block)) => block < n,
-            (Transfer::Layers(_), None) => {
-                let table = matches!(p.role, Role::TokenEmbedding | Role::PositionEmbedding | Role::SegmentEmbedding);
-                table || name.starts_with("ln_embed.")
-            }
+            (Transfer::Layers(n), Serves::Block(block)) => block < n,
+            (Transfer::Layers(_), serves) => serves == Serves::Embedding,
         }
     }
 }
@@ -121,7 +118,7 @@ impl<T: Real> Model<Tensor<T>> {
         let declared = Model::declare(&ModelConfig { backbone: self.backbone.config(), heads: vec![head] });
         let of = if matches!(transfer, Transfer::Layers(_)) { seed ^ ABOVE } else { seed };
         let fresh = draw(declared.backbone.clone(), of, 1);
-        let choose = |name: &str, ((declared, old), new)| if transfer.keeps(name, &declared) { old } else { new };
+        let choose = |_: &str, ((declared, old), new)| if transfer.keeps(&declared) { old } else { new };
         let backbone = declared.backbone.zip(self.backbone).zip(fresh).map(choose);
         let mut heads: Heads<_> = draw(declared.heads, seed, head::STREAM);
         // A pooler is part of what was pre-trained.
@@ -148,7 +145,7 @@ mod tests {
 
     fn kept_of(config: TransformerConfig, by: Transfer) -> Vec<String> {
         let mut names = Vec::new();
-        Model::declare(&config.into()).visit(|name, p| names.extend(by.keeps(name, &p).then(|| name.to_owned())));
+        Model::declare(&config.into()).visit(|name, p| names.extend(by.keeps(&p).then(|| name.to_owned())));
         names
     }
 

@@ -14,7 +14,7 @@ use super::cache::LayerCache;
 use crate::config::{NormPlace, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::{LayerNorm, Mlp};
-use crate::param::Param;
+use crate::param::{Param, Serves};
 use crate::tree;
 use crate::tree::Tree;
 
@@ -52,7 +52,7 @@ impl Block<Param> {
             drop_attn: drop(Site::AttentionBranch(layer)),
             drop_mlp: drop(Site::MlpBranch(layer)),
         };
-        block.map(|_, p| Param { block: Some(layer), ..p })
+        block.map(|_, p| p.serving(Serves::Block(layer)))
     }
 }
 

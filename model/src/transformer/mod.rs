@@ -30,9 +30,9 @@ use crate::config::{Embedding, Positions, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::{LayerNorm, Table, check_slots, sequence_length};
 use crate::output::{Hidden, OutputLayer};
-use crate::param::{Param, Role, draw};
+use crate::param::{Param, Role, Serves, draw};
 use crate::tree;
-use crate::tree::Seq;
+use crate::tree::{Seq, Tree};
 
 tree! {
     /// A Transformer, GPT-1's or a relative's, with a `V` for every parameter.
@@ -65,7 +65,9 @@ impl Transformer<Param> {
             tokens_embed: table(config.output_rows(), Role::TokenEmbedding),
             positions_embed: learned.then(|| table(config.position_rows(), Role::PositionEmbedding)),
             segments_embed: (parts.segments > 0).then(|| table(parts.segments, Role::SegmentEmbedding)),
-            ln_embed: parts.embedding_norm.then(|| LayerNorm::declare(config.width, eps)),
+            ln_embed: parts
+                .embedding_norm
+                .then(|| LayerNorm::declare(config.width, eps).map(|_, p| p.serving(Serves::Embedding))),
             h: Seq((0..config.layers).map(|layer| Block::declare(config, layer)).collect()),
             output_layer: OutputLayer::declare(config),
             config: Arc::new(config.clone()),
