@@ -1,4 +1,4 @@
-//! What stands in a text's gaps.
+//! Fills masked tokens in a text.
 //!
 //! ```text
 //! a model that fills masks     P(xᵢ | x̃), in each gap by itself

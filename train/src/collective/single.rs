@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_hears_himself() {
+    fn single_process_collectives_are_identity() {
         let single: &dyn Collective<f32> = &SingleProcess;
         assert_eq!((single.process(), single.processes()), (0, 1));
         assert_eq!(single.shards(&AdditionTree::new(5)), Ok(0..5));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_has_all_parts() {
+    fn a_single_process_has_all_parts() {
         let (single, tree): (&dyn Collective<f32>, _) = (&SingleProcess, AdditionTree::new(2));
         let shapes = vec![None, Some(Shape::from([1, 3]))];
         assert_eq!(single.parts(&tree, &shapes).unwrap(), [[ParamRange { parameter: 1, range: 0..3 }]]);
