@@ -27,6 +27,12 @@ impl<'a> Shader<'a> {
         Shader::new(name, move || adapt(&(self.text)()))
     }
 
+    /// Returns this shader with a constant defined before its text.
+    pub(crate) fn with(self, constant: &'a str, value: bool) -> Self {
+        let name = format!("{}, {constant} = {value}", self.name);
+        self.adapted(name, move |text| format!("const {constant} = {value};\n{text}"))
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }

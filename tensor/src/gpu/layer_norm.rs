@@ -1,4 +1,4 @@
-//! Layer normalisation over rows.
+//! Layer normalisation and root-mean-square normalisation over rows.
 
 use super::reduce::sums;
 use super::tree::{Lines, row_shader};
@@ -8,33 +8,61 @@ use crate::cpu::same_len;
 
 /// Computes y, and the mean μ and r = (σ² + ε)^(−1/2) of each row.
 pub(crate) fn layer_norm(x: &Array, gain: &Array, bias: &Array, eps: f64) -> (Array, [Array; 2]) {
-    let ((rows, _), n) = (x.rows(), gain.len());
-    same_len("layer_norm", &[x.len(), n * rows]);
-    same_len("layer_norm", &[n, bias.len()]);
-    let (x, gain, bias) = (x.dense(), gain.dense(), bias.dense());
+    same_len("layer_norm", &[x.len(), gain.len() * x.rows().0]);
+    same_len("layer_norm", &[gain.len(), bias.len()]);
+    norm(x, gain, Some(bias), eps)
+}
+
+/// Computes y, and r = (mean x² + ε)^(−1/2) of each row.
+pub(crate) fn rms_norm(x: &Array, gain: &Array, eps: f64) -> (Array, Array) {
+    same_len("rms_norm", &[x.len(), gain.len() * x.rows().0]);
+    let (y, [_, rrms]) = norm(x, gain, None, eps);
+    (y, rrms)
+}
+
+/// Computes the layer norm with a bias, or the RMS norm without: y, μ and r. The RMS norm has no μ.
+fn norm(x: &Array, gain: &Array, bias: Option<&Array>, eps: f64) -> (Array, [Array; 2]) {
+    let (rows, n) = (x.rows().0, gain.len());
+    let [x, gain, bias_or_gain] = [x, gain, bias.unwrap_or(gain)].map(Array::dense);
     let new = |shape: Shape| Array::unwritten(x.gpu(), shape);
-    let (y, mean, rstd) = (new(x.shape()), new([rows].into()), new([rows].into()));
+    let (y, mean, r) = (new(x.shape()), new([bias.map_or(0, |_| rows)].into()), new([rows].into()));
     let [inverse_n, eps] = [1.0 / n as f64, eps].map(|x| (x as f32).to_bits());
-    let params = [word(rows), word(n), x.at(), gain.at(), bias.at(), inverse_n, eps];
-    let (writes, reads) = ([&*y.buffer, &mean.buffer, &rstd.buffer], [&*x.buffer, &gain.buffer, &bias.buffer]);
-    x.gpu().dispatch(&row_shader!(n, "layer_norm"), &params, &writes, &reads, rows);
-    (y, [mean, rstd])
+    let params = [word(rows), word(n), x.at(), gain.at(), bias_or_gain.at(), inverse_n, eps];
+    let (writes, reads) = ([&*y.buffer, &mean.buffer, &r.buffer], [&*x.buffer, &gain.buffer, &bias_or_gain.buffer]);
+    x.gpu().dispatch(&row_shader!(n, "layer_norm").with("CENTRED", bias.is_some()), &params, &writes, &reads, rows);
+    (y, [mean, r])
 }
 
 /// Computes x̄ and the gradients of gain and bias.
 pub(crate) fn layer_norm_vjp(x: &Array, gain: &Array, [mean, rstd]: [&Array; 2], gy: &Array) -> [Array; 3] {
     let (n, rows) = (gain.len(), mean.len());
     same_len("layer_norm_vjp", &[x.len(), gy.len(), n * rows, n * rstd.len()]);
-    let [x, gain, mean, rstd, gy] = [x, gain, mean, rstd, gy].map(Array::dense);
-    let gx = Array::unwritten(x.gpu(), x.shape());
-    let inverse_n = (1.0 / n as f64) as f32;
-    let params = [word(rows), word(n), x.at(), gain.at(), mean.at(), rstd.at(), gy.at(), inverse_n.to_bits()];
-    let reads = [&*x.buffer, &gain.buffer, &mean.buffer, &rstd.buffer, &gy.buffer];
-    x.gpu().dispatch(&row_shader!(n, "layer_norm_vjp"), &params, &[&gx.buffer], &reads, rows);
+    let [x, mean, rstd, gy] = [x, mean, rstd, gy].map(Array::dense);
     let columns = Lines { outer: 1, n: rows, inner: n };
     let ggain = sums(&columns, "y * ((x - z) * w)", &[(&x, "i"), (&gy, "i"), (&mean, "k"), (&rstd, "k")]);
     let gbias = sums(&columns, "x", &[(&gy, "i")]);
-    [gx, ggain.reshaped(gain.shape()), gbias.reshaped(gain.shape())]
+    [norm_vjp(&x, gain, Some(&mean), &rstd, &gy), ggain.reshaped(gain.shape()), gbias.reshaped(gain.shape())]
+}
+
+/// Computes x̄ and the gain's gradient.
+pub(crate) fn rms_norm_vjp(x: &Array, gain: &Array, rrms: &Array, gy: &Array) -> [Array; 2] {
+    let (n, rows) = (gain.len(), rrms.len());
+    same_len("rms_norm_vjp", &[x.len(), gy.len(), n * rows]);
+    let [x, rrms, gy] = [x, rrms, gy].map(Array::dense);
+    let columns = Lines { outer: 1, n: rows, inner: n };
+    let ggain = sums(&columns, "y * (x * z)", &[(&x, "i"), (&gy, "i"), (&rrms, "k")]);
+    [norm_vjp(&x, gain, None, &rrms, &gy), ggain.reshaped(gain.shape())]
+}
+
+/// Computes x̄ of the layer norm with a mean, or of the RMS norm without. All but the gain are dense.
+fn norm_vjp(x: &Array, gain: &Array, mean: Option<&Array>, r: &Array, gy: &Array) -> Array {
+    let (n, gain, mean_or_r) = (gain.len(), gain.dense(), mean.unwrap_or(r));
+    let gx = Array::unwritten(x.gpu(), x.shape());
+    let inverse_n = ((1.0 / n as f64) as f32).to_bits();
+    let params = [word(r.len()), word(n), x.at(), gain.at(), mean_or_r.at(), r.at(), gy.at(), inverse_n];
+    let reads = [&*x.buffer, &gain.buffer, &mean_or_r.buffer, &r.buffer, &gy.buffer];
+    x.gpu().dispatch(&row_shader!(n, "layer_norm_vjp").with("CENTRED", mean.is_some()), &params, &[&gx.buffer], &reads, r.len());
+    gx
 }
 
 #[cfg(test)]
@@ -52,6 +80,18 @@ mod tests {
             let (y, [mean, rstd]) = x.layer_norm(&gain, &bias, 1e-5);
             let [gx, ggain, gbias] = x.layer_norm_vjp(&gain, [&mean, &rstd], gy);
             vec![y, mean, rstd, gx, ggain, gbias]
+        });
+    }
+
+    /// As in the layer norm.
+    #[test]
+    fn rms_norm_is_the_cpus() {
+        assert_rows(5e-5, &|Case { x, gy }: &Case| {
+            let n = x.shape()[x.shape().len() - 1];
+            let gain = x.constant([n], (0..n).map(|j| 0.5 + (j % 7) as f32 / 7.0).collect());
+            let (y, rrms) = x.rms_norm(&gain, 1e-5);
+            let [gx, ggain] = x.rms_norm_vjp(&gain, &rrms, gy);
+            vec![y, rrms, gx, ggain]
         });
     }
 

@@ -1,11 +1,12 @@
 // Rows of n, a workgroup each: μ = mean x,   r = (mean (x − μ)² + ε)^(−1/2),   y = gain ∘ (x − μ)·r + bias.
+// Unless CENTRED, the RMS norm: μ is 0 and not written, and there is no bias.
 
 struct Params { rows: u32, n: u32, x_at: u32, gain_at: u32, bias_at: u32, inverse_n: f32, eps: f32 }
 
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read_write> ys: array<f32>;
 @group(0) @binding(2) var<storage, read_write> means: array<f32>;
-@group(0) @binding(3) var<storage, read_write> rstds: array<f32>;
+@group(0) @binding(3) var<storage, read_write> rs: array<f32>;
 @group(0) @binding(4) var<storage, read> xs: array<f32>;
 @group(0) @binding(5) var<storage, read> gains: array<f32>;
 @group(0) @binding(6) var<storage, read> biases: array<f32>;
@@ -17,11 +18,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         return;
     }
     let at = p.x_at + row * p.n;
-    var sum = 0.0;
-    for (var j = thread; j < p.n; j += THREADS) {
-        sum += xs[at + j];
+    var mean = 0.0;
+    if CENTRED {
+        for (var j = thread; j < p.n; j += THREADS) {
+            mean += xs[at + j];
+        }
+        mean = tree_sum(thread, mean) * p.inverse_n;
     }
-    let mean = tree_sum(thread, sum) * p.inverse_n;
     var squares = 0.0;
     for (var j = thread; j < p.n; j += THREADS) {
         let d = xs[at + j] - mean;
@@ -29,10 +32,17 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     }
     let r = 1.0 / sqrt(tree_sum(thread, squares) * p.inverse_n + p.eps);
     for (var j = thread; j < p.n; j += THREADS) {
-        ys[row * p.n + j] = (xs[at + j] - mean) * r * gains[p.gain_at + j] + biases[p.bias_at + j];
+        let y = (xs[at + j] - mean) * r * gains[p.gain_at + j];
+        if CENTRED {
+            ys[row * p.n + j] = y + biases[p.bias_at + j];
+        } else {
+            ys[row * p.n + j] = y;
+        }
     }
     if thread == 0u {
-        means[row] = mean;
-        rstds[row] = r;
+        rs[row] = r;
+        if CENTRED {
+            means[row] = mean;
+        }
     }
 }

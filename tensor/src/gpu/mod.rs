@@ -1,6 +1,7 @@
 //! The kernels of a GPU: the counterpart of `cpu`, behind the same methods of [`Tensor`](crate::Tensor).
 //!
-//! A kernel consists of two files: `NAME.wgsl`, the shader, and `NAME.rs`, which prepares its operands and starts it.
+//! A kernel consists of two files: `NAME.wgsl`, the shader, and `NAME.rs`, which prepares its operands and starts it. Two functions
+//! share a shader that differs between them by a constant.
 
 mod adam;
 mod attention;
@@ -11,14 +12,12 @@ mod elementwise;
 mod embedding;
 mod layer_norm;
 mod linear_cross_entropy;
-mod log_softmax;
 mod lstm;
 mod matmul;
 mod max;
 mod non_finite;
 mod norm;
 mod reduce;
-mod rms_norm;
 mod softmax;
 mod squares;
 #[cfg(test)]
@@ -37,16 +36,14 @@ pub(crate) use cross_entropy::{cross_entropy, cross_entropy_vjp};
 pub(crate) use dropout::dropout;
 pub(crate) use elementwise::{assign, fill, map};
 pub(crate) use embedding::{add_rows, gather};
-pub(crate) use layer_norm::{layer_norm, layer_norm_vjp};
+pub(crate) use layer_norm::{layer_norm, layer_norm_vjp, rms_norm, rms_norm_vjp};
 pub(crate) use linear_cross_entropy::{linear_cross_entropy, rows_at_once};
-pub(crate) use log_softmax::{log_softmax, log_softmax_vjp};
 pub(crate) use lstm::{lstm, lstm_cell, lstm_cell_vjp, lstm_vjp};
 pub(crate) use matmul::{linear, linear_gelu, matmul};
 pub(crate) use max::{is_max, max};
 pub(crate) use non_finite::mark_non_finite;
 pub(crate) use norm::NormTable;
 pub(crate) use reduce::{dot, sum};
-pub(crate) use rms_norm::{rms_norm, rms_norm_vjp};
 pub(crate) use softmax::{softmax, softmax_vjp};
 pub(crate) use squares::squares;
 

@@ -1,4 +1,5 @@
 // Rows of n, a workgroup each: yⱼ = e^(xⱼ − max x) / Σₖ e^(xₖ − max x).
+// If LOG, the logarithm of it: yⱼ = xⱼ − lse x,   lse x = max x + ln Σₖ e^(xₖ − max x).
 
 struct Params { rows: u32, n: u32, x_at: u32, nan: f32 }
 
@@ -15,7 +16,12 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let at = p.x_at + row * p.n;
     let e = exponentials(thread, at, p.n);
     let inverse = 1.0 / e.sum;
+    let lse = e.largest + log(e.sum);
     for (var j = thread; j < p.n; j += THREADS) {
-        ys[row * p.n + j] = exp(xs[at + j] - e.largest) * inverse;
+        if LOG {
+            ys[row * p.n + j] = xs[at + j] - lse;
+        } else {
+            ys[row * p.n + j] = exp(xs[at + j] - e.largest) * inverse;
+        }
     }
 }

@@ -1,4 +1,4 @@
-// Rows of n, a workgroup each: x̄ⱼ = yⱼ·(ȳⱼ − Σₖ ȳₖyₖ).
+// Rows of n, a workgroup each: x̄ⱼ = yⱼ·(ȳⱼ − Σₖ ȳₖyₖ). If LOG, x̄ⱼ = ȳⱼ − e^yⱼ·Σₖ ȳₖ.
 
 struct Params { rows: u32, n: u32, y_at: u32, gy_at: u32 }
 
@@ -15,12 +15,20 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     }
     let y_at = p.y_at + row * p.n;
     let gy_at = p.gy_at + row * p.n;
-    var dot = 0.0;
+    var sum = 0.0;
     for (var j = thread; j < p.n; j += THREADS) {
-        dot += ys[y_at + j] * gys[gy_at + j];
+        if LOG {
+            sum += gys[gy_at + j];
+        } else {
+            sum += ys[y_at + j] * gys[gy_at + j];
+        }
     }
-    dot = tree_sum(thread, dot);
+    sum = tree_sum(thread, sum);
     for (var j = thread; j < p.n; j += THREADS) {
-        gxs[row * p.n + j] = ys[y_at + j] * (gys[gy_at + j] - dot);
+        if LOG {
+            gxs[row * p.n + j] = gys[gy_at + j] - exp(ys[y_at + j]) * sum;
+        } else {
+            gxs[row * p.n + j] = ys[y_at + j] * (gys[gy_at + j] - sum);
+        }
     }
 }

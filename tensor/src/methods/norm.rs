@@ -6,7 +6,7 @@ use crate::{Real, Tensor};
 impl<T: Real> Tensor<T> {
     /// Computes eˣ/Σ eˣ of each row of x (…, n): (…, n).
     pub fn softmax(&self) -> Self {
-        on_gpu!(x = self => gpu::softmax(&x));
+        on_gpu!(x = self => gpu::softmax(&x, false));
         let n = self.rows().1;
         self.kernel(|x, y| (T::kernels().softmax)(x, y, n))
     }
@@ -15,14 +15,14 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn softmax_vjp(&self, gy: &Self) -> Self {
         assert_eq!(self.shape(), gy.shape(), "tensors of one shape");
-        on_gpu!(y = self, gy = gy => gpu::softmax_vjp(&y, &gy));
+        on_gpu!(y = self, gy = gy => gpu::softmax_vjp(&y, &gy, false));
         let n = self.rows().1;
         self.kernel2(gy, |y, gy, gx| (T::kernels().softmax_vjp)(y, gy, gx, n))
     }
 
     /// Computes x − log Σ eˣ of each row of x (…, n): (…, n).
     pub fn log_softmax(&self) -> Self {
-        on_gpu!(x = self => gpu::log_softmax(&x));
+        on_gpu!(x = self => gpu::softmax(&x, true));
         let n = self.rows().1;
         self.kernel(|x, y| (T::kernels().log_softmax)(x, y, n))
     }
@@ -31,7 +31,7 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn log_softmax_vjp(&self, gy: &Self) -> Self {
         assert_eq!(self.shape(), gy.shape(), "tensors of one shape");
-        on_gpu!(y = self, gy = gy => gpu::log_softmax_vjp(&y, &gy));
+        on_gpu!(y = self, gy = gy => gpu::softmax_vjp(&y, &gy, true));
         let n = self.rows().1;
         self.kernel2(gy, |y, gy, gx| (T::kernels().log_softmax_vjp)(y, gy, gx, n))
     }
