@@ -90,6 +90,7 @@ pub fn naive_vjp<T: Scalar>(
     gw: Option<&mut [T]>,
 ) {
     check("lstm_vjp", w.len(), [batch, units], &[gates.len(), gx.len()], &[c.len(), h.len(), gy.len()]);
+    gw.iter().for_each(|gw| same_len("lstm_vjp", &[w.len(), gw.len()]));
     let n = batch * units;
     let (zeros, mut gc) = (vec![T::zero(); n], vec![T::zero(); n]);
     for t in (0..steps(h.len(), n)).rev() {
@@ -355,6 +356,7 @@ pub fn fast_vjp<T: Gemm>(
     gw: Option<&mut [T]>,
 ) {
     check("lstm_vjp", w.len(), [batch, units], &[gates.len(), gx.len()], &[c.len(), h.len(), gy.len()]);
+    gw.iter().for_each(|gw| same_len("lstm_vjp", &[w.len(), gw.len()]));
     let n = batch * units;
     let steps = steps(h.len(), n);
     // Step t: its gates, and the cells before and after it.

@@ -1,6 +1,8 @@
 //! Calls of each kernel on drawn numbers, generic so that they serve both twins. The sizes are around the sizes of vectors, tiles
 //! and blocks. Slices begin and end at any offset.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 pub(super) use super::sequences::{attention, attention_vjp, lstm, lstm_cell, lstm_cell_vjp, lstm_vjp};
 use crate::Scalar;
 use crate::kernels::Kernels;
@@ -8,12 +10,21 @@ use crate::operands::{AdamStep, Mat, MatMut, Onto, OutputGrads, OutputOperands};
 use crate::rng::DropoutKey;
 
 /// The drawn inputs of a call.
-pub(super) struct Drawn<S> {
+pub(crate) struct Drawn<S> {
     /// The numbers that the call reads, in an order that depends on `seed`.
     pub pool: Vec<S>,
     pub seed: u64,
     /// The sizes: two below 72 and one below 300.
     pub sizes: [usize; 3],
+    pub wrong: WrongLength,
+}
+
+/// A slice of a call that has a wrong length, by default none. `taken` counts the slices of the call.
+#[derive(Debug, Default)]
+pub(crate) struct WrongLength {
+    pub which: usize,
+    pub by: isize,
+    pub taken: AtomicUsize,
 }
 
 impl<S: Scalar> Drawn<S> {
@@ -26,13 +37,29 @@ impl<S: Scalar> Drawn<S> {
         (x >> 33) as usize % n
     }
 
-    /// Returns n numbers.
+    /// Returns the length of the next slice: n, unless this slice has a wrong length. The length 0 is for a slice that is not passed.
+    pub(super) fn len(&self, n: usize) -> usize {
+        let WrongLength { which, by, taken } = &self.wrong;
+        if n > 0 && taken.fetch_add(1, Ordering::Relaxed) == *which { n.strict_add_signed(*by) } else { n }
+    }
+
+    /// Returns a number.
+    fn value(&self, salt: u64, i: usize) -> S {
+        self.pool[self.choice(salt << 32 | i as u64, self.pool.len())]
+    }
+
+    /// Returns a slice of n numbers.
     pub(super) fn values(&self, salt: u64, n: usize) -> Vec<S> {
-        (0..n).map(|i| self.pool[self.choice(salt << 32 | i as u64, self.pool.len())]).collect()
+        (0..self.len(n)).map(|i| self.value(salt, i)).collect()
+    }
+
+    /// Overwrites a slice by numbers.
+    pub(super) fn fill(&self, salt: u64, x: &mut [S]) {
+        x.iter_mut().enumerate().for_each(|(i, x)| *x = self.value(salt, i));
     }
 
     fn ids(&self, salt: u64, n: usize, below: usize) -> Vec<u32> {
-        (0..n).map(|i| self.choice(salt << 32 | i as u64, below) as u32).collect()
+        (0..self.len(n)).map(|i| self.choice(salt << 32 | i as u64, below) as u32).collect()
     }
 
     /// Returns the numbers of rows and columns.
@@ -54,7 +81,7 @@ pub(super) fn written<S: Scalar, const N: usize>(
     lengths: [usize; N],
     kernel: impl FnOnce([&mut [S]; N]),
 ) -> Vec<S> {
-    let before = (drawn.seed % 5) as usize;
+    let (before, lengths) = ((drawn.seed % 5) as usize, lengths.map(|n| drawn.len(n)));
     let mut out = vec![S::lit(f64::NAN); lengths.iter().map(|n| before + n).sum()];
     let mut rest = &mut out[..];
     kernel(lengths.map(|n| &mut rest.split_off_mut(..before + n).expect("as long as all of them")[before..]));
@@ -69,8 +96,8 @@ macro_rules! elementwise {
             written(drawn, [n], |[out]| (k.$name)($(elementwise!(@ drawn n $operand),)* out))
         }
     )*};
-    (@ $drawn:ident $n:ident number) => { $drawn.values(7, 1)[0] };
-    (@ $drawn:ident $n:ident other) => { $drawn.values(8, 1)[0] };
+    (@ $drawn:ident $n:ident number) => { $drawn.value(7, 0) };
+    (@ $drawn:ident $n:ident other) => { $drawn.value(8, 0) };
     (@ $drawn:ident $n:ident $salt:literal) => { &$drawn.values($salt, $n) };
 }
 
@@ -79,7 +106,7 @@ elementwise!(exp(1), tanh(1), sigmoid(1), gelu(1), gelu_vjp(1, 2), add(1, 2), su
 pub(super) fn accumulate<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     let n = drawn.sizes[2];
     written(drawn, [n], |[y]| {
-        y.copy_from_slice(&drawn.values(1, n));
+        drawn.fill(1, y);
         (k.accumulate)(y, &drawn.values(2, n));
     })
 }
@@ -97,9 +124,9 @@ pub(super) fn adam<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
         l2: number(7),
     };
     written(drawn, [n; 3], |mut state| {
-        state.iter_mut().zip(1..).for_each(|(x, salt)| x.copy_from_slice(&drawn.values(salt, n)));
+        state.iter_mut().zip(1..).for_each(|(x, salt)| drawn.fill(salt, x));
         let [p, m, v] = state;
-        (k.adam)(&step, drawn.values(8, 1)[0], p, m, v, &drawn.values(4, n));
+        (k.adam)(&step, drawn.value(8, 0), p, m, v, &drawn.values(4, n));
     })
 }
 
@@ -177,16 +204,17 @@ pub(super) fn cross_entropy_vjp<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> 
 }
 
 pub(super) fn linear_cross_entropy<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
-    let ([rows, classes], width) = (drawn.rows(), 1 + drawn.choice(1, 40));
+    let ([rows, classes], width) = (drawn.rows(), 1 + drawn.sizes[2] % 40);
+    let has_bias = drawn.choice(2, 2) == 1;
+    let biases = if has_bias { classes } else { 0 };
     let [h, w, weights, bias] =
-        [(1, rows * width), (2, classes * width), (3, rows), (4, classes)].map(|(salt, n)| drawn.values(salt, n));
-    let (targets, has_bias) = (drawn.ids(5, rows, classes), drawn.choice(2, 2) == 1);
-    let bias = has_bias.then_some(&bias[..]);
+        [(1, rows * width), (2, classes * width), (3, rows), (4, biases)].map(|(salt, n)| drawn.values(salt, n));
+    let (targets, bias) = (drawn.ids(5, rows, classes), has_bias.then_some(&bias[..]));
     let x = OutputOperands { h: &h, w: &w, bias, width, targets: &targets, weights: &weights };
     if drawn.choice(3, 3) == 0 {
         return written(drawn, [rows], |[loss]| (k.linear_cross_entropy)(&x, loss, None));
     }
-    written(drawn, [rows, rows * width, classes * width, classes], |[loss, h, w, bias]| {
+    written(drawn, [rows, rows * width, classes * width, biases], |[loss, h, w, bias]| {
         (k.linear_cross_entropy)(&x, loss, Some(OutputGrads { h, w, bias: has_bias.then_some(bias) }));
     })
 }
@@ -201,27 +229,31 @@ pub(super) fn scatter_add<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S>
     let [count, d] = drawn.rows();
     let (x, ids) = (drawn.values(1, count * d), drawn.ids(2, count, 5));
     written(drawn, [5 * d], |[table]| {
-        table.copy_from_slice(&drawn.values(3, 5 * d));
+        drawn.fill(3, table);
         (k.scatter_add)(table, d, &ids, &x);
     })
 }
 
-/// Returns a matrix (rows, cols) in an unusual layout: rows with a gap, columns with a gap, or every other element.
-fn laid_out<S>(data: &[S], [rows, cols]: [usize; 2], layout: usize) -> Mat<'_, S> {
-    let (row_stride, col_stride) = [(cols + 3, 1), (1, rows + 1), (2 * cols, 2)][layout];
+/// Returns a matrix (rows, cols) in an unusual layout: rows with a gap, columns with a gap, or every other element. `data` holds
+/// the elements. The last element of its slice is the last of the matrix.
+fn laid_out<'a, S: Scalar>(drawn: &Drawn<S>, salt: u64, [rows, cols]: [usize; 2], data: &'a mut Vec<S>) -> Mat<'a, S> {
+    let (row_stride, col_stride) = [(cols + 3, 1), (1, rows + 1), (2 * cols, 2)][drawn.choice(salt, 3)];
+    let end = if rows * cols == 0 { 0 } else { (rows - 1) * row_stride + (cols - 1) * col_stride + 1 };
+    *data = drawn.values((rows + 2 * cols) as u64, end);
     Mat { data, rows, cols, row_stride, col_stride }
 }
 
 pub(super) fn matmul<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     let [m, n, depth] = drawn.sizes;
     let m = if drawn.choice(1, 3) == 0 { 1 } else { m }; // a single row has a separate kernel
-    let [a, b] = [[m, depth], [depth, n]].map(|[rows, cols]| drawn.values((rows + 2 * cols) as u64, 2 * (rows + 1) * (cols + 3)));
-    let (a, b) = (laid_out(&a, [m, depth], drawn.choice(2, 3)), laid_out(&b, [depth, n], drawn.choice(3, 3)));
-    let row = drawn.values(3, n);
-    let (onto, row_stride) = ([Onto::Nothing, Onto::Itself, Onto::Row(&row)][drawn.choice(4, 3)], n + drawn.choice(5, 3));
-    written(drawn, [m * row_stride], |[data]| {
+    let [mut a, mut b] = [vec![], vec![]];
+    let (a, b) = (laid_out(drawn, 2, [m, depth], &mut a), laid_out(drawn, 3, [depth, n], &mut b));
+    let (term, row_stride) = (drawn.choice(4, 3), n + drawn.choice(5, 3));
+    let row = drawn.values(3, if term == 2 { n } else { 0 });
+    let onto = [Onto::Nothing, Onto::Itself, Onto::Row(&row)][term];
+    written(drawn, [(m * row_stride).saturating_sub(row_stride - n)], |[data]| {
         if let Onto::Itself = onto {
-            data.copy_from_slice(&drawn.values(6, m * row_stride));
+            drawn.fill(6, data);
         }
         (k.matmul)(a, b, MatMut { data, rows: m, cols: n, row_stride }, onto);
     })

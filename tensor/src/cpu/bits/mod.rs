@@ -18,9 +18,10 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
-use self::calls::Drawn;
+pub(super) use self::calls::{Drawn, WrongLength};
 use self::error_bound::ErrorBound;
 use super::gemm::Gemm;
+use super::length_errors::assert_lengths_checked;
 use crate::kernels::Kernels;
 use crate::simd::{Level, at_level};
 
@@ -37,7 +38,7 @@ enum Twin {
     Squared,
 }
 
-/// Defines one test per kernel of the table and precision. A kernel missing from the list is a compile error.
+/// Defines one test per kernel of the table and precision, and one of its slices' lengths. A kernel missing from the list is a compile error.
 macro_rules! kernels {
     ($($kernel:ident: $twin:ident),* $(,)?) => {
         #[allow(dead_code, reason = "it only has to compile")]
@@ -46,6 +47,7 @@ macro_rules! kernels {
         }
         mod single { $(#[test] fn $kernel() { super::agree::<f32>(super::calls::$kernel, super::calls::$kernel, super::Twin::$twin); })* }
         mod double { $(#[test] fn $kernel() { super::agree::<f64>(super::calls::$kernel, super::calls::$kernel, super::Twin::$twin); })* }
+        mod lengths { $(#[test] fn $kernel() { super::assert_lengths_checked(stringify!($kernel), super::calls::$kernel); })* }
     };
 }
 
@@ -137,7 +139,7 @@ fn threads() -> &'static [(Level, rayon::ThreadPool)] {
     THREADS.get_or_init(|| at_level::available().map(|level| (level, at_level::thread(level))).collect())
 }
 
-type Call<S> = fn(&Kernels<S>, &Drawn<S>) -> Vec<S>;
+pub(super) type Call<S> = fn(&Kernels<S>, &Drawn<S>) -> Vec<S>;
 
 fn agree<T: Bits>(call: Call<T>, bounded: Call<ErrorBound<T>>, twin: Twin) {
     let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
@@ -148,8 +150,9 @@ fn agree<T: Bits>(call: Call<T>, bounded: Call<ErrorBound<T>>, twin: Twin) {
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let [compared, settled] = [Cell::new(0u64), Cell::new(0)];
     let outcome = runner.run(&cases::<T>(), |(pool, seed, sizes)| {
-        let error_bound = Drawn { pool: pool.iter().copied().map(ErrorBound::exactly).collect(), seed, sizes };
-        let drawn = Drawn { pool, seed, sizes };
+        let exact = pool.iter().copied().map(ErrorBound::exactly).collect();
+        let error_bound = Drawn { pool: exact, seed, sizes, wrong: WrongLength::default() };
+        let drawn = Drawn { pool, seed, sizes, wrong: WrongLength::default() };
         let expected = match twin {
             Twin::Exact => call(&Kernels::NAIVE, &drawn).into_iter().map(ErrorBound::exactly).collect(),
             _ => bounded(&Kernels::NAIVE, &error_bound),

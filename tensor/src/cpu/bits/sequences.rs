@@ -17,7 +17,7 @@ pub(super) fn lstm_cell<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     let [batch, units, _] = recurrent(drawn);
     let n = batch * units;
     written(drawn, [4 * n, n, n], |[gates, c, h]| {
-        gates.copy_from_slice(&drawn.values(1, 4 * n));
+        drawn.fill(1, gates);
         (k.lstm_cell)(units, gates, &drawn.values(2, n), c, h);
     })
 }
@@ -27,7 +27,7 @@ pub(super) fn lstm_cell_vjp<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<
     let n = batch * units;
     let [gates, before, c, gh] = [(1, 4 * n), (2, n), (3, n), (4, n)].map(|(salt, n)| drawn.values(salt, n));
     written(drawn, [n, 4 * n], |[gc, gz]| {
-        gc.copy_from_slice(&drawn.values(5, n));
+        drawn.fill(5, gc);
         (k.lstm_cell_vjp)(units, &gates, &before, &c, &gh, gc, gz);
     })
 }
@@ -44,9 +44,9 @@ pub(super) fn lstm_vjp<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     let n = steps * batch * units;
     let [w, gates, c, h, gy] =
         [(1, 4 * units * units), (2, 4 * n), (3, n), (4, n), (5, n)].map(|(salt, n)| drawn.values(salt, n));
-    written(drawn, [4 * n, w.len()], |[gx, gw]| {
-        let gw = (drawn.choice(1, 3) > 0).then_some(gw);
-        (k.lstm_vjp)(&w, [batch, units], &gates, &c, &h, &gy, gx, gw);
+    let of_w = if drawn.choice(1, 3) > 0 { 4 * units * units } else { 0 };
+    written(drawn, [4 * n, of_w], |[gx, gw]| {
+        (k.lstm_vjp)(&w, [batch, units], &gates, &c, &h, &gy, gx, (of_w > 0).then_some(gw));
     })
 }
 
@@ -64,7 +64,8 @@ fn attended<S: Scalar>(drawn: &Drawn<S>) -> AttentionSpec {
         width,
         scale: [1.0 / (width as f64).sqrt(), -0.7, 2.5][drawn.choice(7, 3)],
         mask: [Mask::Full, Mask::Causal, Mask::Allowed(allowed)][drawn.choice(8, 3)].clone(),
-        lengths: (drawn.choice(9, 3) == 0).then(|| (0..batch).map(|b| drawn.choice(10 + b as u64, keys + 1)).collect()),
+        lengths: (drawn.choice(9, 3) == 0)
+            .then(|| (0..drawn.len(batch)).map(|b| drawn.choice(10 + b as u64, keys + 1)).collect()),
         dropout: (drawn.choice(12, 3) == 0).then(|| drawn.dropout()),
     }
 }
@@ -74,12 +75,13 @@ fn with_heads<S: Scalar, R>(drawn: &Drawn<S>, f: impl FnOnce(&AttentionOperands<
     let spec = attended(drawn);
     let AttentionSpec { batch, heads, queries, keys, width, .. } = spec;
     let bias_of = [1 + drawn.choice(13, batch), 1 + drawn.choice(14, heads)].map(|n| if n == 2 { 2 } else { 1 });
-    let bias = drawn.values(15, bias_of.iter().product::<usize>() * queries * keys);
+    let has_bias = drawn.choice(20, 2) == 0;
+    let bias = drawn.values(15, if has_bias { bias_of.iter().product::<usize>() * queries * keys } else { 0 });
     let gap = drawn.choice(16, 3);
     let strides = |t: usize| [t * heads * (width + gap), width + gap, heads * (width + gap)];
-    let [q, k, v] = [(17, queries), (18, keys), (19, keys)].map(|(salt, t)| drawn.values(salt, batch * strides(t)[0]));
+    let [q, k, v] = [(17, queries), (18, keys), (19, keys)].map(|(salt, t)| drawn.values(salt, batch * strides(t)[0] - gap));
     let of = |data, t: usize| Heads { data, strides: strides(t) };
-    let bias = (drawn.choice(20, 2) == 0).then_some(ScoreBias { data: &bias, batch: bias_of[0], heads: bias_of[1] });
+    let bias = has_bias.then_some(ScoreBias { data: &bias, batch: bias_of[0], heads: bias_of[1] });
     f(&AttentionOperands { spec: &spec, q: of(&q, queries), k: of(&k, keys), v: of(&v, keys), bias })
 }
 
