@@ -4,7 +4,7 @@
 //! the systems of the house. To keep it: move the card to a file of `train/src/systems`, and add two lines to the list there.
 
 use gradus_model::{Activation, Asks, NormPlace, Parts};
-use gradus_train::systems::{Axes, BackboneKind, Card, Density, Settled, named};
+use gradus_train::systems::{Axes, Card, Density, Settled, named};
 use gradus_train::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
 
 /// A BERT of single texts whose norms stand before each branch.
@@ -16,13 +16,10 @@ pub const CARD: Card = Card {
     sources: &["Xiong et al. 2020: “On Layer Normalization in the Transformer Architecture”"],
     settled: &[Settled { what: "the norm of the embeddings", here: "none: each branch norms what it reads", by: "us" }],
     axes: Axes {
-        backbone: BackboneKind::Transformer,
         activation: Activation::Gelu,
         epsilon: 1e-12,
         parts: Parts {
             asks: Asks::Masked,
-            segments: 0,
-            embedding_norm: false,
             norm: NormPlace::Before,
             final_norm: true,
             transform: true,
@@ -30,6 +27,7 @@ pub const CARD: Card = Card {
             ..Parts::NONE
         },
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false }),
+        ..Axes::GPT
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,

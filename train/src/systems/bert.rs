@@ -1,8 +1,8 @@
 //! BERT (Devlin et al. 2018).
 
-use gradus_model::{Activation, Asks, NormPlace, Parts};
+use gradus_model::{Activation, Asks, Parts};
 
-use super::{Axes, BackboneKind, Card, Comparison, Density, Figure, Sentence, Settled, Stories};
+use super::{Axes, Card, Comparison, Density, Figure, Sentence, Settled, Stories};
 use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
 
 /// BERT.
@@ -48,20 +48,11 @@ pub const CARD: Card = Card {
         },
     ],
     axes: Axes {
-        backbone: BackboneKind::Transformer,
         activation: Activation::Gelu,
         epsilon: 1e-12,
-        parts: Parts {
-            asks: Asks::Masked,
-            segments: 2,
-            embedding_norm: true,
-            norm: NormPlace::After,
-            final_norm: false,
-            transform: true,
-            scaled_init: false,
-            ..Parts::NONE
-        },
+        parts: Parts { asks: Asks::Masked, segments: 2, embedding_norm: true, transform: true, ..Parts::NONE },
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Copies, pairs: true }),
+        ..Axes::GPT
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,

@@ -1,9 +1,8 @@
 //! GPT-2 (Radford et al. 2019).
 
-use gradus_model::{Activation, Asks, NormPlace, Parts};
+use gradus_model::{NormPlace, Parts};
 
-use super::{Axes, BackboneKind, Card, Comparison, Density, Figure, Settled};
-use crate::views::ViewPlan;
+use super::{Axes, Card, Comparison, Density, Figure, Settled};
 
 /// GPT-2.
 pub const CARD: Card = Card {
@@ -30,22 +29,7 @@ pub const CARD: Card = Card {
         },
         Settled { what: "the context", here: "as long as is asked for", by: "us (the paper: 1,024 tokens)" },
     ],
-    axes: Axes {
-        backbone: BackboneKind::Transformer,
-        activation: Activation::Gelu,
-        epsilon: 1e-5,
-        parts: Parts {
-            asks: Asks::Next,
-            segments: 0,
-            embedding_norm: false,
-            norm: NormPlace::Before,
-            final_norm: true,
-            transform: false,
-            scaled_init: true,
-            ..Parts::NONE
-        },
-        view: ViewPlan::Next,
-    },
+    axes: Axes { parts: Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE }, ..Axes::GPT },
     sight: &[('a', "······"), ('b', "a·····"), ('c', "ab····"), ('d', "abc···"), ('e', "abcd··"), ('f', "abcde·")],
     density: Density::Joint,
     relatives: &["gpt"],

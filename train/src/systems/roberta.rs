@@ -1,8 +1,8 @@
 //! RoBERTa (Liu et al. 2019).
 
-use gradus_model::{Activation, Asks, NormPlace, Parts};
+use gradus_model::{Activation, Asks, Parts};
 
-use super::{Axes, BackboneKind, Card, Density, Settled};
+use super::{Axes, Card, Density, Settled};
 use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
 
 /// RoBERTa.
@@ -41,20 +41,11 @@ pub const CARD: Card = Card {
         },
     ],
     axes: Axes {
-        backbone: BackboneKind::Transformer,
         activation: Activation::GeluErf,
         epsilon: 1e-5,
-        parts: Parts {
-            asks: Asks::Masked,
-            segments: 1,
-            embedding_norm: true,
-            norm: NormPlace::After,
-            final_norm: false,
-            transform: true,
-            scaled_init: false,
-            ..Parts::NONE
-        },
+        parts: Parts { asks: Asks::Masked, segments: 1, embedding_norm: true, transform: true, ..Parts::NONE },
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false }),
+        ..Axes::GPT
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,
