@@ -38,7 +38,6 @@
 //! | module | |
 //! |-|-|
 //! | [`optim`], [`trainer`] | one step, and all that it depends on |
-//! | [`collective`] | the processes that make it together |
 //! | [`run`] | training on disk: directory, loop, resume |
 //! | [`systems`] | GPT-1 and its relatives, a card each |
 //! | [`views`] | how a text is read and what is asked of it, where that is not just the next token |
@@ -48,7 +47,6 @@
 
 #![cfg_attr(test, recursion_limit = "256")] // a tensor's types are deep where it may be on a GPU
 
-pub mod collective;
 pub mod evaluate;
 pub mod fill;
 pub mod finetune;

@@ -92,13 +92,14 @@ pub fn pages() -> Vec<Page> {
 pub type Source = (String, &'static str);
 
 /// The folders whose files are included.
-static FOLDERS: [(&str, Dir<'_>); 7] = [
+static FOLDERS: [(&str, Dir<'_>); 8] = [
     ("autograd/src", include_dir!("$CARGO_MANIFEST_DIR/../../autograd/src")),
     ("tensor/src", include_dir!("$CARGO_MANIFEST_DIR/../../tensor/src")),
     ("model/src", include_dir!("$CARGO_MANIFEST_DIR/../../model/src")),
     ("train/io/src", include_dir!("$CARGO_MANIFEST_DIR/../io/src")),
     ("train/data/src", include_dir!("$CARGO_MANIFEST_DIR/../data/src")),
     ("train/cluster/src", include_dir!("$CARGO_MANIFEST_DIR/../cluster/src")),
+    ("train/collective/src", include_dir!("$CARGO_MANIFEST_DIR/../collective/src")),
     ("train/src", include_dir!("$CARGO_MANIFEST_DIR/../src")),
 ];
 

@@ -63,10 +63,10 @@ pub fn groups() -> Vec<Group> {
             tests: &["--lib", "--test=train"],
             ..group("the trainer", Some("trainer"), below("train/src/trainer", &["/tests"]))
         },
-        group("sums over shards", Some("collective"), below("train/src/collective", &["/board.", "/tests"])),
+        group("sums over shards", None, below("train/collective/src", &["/lib.", "/testing."])),
         Group {
             tests: &["--lib", "--test=cluster", "--test=hostile", "--test=interrupted"],
-            ..group("several processes", None, below("train/cluster/src", &["/lib.", "/tests"]))
+            ..group("several processes", None, below("train/cluster/src", &["/launch.", "/lib.", "/tests"]))
         },
         group("decoding and zero-shot", None, named("train/src", &["generate", "zero_shot"])),
         group("the tasks", Some("tasks::"), catalogue::files("train/src/tasks")),

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use gradus_autograd::Tape;
+use gradus_collective::AdditionTree;
 use gradus_io::numbers::median;
 use gradus_model::{Batch, DropoutSeed, Transformer, Tree};
 use gradus_tensor::Device;
 use gradus_tensor::device::Counts;
-use gradus_train::collective::AdditionTree;
 use gradus_train::trainer::{TrainError, Trainer};
 use serde::Serialize;
 

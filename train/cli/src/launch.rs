@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gradus_collective::{Collective, SingleProcess};
 use gradus_tensor::Device;
-use gradus_train::collective::{Collective, SingleProcess};
 
 use crate::error::CliError;
 
@@ -121,8 +121,8 @@ mod several {
     use gradus_cluster::plan::MOST_PROCESSES;
     use gradus_cluster::rendezvous::{Hosts, local_addresses};
     use gradus_cluster::secret::Secret;
+    use gradus_collective::PeerError;
     use gradus_io::interrupt;
-    use gradus_train::collective::PeerError;
     use serde::{Deserialize, Serialize};
 
     use super::{Arc, CliError, Group, Launch, Work};

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use gradus_collective::{AdditionTree, AllGather, Collective, ParamRange, PeerError, Reduction, Sum};
 use gradus_tensor::{Shape, Tensor};
-use gradus_train::collective::{AdditionTree, AllGather, Collective, ParamRange, PeerError, Reduction, Sum};
 use timely_communication::allocator::zero_copy::stream::Stream;
 
 use crate::control::{Control, Doing, Limits};

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use gradus_train::collective::PeerError;
+use gradus_collective::PeerError;
 
 use crate::fault::Fault;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gradus_train::collective::PeerError;
+use gradus_collective::PeerError;
 
 /// The fault state of a process, shared by all its threads.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use gradus_train::collective::PeerError;
+use gradus_collective::PeerError;
 
 use crate::line::Line;
 use crate::message::{Head, Kind, Message, cut};

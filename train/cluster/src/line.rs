@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
-use gradus_train::collective::PeerError;
+use gradus_collective::PeerError;
 
 use crate::fault::Fault;
 use crate::message::{Head, Kind, Message};

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
+use gradus_collective::ParamRange;
 use gradus_tensor::{Shape, halves};
-use gradus_train::collective::ParamRange;
 
 /// The maximum number of elements of a piece: 256 KiB of f32.
 const MOST: usize = 1 << 16;

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use gradus_train::collective::{AdditionTree, part};
+use gradus_collective::{AdditionTree, part};
 
 /// The maximum number of processes of a run.
 pub const MOST_PROCESSES: usize = 256;

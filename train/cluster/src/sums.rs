@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use gradus_collective::{AdditionTree, PeerError, Reduction, Sum};
 use gradus_tensor::{Shape, Tensor};
-use gradus_train::collective::{AdditionTree, PeerError, Reduction, Sum};
 
 use crate::line::Line;
 use crate::message::{Head, Kind, Message, numbers};

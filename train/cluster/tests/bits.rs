@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use gradus_collective::Collective;
 use gradus_model::check::{random_batch, tiny_gpt};
 use gradus_model::{GradientMode, Objective, Transformer, TransformerConfig};
 use gradus_tensor::rng::Philox;
-use gradus_train::collective::Collective;
 use gradus_train::optim::Optimizer;
 use gradus_train::trainer::{Recipe, StepSummary, Trainer};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gradus_cluster::cluster::Cluster;
 use gradus_cluster::control::Limits;
-use gradus_train::collective::Collective;
+use gradus_collective::Collective;
 
 use crate::faults::stream::{Fault, Faulty, Flow};
 use crate::{LIMITS, with_processes_that};

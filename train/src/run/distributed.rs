@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use gradus_collective::{Collective, PeerError};
 use gradus_io::numbers::count_of;
 use gradus_io::{hex, interrupt};
 use gradus_model::{Batch, ModelConfig};
@@ -19,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Control, RunError};
-use crate::collective::{Collective, PeerError};
 use crate::trainer::{Recipe, TrainError, Trainer, digest};
 
 /// What a run was begun with, as the other processes hear of it.
@@ -268,12 +268,12 @@ pub fn is_common(error: &RunError) -> bool {
 mod tests {
     use std::ops::Range;
 
+    use gradus_collective::{AdditionTree, AllGather, ParamRange, Reduction, SingleProcess, Sum};
     use gradus_model::check::tiny_gpt;
     use gradus_model::{Model, Transformer};
     use gradus_tensor::{Shape, Tensor};
 
     use super::*;
-    use crate::collective::{AdditionTree, AllGather, ParamRange, Reduction, SingleProcess, Sum};
 
     /// Two processes, of which the other says what is told of it.
     #[derive(Debug)]

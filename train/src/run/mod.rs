@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gradus_collective::{Collective, PeerError, SingleProcess};
 use gradus_io::files::FileError;
 use gradus_io::interrupt;
 use gradus_io::numbers::count_of;
@@ -26,7 +27,6 @@ use gradus_report::metrics::{MetricsError, Record, StepRecord};
 use gradus_tensor::device::MatmulPrecision;
 use gradus_tensor::{Device, DeviceError};
 
-use crate::collective::{Collective, PeerError, SingleProcess};
 use crate::trainer::{StateError, TrainError, Trainer};
 
 pub use distributed::{Begun, SharedManifest, end, follow, is_common, same_settings, share};

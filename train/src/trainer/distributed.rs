@@ -1,5 +1,6 @@
 //! The exchange of a trainer with those of the other processes.
 
+use gradus_collective::PeerError;
 use gradus_io::interrupt;
 use gradus_model::{Model, Tree, checkpoint};
 use gradus_report::metrics::ProcessTimes;
@@ -8,7 +9,6 @@ use sha2::{Digest, Sha256};
 
 use super::Trainer;
 use super::step_message::StepMessage;
-use crate::collective::PeerError;
 
 /// The number of steps between comparisons of the processes' parameters.
 const COMPARED_EVERY: u64 = 100;

@@ -24,6 +24,7 @@ use std::time::Instant;
 
 use gradus_autograd::anomaly::{Anomaly, Guard, Watch};
 use gradus_autograd::observer::Observer;
+use gradus_collective::{AdditionTree, Collective, PeerError, Reduction, SingleProcess, Sum};
 use gradus_io::numbers::median;
 use gradus_model::{Batch, DropoutSeed, GradientMode, Model, Tree};
 use gradus_report::metrics::ProcessTimes;
@@ -32,7 +33,6 @@ use gradus_tensor::{Device, DeviceError, GlobalNorm, Norms, Real, Shape, Tensor,
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::collective::{AdditionTree, Collective, PeerError, Reduction, SingleProcess, Sum};
 use crate::optim::{Optimizer, Schedule, ScheduleKind, StepFactors, clip};
 
 pub use alarms::Alarms;

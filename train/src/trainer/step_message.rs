@@ -1,8 +1,7 @@
 //! The data that the processes exchange with each step.
 
+use gradus_collective::PeerError;
 use gradus_tensor::Real;
-
-use crate::collective::PeerError;
 
 /// The results of the shards of one process, or of all.
 #[derive(Clone, Debug, Default, PartialEq)]

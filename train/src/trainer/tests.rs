@@ -1,10 +1,10 @@
+use gradus_collective::testing::processes;
 use gradus_model::check::{Loss, Sample, random_batch, tiny_gpt};
 use gradus_model::{Form, HeadConfig, ModelConfig, Objective, Transformer, TransformerConfig};
 use gradus_tensor::rng::Philox;
 
 use super::distributed::StepFlags;
 use super::*;
-use crate::collective::in_memory::processes;
 
 fn batch(config: &TransformerConfig) -> Batch {
     let weights = Objective::TokenMean.weights(&[1.0; 12], 3);

@@ -12,12 +12,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use gradus_collective::{AdditionTree, ParamRange, PeerError, Sum};
 use gradus_model::{Batch, Model, Tree};
 use gradus_tensor::{GlobalNorm, Real, Tensor, halves};
 
 use super::step_message::{numbers_from, numbers_to};
 use super::{Gradient, Shards, StepSummary, TrainError, Trainer, clip};
-use crate::collective::{AdditionTree, ParamRange, PeerError, Sum};
 
 /// The moments m and v of a part of a parameter.
 pub(super) type Moments<T> = [Tensor<T>; 2];

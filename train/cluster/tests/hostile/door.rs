@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use gradus_cluster::cluster::Cluster;
 use gradus_cluster::rendezvous::{Hosts, RendezvousError, VERSION, local_addresses, meet};
 use gradus_cluster::secret::{Secret, digest};
+use gradus_collective::Collective;
 use gradus_model::check::{random_batch, tiny_gpt};
 use gradus_model::{Model, Objective, Transformer};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
-use gradus_train::collective::Collective;
 use gradus_train::trainer::{Recipe, Trainer};
 
 use crate::{DEADLINE, LIMITS, panics, seed, tries, with_others};

@@ -8,8 +8,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use gradus_cluster::cluster::Cluster;
+use gradus_collective::{AdditionTree, Collective, PeerError, Reduction};
 use gradus_tensor::{Shape, Tensor};
-use gradus_train::collective::{AdditionTree, Collective, PeerError, Reduction};
 
 use crate::{DEADLINE, LIMITS};
 

@@ -1,26 +1,11 @@
-//! The collective operations of the processes that train one model: all-reduce, all-gather, broadcast, gather.
-//!
-//! ```text
-//! process p   its shards → a gradient each ─┐
-//!                                           ├─ sums, by the tree of the shards → each process has the sum of all
-//! process q   its shards → a gradient each ─┘
-//! ```
-//!
-//! The [tree](AdditionTree) fixes the order of addition, whichever process adds, so a run has the same bits in any number of
-//! processes. [`SingleProcess`] implements the operations for a single process.
-
-#[cfg(test)]
-pub(crate) mod in_memory;
-mod single;
-mod tree;
+//! The interface of the operations.
 
 use std::fmt::Debug;
 use std::ops::Range;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-pub use single::SingleProcess;
-pub use tree::{AdditionTree, Parent, part};
+use crate::tree::AdditionTree;
 
 /// The reason why the processes cannot continue: the process at fault, and its fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

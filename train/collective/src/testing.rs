@@ -1,4 +1,4 @@
-//! Several processes as threads of this one, for tests. Their messages are kept on a shared board.
+//! A group of processes that are threads of one process, for tests. Messages are exchanged in memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,34 +6,35 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use gradus_tensor::{Shape, Tensor, halves};
 
-use super::single::PartialSums;
-use super::{AdditionTree, AllGather, Collective, ParamRange, PeerError, Reduction, Sum, part};
+use crate::operations::{AllGather, Collective, ParamRange, PeerError, Reduction, Sum};
+use crate::single::PartialSums;
+use crate::tree::{AdditionTree, part};
 
 /// The messages of all processes, by number and process, and the sums in progress.
 #[derive(Default)]
 struct InMemoryGroup {
-    told: Mutex<BTreeMap<(usize, usize), Vec<u8>>>,
-    came: Condvar,
+    messages: Mutex<BTreeMap<(usize, usize), Vec<u8>>>,
+    arrived: Condvar,
     sums: Mutex<BTreeMap<usize, Arc<PartialSums<f32>>>>,
 }
 
 /// One of `all` processes.
-pub(crate) struct Rank {
+pub struct Rank {
     me: usize,
     all: usize,
     group: Arc<InMemoryGroup>,
     /// The number of all-gathers it has begun.
-    told: Mutex<usize>,
+    gathers: Mutex<usize>,
     /// The number of sums it has begun.
-    begun: Mutex<usize>,
+    sums: Mutex<usize>,
 }
 
 /// Runs `work` in each of `all` processes, each a thread with a separate pool, and returns the results.
-pub(crate) fn processes<R: Send>(all: usize, work: impl Fn(Arc<Rank>) -> R + Sync) -> Vec<R> {
+pub fn processes<R: Send>(all: usize, work: impl Fn(Arc<Rank>) -> R + Sync) -> Vec<R> {
     let group = Arc::<InMemoryGroup>::default();
     std::thread::scope(|scope| {
         let start = |me| {
-            let rank = Rank { me, all, group: Arc::clone(&group), told: Mutex::default(), begun: Mutex::default() };
+            let rank = Rank { me, all, group: Arc::clone(&group), gathers: Mutex::default(), sums: Mutex::default() };
             let work = &work;
             scope.spawn(move || {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -63,12 +64,12 @@ struct Gathering<'m>(&'m Rank, usize);
 impl AllGather for Gathering<'_> {
     fn wait(self: Box<Self>) -> Result<Vec<Vec<u8>>, PeerError> {
         let Gathering(rank, number) = *self;
-        let mut told = rank.group.told.lock().unwrap();
+        let mut messages = rank.group.messages.lock().unwrap();
         loop {
-            let all: Option<Vec<Vec<u8>>> = (0..rank.all).map(|p| told.get(&(number, p)).cloned()).collect();
+            let all: Option<Vec<Vec<u8>>> = (0..rank.all).map(|p| messages.get(&(number, p)).cloned()).collect();
             match all {
                 Some(all) => return Ok(all),
-                None => told = rank.group.came.wait(told).unwrap(),
+                None => messages = rank.group.arrived.wait(messages).unwrap(),
             }
         }
     }
@@ -101,7 +102,7 @@ impl Collective<f32> for Rank {
     }
 
     fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, _: Reduction) -> Box<dyn Sum<f32> + '_> {
-        let (number, own) = (next(&self.begun), self.parts(&tree, &shapes).unwrap());
+        let (number, own) = (next(&self.sums), self.parts(&tree, &shapes).unwrap());
         let partial = self
             .group
             .sums
@@ -114,9 +115,9 @@ impl Collective<f32> for Rank {
     }
 
     fn all_gather(&self, bytes: Vec<u8>) -> Box<dyn AllGather + '_> {
-        let number = next(&self.told);
-        self.group.told.lock().unwrap().insert((number, self.me), bytes);
-        self.group.came.notify_all();
+        let number = next(&self.gathers);
+        self.group.messages.lock().unwrap().insert((number, self.me), bytes);
+        self.group.arrived.notify_all();
         Box::new(Gathering(self, number))
     }
 
@@ -141,7 +142,8 @@ impl SumInMemory<'_> {
     /// Waits until all processes have added their gradients and returns the sums.
     fn totals(&self) -> Result<Vec<Option<Tensor>>, PeerError> {
         self.rank.all_gather(Vec::new()).wait()?;
-        Ok(self.partial.totals())
+        let first = |nodes: &Mutex<Vec<(usize, Tensor)>>| Some(nodes.lock().unwrap().first()?.1.clone());
+        Ok(self.partial.waiting.iter().map(first).collect())
     }
 }
 
@@ -165,9 +167,9 @@ impl Sum<f32> for SumInMemory<'_> {
 
     fn all_gather(self: Box<Self>, own: Vec<Tensor>) -> Result<Vec<Option<Tensor>>, PeerError> {
         let bytes = own.iter().flat_map(Tensor::to_vec).flat_map(f32::to_le_bytes).collect();
-        let told = self.rank.all_gather(bytes).wait()?;
+        let received = self.rank.all_gather(bytes).wait()?;
         let mut all: Vec<_> = self.shapes.iter().map(|shape| shape.map(|shape| vec![0.0; shape.numel()])).collect();
-        for (places, bytes) in self.parts.iter().zip(told) {
+        for (places, bytes) in self.parts.iter().zip(received) {
             let mut numbers = bytes.as_chunks::<4>().0.iter().map(|&x| f32::from_le_bytes(x));
             for place in places {
                 let whole = all[place.parameter].as_mut().unwrap();

@@ -5,7 +5,8 @@ use std::sync::Mutex;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-use super::{AdditionTree, AllGather, Collective, ParamRange, PeerError, Reduction, Sum};
+use crate::operations::{AllGather, Collective, ParamRange, PeerError, Reduction, Sum};
+use crate::tree::AdditionTree;
 
 /// A process that trains without others.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,24 +60,17 @@ impl AllGather for Own {
 type Node<T> = (usize, Tensor<T>);
 
 /// Sums that are added as soon as both summands are available.
-pub(super) struct PartialSums<T: Real> {
+pub(crate) struct PartialSums<T: Real> {
     tree: AdditionTree,
     /// The nodes of each parameter whose sibling is missing, and in the end its total.
-    waiting: Vec<Mutex<Vec<Node<T>>>>,
+    pub(crate) waiting: Vec<Mutex<Vec<Node<T>>>>,
     shapes: Vec<Option<Shape>>,
 }
 
 impl<T: Real> PartialSums<T> {
-    pub(super) fn new(tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Self {
+    pub(crate) fn new(tree: AdditionTree, shapes: Vec<Option<Shape>>) -> Self {
         let waiting = shapes.iter().map(|_| Mutex::default()).collect();
         PartialSums { tree, waiting, shapes }
-    }
-
-    /// Returns the totals that are complete, and keeps them.
-    #[cfg(test)]
-    pub(super) fn totals(&self) -> Vec<Option<Tensor<T>>> {
-        let all = self.waiting.iter().map(|nodes| nodes.lock().expect("no thread panicked with it"));
-        all.map(|nodes| nodes.first().map(|(_, total)| total.clone())).collect()
     }
 
     /// Takes a node's sibling if it is available; otherwise stores the node.
