@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use gradus_audit::step::StepInputsError;
+#[cfg(feature = "distributed")]
+use gradus_cluster::launch::LaunchError;
+use gradus_collective::PeerError;
 use gradus_io::files::{FileError, quoted};
 use gradus_io::numbers::count_of;
 use gradus_paper::ReproduceError;
@@ -22,9 +25,6 @@ use gradus_train::pretrain::PretrainError;
 use gradus_train::run::RunError;
 use gradus_train::trainer::{DumpError, TrainError};
 use gradus_world::WorldError;
-
-/// The exit code of a run that has lost one of its processes: another attempt may succeed.
-pub const LOST_PEER: u8 = 75;
 
 /// Why a command failed; its message names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -84,10 +84,9 @@ pub enum CliError {
     #[cfg(feature = "distributed")]
     #[error(transparent)]
     Rendezvous(#[from] gradus_cluster::rendezvous::RendezvousError),
-    /// What a process of the run has said already.
     #[cfg(feature = "distributed")]
-    #[error("a process of the run ended with exit code {code}")]
-    Members { code: u8 },
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
     /// Another process of a run was lost after it had begun; `next` is the command that continues.
     #[error("{error}; to go on with the run: `{next}`, with the flags of several processes as before")]
     LostPeer { error: Box<CliError>, next: String },
@@ -160,8 +159,12 @@ impl CliError {
             #[cfg(feature = "distributed")]
             CliError::Rendezvous(gradus_cluster::rendezvous::RendezvousError::Interrupted) => 130,
             #[cfg(feature = "distributed")]
-            CliError::Members { code } => *code,
-            e if e.is_of_peer() => LOST_PEER,
+            CliError::Launch(e) => match e {
+                LaunchError::Ended { code, .. } => *code,
+                LaunchError::Usage(_) => 2,
+                LaunchError::File(_) => 1,
+            },
+            e if e.is_of_peer() => PeerError::EXIT_CODE,
             CliError::Pretrain(PretrainError::Settings(_)) => 2,
             CliError::Pretrain(PretrainError::Interrupted) => 130,
             CliError::Reproduce(ReproduceError::Range(_)) | CliError::Survey(SurveyError::Range(_)) => 2,

@@ -153,9 +153,9 @@ fn main() -> ExitCode {
     });
     match result.and(kept) {
         Ok(()) => ExitCode::SUCCESS,
-        // It has been said.
+        // The process has printed its error.
         #[cfg(feature = "distributed")]
-        Err(CliError::Members { code }) => ExitCode::from(code),
+        Err(CliError::Launch(gradus_cluster::launch::LaunchError::Ended { code, .. })) => ExitCode::from(code),
         // A reader that closed stdout (`gradus world | head`) has seen enough.
         Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {

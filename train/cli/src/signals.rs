@@ -71,11 +71,3 @@ fn is_ignored(signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
-
-/// Has a signal stopped a process (SIGSTOP), as far as the system tells?
-#[cfg(feature = "distributed")]
-pub fn is_stopped(process: u32) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // After the name, which is in brackets.
-    state.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
-}

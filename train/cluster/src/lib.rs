@@ -6,6 +6,7 @@
 //! | [`plan`] | the assignment of shards and of additions to processes |
 //! | [`control`] | failure detection, and the search for the cause |
 //! | [`cluster`] | the collective operations that training uses |
+//! | [`launch`] | starting the processes of one machine, and restarting them |
 //! | [`cost`] | a model of the time of a step over a given link |
 //!
 //! Messages travel over the engine `timely_communication`. One thread holds its channels (`engine`). Received data is checked
@@ -18,6 +19,7 @@ mod engine;
 mod fault;
 mod frames;
 mod inbox;
+pub mod launch;
 mod line;
 mod message;
 mod pieces;

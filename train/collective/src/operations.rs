@@ -18,6 +18,9 @@ pub struct PeerError {
 }
 
 impl PeerError {
+    /// The exit code of a process that ends because another one was lost. A restart may succeed.
+    pub const EXIT_CODE: u8 = 75;
+
     /// Creates an error that was not reported by the process at fault.
     pub fn new(problem: String) -> Self {
         PeerError { problem, is_told: false }
