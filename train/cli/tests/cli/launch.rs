@@ -125,7 +125,7 @@ fn at_work(desk: &Desk) -> Vec<(u32, Option<usize>)> {
         }
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         let words: Vec<&str> = line.split(|&byte| byte == 0).filter_map(|word| str::from_utf8(word).ok()).collect();
-        let member = words.iter().position(|word| *word == "--member").and_then(|at| words.get(at + 1)?.parse().ok());
+        let member = words.iter().position(|word| *word == "--child").and_then(|at| words.get(at + 1)?.parse().ok());
         Some((pid, member))
     };
     fs::read_dir("/proc").unwrap().filter_map(|entry| process(entry.ok()?)).collect()
