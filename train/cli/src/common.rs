@@ -237,7 +237,7 @@ pub fn warn_of_another_task(model: &Path, task: &Task) {
 pub fn command() -> String {
     // What process it is of those that were started is no part of what was given.
     let mut args: Vec<_> = std::env::args_os().skip(1).collect();
-    if let Some(at) = args.iter().position(|arg| arg == "--member") {
+    if let Some(at) = args.iter().position(|arg| arg == "--child") {
         args.drain(at..args.len().min(at + 2));
     }
     std::iter::once("gradus".to_owned()).chain(args.into_iter().map(quoted)).collect::<Vec<_>>().join(" ")

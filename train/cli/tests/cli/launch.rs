@@ -315,6 +315,8 @@ fn a_run_starts_again_where_a_process_was_lost() {
         &["a process was lost; starting again from the last checkpoint (attempts left: 3)", "process 1", next],
     );
     assert!(models(&desk, "run") == whole);
+    let run = desk.json("run/run.json")["command"].to_string();
+    assert!(run.contains("--processes 3") && !run.contains("--child"), "the recorded command is the user's: {run}");
     assert_eq!(at_work(&desk), []);
 }
 
