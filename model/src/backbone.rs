@@ -1,4 +1,4 @@
-//! What every objective is built on: one of the families of language models.
+//! The body of a model: one of the families of language models.
 //!
 //! A new family is a variant of [`Backbone`] and of [`BackboneConfig`], an arm of `each`, `declare` and the reader in this file,
 //! and what its [`Decoder`](crate::Decoder) keeps.
@@ -16,7 +16,7 @@ use crate::recurrent::{Lstm, LstmConfig};
 use crate::transformer::Transformer;
 use crate::tree;
 
-/// The same expression for whichever family it is.
+/// Evaluates one expression for each family.
 macro_rules! each {
     ($of:ident, $any:expr, $one:pat => $result:expr) => {
         match $any {
@@ -67,13 +67,13 @@ impl BackboneConfig {
         each!(BackboneConfig, self, c => c.vocab)
     }
 
-    /// The same for another number of tokens.
+    /// Replaces the number of tokens.
     pub fn with_vocab(mut self, vocab: usize) -> Self {
         each!(BackboneConfig, &mut self, c => c.vocab = vocab);
         self
     }
 
-    /// The same with all dropouts at this probability.
+    /// Sets all dropouts to one probability.
     pub fn with_dropout(self, p: f64) -> Self {
         each!(BackboneConfig, self, c => c.with_dropout(p).into())
     }
@@ -96,7 +96,7 @@ impl BackboneConfig {
         }
     }
 
-    /// What it has beside GPT-1's parts; an LSTM has none of them.
+    /// The parts that GPT-1 lacks; an LSTM has none of them.
     pub fn parts(&self) -> Parts {
         match self {
             BackboneConfig::Transformer(c) => c.parts,
@@ -114,14 +114,14 @@ impl BackboneConfig {
         each!(BackboneConfig, self, c => c.parameters())
     }
 
-    /// Is this a model?
+    /// Checks the sizes and options.
     pub fn check(&self) -> Result<(), ConfigError> {
         each!(BackboneConfig, self, c => c.check())
     }
 }
 
 impl Backbone<Param> {
-    /// What its parameters are.
+    /// Declares the parameters.
     pub fn declare(config: &BackboneConfig) -> Self {
         match config {
             BackboneConfig::Transformer(c) => Backbone::Transformer(Transformer::declare(c)),
@@ -131,7 +131,7 @@ impl Backbone<Param> {
 }
 
 impl<V> Backbone<V> {
-    /// Its sizes and options.
+    /// The sizes and options.
     pub fn config(&self) -> BackboneConfig {
         each!(Backbone, self, b => b.config().clone().into())
     }

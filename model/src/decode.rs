@@ -20,7 +20,7 @@ pub struct Decoder<'m, T: Real> {
     position: usize,
 }
 
-/// What is kept of the tokens read.
+/// The state after the tokens read.
 #[derive(Debug)]
 enum Memory<'m, T: Real> {
     Transformer { transformer: &'m Transformer<Tensor<T>>, layers: Vec<LayerCache<T>> },
@@ -28,7 +28,7 @@ enum Memory<'m, T: Real> {
 }
 
 impl<T: Real> Memory<'_, T> {
-    /// The same for each of n sequences that go on from here, by `t` tokens at most.
+    /// Copies the state for n sequences that continue from here, by at most `t` tokens each.
     fn fork(&self, n: usize, t: usize) -> Self {
         match self {
             Memory::Transformer { transformer, layers } => {

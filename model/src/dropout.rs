@@ -52,13 +52,13 @@ impl DropoutSeed {
         DropoutSeed { key: [a, b], first_sequence: 0 }
     }
 
-    /// The same for a shard whose first sequence has this index in the whole batch. Shards draw different numbers as long as none
+    /// The seed for a shard whose first sequence has this index in the whole batch. Shards draw different numbers as long as none
     /// is shorter than the one before.
     pub fn from_sequence(self, first_sequence: u64) -> Self {
         DropoutSeed { first_sequence, ..self }
     }
 
-    /// The same where an example has this many sequences and one row.
+    /// The seed for one row per example of this many sequences.
     pub(crate) fn per_example(self, sequences: usize) -> Self {
         DropoutSeed { first_sequence: self.first_sequence / sequences as u64, ..self }
     }
@@ -83,7 +83,7 @@ impl Dropout {
         self.by_rows(x, rows, seed)
     }
 
-    /// The same for an x of any shape with this many rows per sequence.
+    /// Drops elements of an x of any shape with this many rows per sequence.
     pub(crate) fn by_rows<'t, T: Real>(&self, x: Var<'t, T>, rows: usize, seed: Option<DropoutSeed>) -> Var<'t, T> {
         match self.key(rows, seed) {
             Some(key) => x.dropout(key),
@@ -91,7 +91,7 @@ impl Dropout {
         }
     }
 
-    /// Does anything become 0?
+    /// Whether any element is dropped.
     pub(crate) fn drops(&self, seed: Option<DropoutSeed>) -> bool {
         seed.is_some() && self.p > 0.0
     }

@@ -30,7 +30,7 @@ use crate::param::{Param, Serves};
 use crate::tree;
 use crate::tree::{P, Path, Tree};
 
-/// How the hidden states of an example's sequences become logits.
+/// The map from the hidden states of an example's sequences to logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -42,11 +42,11 @@ pub enum Form {
     Choose,
 }
 
-/// What a head is, without its parameters.
+/// The form and options of a head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeadConfig {
-    /// How sequences become logits.
+    /// The map from sequences to logits.
     pub form: Form,
     /// Number of classes C. 1 if each answer has one logit ([`Form::Choose`]) or if the logit is a score (regression).
     pub classes: usize,
@@ -69,7 +69,7 @@ impl HeadConfig {
         HeadConfig { form, classes, bias: false, dropout: 0.1, labels: Vec::new(), pooler: false }
     }
 
-    /// Is this a head?
+    /// Checks the form and options.
     pub fn check(&self) -> Result<(), ConfigError> {
         let (classes, names) = (self.classes, self.labels.len());
         match self.form {
@@ -130,7 +130,7 @@ impl<V> Tree for Heads<V> {
 }
 
 impl<T: Real> Heads<Tensor<T>> {
-    /// Their parameters as leaves, in scopes named as in the whole model.
+    /// The parameters as leaves, in scopes named as in the whole model.
     pub(crate) fn as_leaves<'t>(&self, tape: &'t Tape<T>) -> Heads<Var<'t, T>> {
         let heads = self.0.iter().enumerate();
         Heads(heads.map(|(number, head)| tape.scope(&name(number), || head.leaves(tape))).collect())
@@ -149,7 +149,7 @@ impl<'t, T: Real> Heads<Var<'t, T>> {
 }
 
 impl Head<Param> {
-    /// What its parameters are, for hidden states of width d: W_y from N(0, std²), bias 0.
+    /// Declares the parameters for hidden states of width d: W_y from N(0, std²), bias 0.
     pub fn declare(config: &HeadConfig, d: usize, std: f64) -> Self {
         let head = Head {
             pooler: config.pooler.then(|| Linear::declare(d, d, std)),
@@ -162,7 +162,7 @@ impl Head<Param> {
 }
 
 impl<V> Head<V> {
-    /// Its form and options.
+    /// The form and options.
     pub fn config(&self) -> &HeadConfig {
         &self.config
     }

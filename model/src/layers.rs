@@ -120,7 +120,7 @@ tree! {
 }
 
 impl Mlp<Param> {
-    /// Of width `inner` inside; weights into it from N(0, std²), out of it from N(0, out²).
+    /// Declares the network of inner width `inner`: weights into it from N(0, std²), out of it from N(0, out²).
     pub fn declare(d: usize, inner: usize, activation: Activation, [std, out]: [f64; 2]) -> Self {
         Mlp { c_fc: Linear::declare(d, inner, std), c_proj: Linear::declare(inner, d, out), activation }
     }

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 type Node = u32;
 const ROOT: Node = 0;
 
-/// What follows an n-gram taken as a context.
+/// The counts of the tokens that follow a context.
 #[derive(Clone, Copy, Debug, Default)]
 struct Followers {
     /// Σᵥ c(h v)

@@ -19,11 +19,11 @@ use crate::tree;
 use crate::tree::{P, Tree};
 
 tree! {
-    /// What follows a Transformer's last block; in GPT-1 nothing.
+    /// The layers after a Transformer's last block; none in GPT-1.
     pub struct OutputLayer<V> {
         /// Norm of the last hidden states.
         ln_f: Option<LayerNorm<V>>,
-        /// What makes them ready for the output's matrix.
+        /// The layer before the output's matrix.
         transform: Option<Transform<V>>,
     }
 }
@@ -43,7 +43,7 @@ tree! {
 }
 
 impl OutputLayer<Param> {
-    /// What its parameters are.
+    /// Declares the parameters.
     pub fn declare(c: &TransformerConfig) -> Self {
         let norm = || LayerNorm::declare(c.width, c.layer_norm_epsilon);
         let transform = || Transform {
@@ -75,7 +75,7 @@ pub struct Hidden<'t, T: Real> {
     pub states: Var<'t, T>,
     /// Wₑ (rows, d), after its dropout in the joint form.
     pub output: Var<'t, T>,
-    /// What comes before that matrix.
+    /// The layer before that matrix.
     pub transform: Option<Transform<Var<'t, T>>>,
 }
 
@@ -125,7 +125,7 @@ impl<'t, T: Real> Hidden<'t, T> {
         slots.map_or(rows.clone(), |slots| rows.gather(slots.clone(), [slots.len()]))
     }
 
-    /// What meets the output's matrix, and the bias behind it.
+    /// The rows that are multiplied by the output's matrix, and the bias that is added.
     fn before_output(&self, rows: Var<'t, T>) -> (Var<'t, T>, Option<&Var<'t, T>>) {
         match &self.transform {
             Some(Transform { dense, ln, bias, activation }) => (ln.forward(&dense.activated(&rows, *activation)), Some(&bias.0)),

@@ -1,4 +1,4 @@
-//! What a parameter is before it has a value. Each layer declares its parameters in one place; initialisation, weight decay,
+//! Declarations of parameters, before they have values. Each layer declares its parameters in one place; initialisation, weight decay,
 //! transfer and checkpoints ask the declaration, never a name.
 
 use std::ops::Range;
@@ -11,11 +11,11 @@ use crate::tree::Tree;
 /// A parameter's declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
-    /// Its axes.
+    /// The axes.
     pub shape: Shape,
-    /// Its values before training.
+    /// The values before training.
     pub init: Init,
-    /// What it is to its layer.
+    /// The role in its layer.
     pub role: Role,
     /// The part of the model that it serves.
     pub serves: Serves,
@@ -36,7 +36,7 @@ pub enum Serves {
     Head,
 }
 
-/// What a parameter is to its layer.
+/// The role of a parameter in its layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A matrix that hidden states are multiplied by.
@@ -54,7 +54,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Does weight decay fall on it? (§4.1: "all non bias or gain weights")
+    /// Whether weight decay applies (§4.1: "all non bias or gain weights")
     pub fn decays(self) -> bool {
         !matches!(self, Role::Bias | Role::Gain)
     }
@@ -92,7 +92,7 @@ impl Param {
         Param { serves, ..self }
     }
 
-    /// Its initial value; what is drawn comes from this stream of random numbers.
+    /// Returns the initial value, drawn from this stream of random numbers.
     pub fn draw<T: Real>(&self, seed: u64, stream: u64) -> Tensor<T> {
         match &self.init {
             Init::Normal(std) => Tensor::normal(self.shape, *std, &mut Philox::with_stream(seed, stream)),

@@ -96,7 +96,7 @@ impl LstmConfig {
         4 * h * (d + h + 1) + d * (h + 1) + self.vocab * d
     }
 
-    /// Is this a model? The bounds keep an absurd size from exhausting memory before anything is said.
+    /// Checks the sizes and options. The bounds refuse an absurd size before it exhausts memory.
     pub fn check(&self) -> Result<(), ConfigError> {
         check_size("vocab", self.vocab, 1 << 24, "the tokenizer's vocabulary")?;
         check_size("context", self.context, 1 << 20, "--context")?;
@@ -148,7 +148,7 @@ tree! {
 }
 
 impl Lstm<Param> {
-    /// What its parameters are: drawn as the Transformer's, except the forget gates.
+    /// Declares the parameters: drawn as the Transformer's, except the forget gates.
     pub fn declare(config: &LstmConfig) -> Self {
         let (d, h, std) = (config.width, config.units, config.initializer_range);
         Lstm {
@@ -161,7 +161,7 @@ impl Lstm<Param> {
 }
 
 impl<V> Lstm<V> {
-    /// Its sizes and options.
+    /// The sizes and options.
     pub fn config(&self) -> &LstmConfig {
         &self.config
     }
@@ -251,7 +251,7 @@ impl<T: Real> LstmState<T> {
         self.position
     }
 
-    /// The same for each of n sequences that go on from here.
+    /// Copies the state for n sequences that continue from here.
     pub(crate) fn fork(&self, n: usize) -> Self {
         let of_each = |seen: &Tensor<T>| seen.expand([n, seen.shape()[1]]);
         LstmState { h: of_each(&self.h), c: of_each(&self.c), position: self.position }

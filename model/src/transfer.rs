@@ -25,7 +25,7 @@ use crate::model::{Model, ModelConfig};
 use crate::param::{Param, Role, Serves, draw};
 use crate::tree::Tree;
 
-/// How much of a pre-trained model is kept (figure 2, left).
+/// The part of a pre-trained model that is kept (figure 2, left).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transfer {
@@ -61,7 +61,7 @@ impl std::str::FromStr for Transfer {
 }
 
 impl Transfer {
-    /// Is this parameter of a body kept?
+    /// Whether a parameter of the body is kept.
     fn keeps(self, p: &Param) -> bool {
         match (self, p.serves) {
             (Transfer::All, _) => true,

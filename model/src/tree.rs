@@ -70,9 +70,9 @@ impl Path {
 
 /// A structure with values of one type at its leaves.
 pub trait Tree: Sized {
-    /// What the leaves hold.
+    /// The type of the leaves.
     type Leaf;
-    /// The same structure with other leaves.
+    /// The structure with other leaves.
     type With<U>: Tree<Leaf = U>;
 
     /// The tree of f(path, leaf), below `path`.

@@ -1,4 +1,4 @@
-//! What a body reads: slots that hold tokens, and the slots that each of them attends to.
+//! The input of a body: slots that hold tokens, and the slots that each of them attends to.
 
 use std::sync::Arc;
 

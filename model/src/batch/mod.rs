@@ -1,4 +1,4 @@
-//! What a model reads in one step, and the losses of what it predicts.
+//! The batch of a step: the input of a model and the terms of its loss.
 
 mod input;
 mod loss;
@@ -12,10 +12,10 @@ pub use input::{Input, Sight};
 use loss::Cut;
 pub use loss::{ClassLoss, LossTerm, TokenLoss};
 
-/// What a model reads, and the terms of its loss.
+/// The input of a model, and the terms of its loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
-    /// What the body reads, B sequences of T slots.
+    /// The input, B sequences of T slots.
     #[serde(flatten)]
     pub input: Input,
     /// The terms, which are added in this order.
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Of a part whose tokens weigh nothing, only the classes are computed; of one where nothing weighs anything, all is.
+    /// Without weights of tokens, a part has only its classes; without any weights, it has all terms.
     #[test]
     fn a_part_lacks_terms_of_no_weight() {
         let two = ClassLoss { slots: [0, 2].into(), targets: [1.0; 2].into(), weights: [1.0; 2].into(), ..one(0) };

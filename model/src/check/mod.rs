@@ -1,4 +1,4 @@
-//! What a model of a given [`Sight`] does, whatever its sizes and parameters: properties to check on your own models.
+//! Properties of every model of a given [`Sight`], for checks of your own models.
 //!
 //! | property | claim | error allowed |
 //! |-|-|-|
@@ -52,7 +52,7 @@ pub use samples::{
 pub struct Violation {
     /// The function of this module.
     pub property: &'static str,
-    /// What was found, where, and what was expected.
+    /// The value found, its place, and the value expected.
     pub what: String,
 }
 
@@ -64,7 +64,7 @@ pub type Verdict = Result<(), Violation>;
 pub struct Loss {
     /// The model.
     pub model: Model<Tensor<f64>>,
-    /// What it is evaluated on.
+    /// The batch of the loss.
     pub batch: Batch,
     /// The seed of its dropouts; `None`: nothing is dropped.
     pub dropout: Option<DropoutSeed>,
@@ -91,7 +91,7 @@ impl Loss {
         Case::of("loss", self.clone(), &self.parameters(), seed)
     }
 
-    /// The same as a function of each parameter tensor alone, by the tensor's name.
+    /// The loss as a function of each parameter tensor by itself, by the tensor's name.
     pub fn cases(&self, seed: u64) -> impl Iterator<Item = (String, Case)> {
         let (loss, params): (_, Arc<[Tensor<f64>]>) = (Arc::new(self.clone()), self.parameters().into());
         let mut names = Vec::new();
@@ -167,7 +167,7 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
     verdicts
 }
 
-/// What a slot does not see changes no bit of its logits. `logits` gives (B, T, …) for an input with other tokens, below `vocab`.
+/// Tokens that a slot does not attend to change no bit of its logits. `logits` gives (B, T, …) for an input with other tokens, below `vocab`.
 pub fn blindness(input: &Input, vocab: u32, logits: impl Fn(&Input) -> Tensor<f64>) -> Verdict {
     let property = if input.sight == Sight::Causal { "causality" } else { "blindness" };
     changes(property, input, vocab, logits, |same, sees| same || sees)
@@ -256,7 +256,7 @@ pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) 
     if room { unchanged("one token longer", &longer(batch), 1e-12) } else { Ok(()) }
 }
 
-/// The same batch with one slot more in each sequence, for padding.
+/// The batch with one more slot of padding in each sequence.
 fn longer(batch: &Batch) -> Batch {
     fn with<X: Copy>(row: usize, all: &[X], pad: X) -> Arc<[X]> {
         all.chunks(row).flat_map(|row| row.iter().copied().chain([pad])).collect()

@@ -19,19 +19,19 @@ use crate::tree::Tree;
 /// A small model, and how its loss is computed from a batch.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// What is special about it.
+    /// The name, which states what is special.
     pub name: &'static str,
-    /// What the model is.
+    /// The model's configuration.
     pub config: ModelConfig,
     /// Which mean of the token losses.
     pub objective: Objective,
     /// The factor λ of the token losses.
     pub lambda: f64,
-    /// How its sequences are read.
+    /// The way in which its sequences are read.
     pub reads: Reads,
 }
 
-/// How the sequences of a sample are read.
+/// The way in which the sequences of a sample are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
     /// From left to right.
@@ -68,7 +68,7 @@ impl Sample {
         Sample { reads, ..self }
     }
 
-    /// Its loss on four sequences of seven random tokens; parameters, tokens and dropouts are drawn with this seed.
+    /// The loss on four sequences of seven random tokens; parameters, tokens and dropouts are drawn with this seed.
     pub fn loss(&self, seed: u64) -> Loss {
         let model = Model::init(&self.config, seed).map(shaken(seed));
         let batch = labelled_batch(&self.config, self.objective, self.lambda, (4, 7), seed);

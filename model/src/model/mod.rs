@@ -45,12 +45,12 @@ tree! {
 pub struct ModelConfig {
     /// The language model's.
     pub backbone: BackboneConfig,
-    /// Those of each head.
+    /// The configuration of each head.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heads: Vec<HeadConfig>,
 }
 
-/// How a gradient is computed.
+/// The way in which a gradient is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GradientMode {
@@ -89,7 +89,7 @@ impl ModelConfig {
         self.backbone.parameters() + self.heads.iter().map(of_head).sum::<usize>()
     }
 
-    /// Is this a model?
+    /// Checks the sizes and options.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.backbone.check()?;
         self.heads.iter().try_for_each(HeadConfig::check)
@@ -110,7 +110,7 @@ impl ModelConfig {
 }
 
 impl Model<Param> {
-    /// What its parameters are.
+    /// Declares the parameters.
     pub fn declare(config: &ModelConfig) -> Self {
         let (d, std) = (config.backbone.width(), config.backbone.initializer_range());
         let heads = config.heads.iter().map(|head| Head::declare(head, d, std));
@@ -119,12 +119,12 @@ impl Model<Param> {
 }
 
 impl<V> Model<V> {
-    /// Its sizes and options.
+    /// The sizes and options.
     pub fn config(&self) -> ModelConfig {
         ModelConfig { backbone: self.backbone.config(), heads: self.heads.0.iter().map(|head| head.config().clone()).collect() }
     }
 
-    /// The same parameters with other options: another dropout, say. Sizes must be the same.
+    /// Replaces options such as dropout; the sizes must stay.
     pub fn with_config(self, config: &ModelConfig) -> Self {
         Model::declare(config).zip(self).map(|_, (_, v)| v)
     }
@@ -134,7 +134,7 @@ impl<V> Model<V> {
         if let [head] = &self.heads.0[..] { Some(head) } else { None }
     }
 
-    /// The same without heads.
+    /// Removes the heads.
     #[must_use]
     pub fn without_heads(self) -> Self {
         Model { heads: Heads(Vec::new()), ..self }
@@ -180,7 +180,7 @@ impl<T: Real> Model<Tensor<T>> {
         self.observed_gradient(None, batch, dropout, mode)
     }
 
-    /// The same bit for bit, with an optional [observer](gradus_autograd::observer). Recomputing takes several tapes.
+    /// [`Model::gradient`] to the bit, with an optional [observer](gradus_autograd::observer). Recomputing takes several tapes.
     pub fn observed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,

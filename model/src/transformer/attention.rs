@@ -40,7 +40,7 @@ impl<'t, T: Real> SelfAttention<Var<'t, T>> {
         self.c_proj.forward(&o)
     }
 
-    /// The same for positions that follow those in `cache`, which is extended by theirs, and see those before them.
+    /// Computes the positions that follow those in `cache`, and extends it by them.
     pub fn decode(&self, x: &Var<'t, T>, cache: &mut LayerCache<T>) -> Var<'t, T> {
         let (b, t, d, heads) = (x.shape()[0], x.shape()[1], x.shape()[2], self.heads);
         let qkv = self.c_attn.forward(x);

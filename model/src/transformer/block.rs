@@ -65,7 +65,7 @@ impl<'t, T: Real> Block<Var<'t, T>> {
         self.branch(&n, ("mlp", mlp), ("ln_2", &self.ln_2))
     }
 
-    /// The same for positions that follow those in `cache`.
+    /// Computes the positions that follow those in `cache`.
     pub fn decode(&self, x: &Var<'t, T>, cache: &mut LayerCache<T>) -> Var<'t, T> {
         let attn = |x: &Var<'t, T>| self.attn.decode(x, cache);
         let n = self.branch(x, ("attn", attn), ("ln_1", &self.ln_1));

@@ -1,4 +1,4 @@
-//! What attention keeps of the tokens it has read.
+//! The keys and values of the tokens that attention has read.
 
 use gradus_tensor::{Real, Tensor};
 
@@ -17,7 +17,7 @@ impl<T: Real> LayerCache<T> {
         LayerCache { keys: zeros(), values: zeros(), len: 0 }
     }
 
-    /// The same for each of n sequences that go on from here, with room for `t` positions more.
+    /// Copies the cache for n sequences that continue from here, with room for `t` positions more.
     pub(crate) fn fork(&self, n: usize, t: usize) -> Self {
         let (heads, width) = (self.keys.shape()[1], self.keys.shape()[3]);
         let of_each = |seen: &Tensor<T>| {

@@ -47,7 +47,7 @@ tree! {
         ln_embed: Option<LayerNorm<V>>,
         /// The blocks.
         h: Seq<Block<V>>,
-        /// What follows them.
+        /// The layers after the blocks.
         output_layer as "": OutputLayer<V>,
     } with {
         config: Arc<TransformerConfig>,
@@ -55,7 +55,7 @@ tree! {
 }
 
 impl Transformer<Param> {
-    /// What its parameters are (§4.1): weights from N(0, σ²), σ the configuration's initializer_range (the paper's 0.02), biases
+    /// Declares the parameters (§4.1): weights from N(0, σ²), σ the configuration's initializer_range (the paper's 0.02), biases
     /// 0, gains 1.
     pub fn declare(config: &TransformerConfig) -> Self {
         let table = |rows, role| Table::declare(rows, config.width, config.initializer_range, role);
@@ -76,12 +76,12 @@ impl Transformer<Param> {
 }
 
 impl<V> Transformer<V> {
-    /// Its sizes and options.
+    /// The sizes and options.
     pub fn config(&self) -> &TransformerConfig {
         &self.config
     }
 
-    /// The same parameters under another configuration of the same parts.
+    /// Replaces the configuration; the parts must stay.
     pub(crate) fn set_config(&mut self, config: TransformerConfig) {
         self.config = Arc::new(config);
     }
