@@ -1,16 +1,18 @@
-//! The claims of a finished reproduction by the decision rule and by the rule before it, from the same differences:
+//! Verdicts on the claims of a finished reproduction, from the same differences, under the current and the previous decision
+//! rule:
 //! `cargo run --release -p gradus-paper --example verdicts -- runs/eight`.
 //!
-//! The rule before it: with three seeds or more, *shown* where the mean is above two sample deviations of a seed; between one and two,
-//! or with fewer seeds, *towards it*; within one, *undecided*; and mirrored. It says how far one seed may lie from the next, not how sure
-//! the mean is, and neither how large an effect matters nor how many claims are judged.
+//! The previous rule, with three seeds or more: *shown* if the mean exceeds two sample deviations of a seed, *towards it* between
+//! one and two, *undecided* within one, and likewise for negative means. With fewer seeds, *shown* becomes *towards it*. The
+//! sample deviation measures the spread of single seeds, not the uncertainty of the mean. The previous rule accounts neither for
+//! the smallest relevant effect nor for the number of claims.
 
 use std::path::Path;
 
 use gradus_io::progress::Silent;
 use gradus_paper::{ReproduceError, Watch, resume};
 
-/// The verdict of the rule before.
+/// Returns the verdict of the previous rule.
 fn before(differences: &[f64]) -> &'static str {
     let n = differences.len() as f64;
     let mean = differences.iter().sum::<f64>() / n;

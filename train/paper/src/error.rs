@@ -1,4 +1,4 @@
-//! Everything a reproduction can end with.
+//! The errors of a reproduction.
 
 use gradus_data::sets::SetError;
 use gradus_io::files::FileError;
@@ -9,7 +9,7 @@ use gradus_train::pretrain::PretrainError;
 
 use crate::tasks;
 
-/// Why a reproduction could not begin or continue; finished stages are kept.
+/// The reason why a reproduction could not begin or continue; finished stages are kept.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! The opening of the report: a story, a question about another one, and the learning curves of the models.
+//! The opening of the report: a story, a question about another story, and the learning curves of the models.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::results::Body;
 use crate::stage::Paths;
 use crate::tasks;
 
-/// The number of samples shown, spread from the first to the last.
+/// The number of samples shown, evenly spaced from the first to the last.
 const SAMPLES: usize = 4;
 
 /// The metrics and pages of the first seed's pre-training runs.
@@ -47,12 +47,12 @@ impl Opening {
         }
     }
 
-    /// The page of the first seed's Transformer.
+    /// Returns the page of the first seed's Transformer.
     pub fn page(&self) -> Option<PathBuf> {
         self.page.clone()
     }
 
-    /// The loss curves with the exact limit, links to the runs' pages, and samples of the Transformer.
+    /// Returns the loss curves with the exact limit, links to the runs' pages, and samples of the Transformer.
     pub fn learning(&self, sizes: &Sizes) -> Vec<Block> {
         let mut blocks = Vec::new();
         let mut plot = PretrainReport { records: self.gpt.clone(), ..PretrainReport::default() }.loss_plot();
@@ -82,7 +82,7 @@ impl Opening {
     }
 }
 
-/// A story of the world, and a row of a task with its answer. Both are functions of the first seed and the world.
+/// Returns a story of the world, and a row of a task with its answer. Both depend only on the first seed and the world.
 pub fn story(sizes: &Sizes) -> Vec<Block> {
     let world = World::named(sizes.retold);
     let told = world.story(&mut Philox::with_stream(sizes.first_seed, 2));

@@ -1,30 +1,30 @@
-//! What the paper reports (Radford et al. 2018, §4.2, §5): tables 2 to 5, and the sentences that the miniature can test.
+//! The paper's results (Radford et al. 2018, §4.2, §5): tables 2 to 5, and the sentences that the miniature can test.
 //!
-//! Scores in points of 100. Where the paper has no figure there is none.
+//! Scores are in points of 100. A figure that the paper does not give is `None`.
 
 use gradus_study::Quote;
 
 /// A table of the paper.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Its number and subject.
+    /// The number and subject of the table.
     pub title: &'static str,
-    /// Columns: title and metric.
+    /// The columns: title and metric.
     pub columns: Vec<&'static str>,
-    /// Rows; the last is the paper's own model, or in table 5 the ablations after it.
+    /// The rows; the last is the paper's own model, or in table 5 the ablations after it.
     pub systems: Vec<System>,
 }
 
 /// A row of a table.
 #[derive(Clone, Debug)]
 pub struct System {
-    /// As the paper calls it.
+    /// The name in the paper.
     pub name: &'static str,
-    /// Its scores, in the order of the table's columns.
+    /// The scores, in the order of the table's columns.
     pub scores: Vec<Option<f64>>,
 }
 
-/// Tables 2 to 5, as `tables.md` has them.
+/// Returns tables 2 to 5, as in `tables.md`.
 pub fn tables() -> [Table; 4] {
     let sections = include_str!("tables.md").split("## ").skip(1);
     sections.map(table).collect::<Vec<_>>().try_into().expect("four tables")
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(scores, [24, 12, 21, 36]);
     }
 
-    /// The paper's introduction says 5.5.
+    /// The paper's introduction gives 5.5.
     #[test]
     fn the_gain_on_glue_is_3_9_points() {
         let [_, _, table_4, _] = tables();
@@ -116,7 +116,7 @@ mod tests {
         assert!((score(ours[0]).unwrap() - best - 3.9).abs() < 1e-9, "over the best before, {best}");
     }
 
-    /// The LSTM's is 69.16, printed 69.1: one of the paper's slips.
+    /// The mean of the LSTM is 69.16, printed as 69.1: one of the paper's slips.
     #[test]
     fn the_averages_of_table_5_are_means_of_its_columns() {
         let [.., table_5] = tables();

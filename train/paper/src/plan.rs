@@ -1,4 +1,4 @@
-//! What is to be done, in what order, and about how long it takes.
+//! The stages of a reproduction, their order and their estimated time.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::results::{Body, Variant};
 use crate::tasks;
 
-/// The tasks that are fine-tuned, with the tokens of all of an example's sequences (as measured in time, special tokens
+/// The tasks for fine-tuning, each with the tokens of all sequences of an example (estimated from run time, special tokens
 /// included).
 pub const TASKS: [(&str, f64); 12] = [
     ("mnli", 25.0),
@@ -30,56 +30,56 @@ pub const TASKS: [(&str, f64); 12] = [
     ("qqp", 27.0),
 ];
 
-/// The tasks whose layers are transferred one by one (figure 2, left). The paper takes RACE and MultiNLI; RACE would take
-/// too long.
+/// The tasks of the layer-transfer experiment (figure 2, left). The paper uses RACE and MultiNLI; RACE would take too long here.
 pub const TRANSFERRED: [&str; 2] = ["mnli", "cola"];
-/// The tasks of the experiments behind `--full`.
+/// The tasks of the experiments that `--full` adds.
 pub const EXPERIMENTS: [&str; 3] = ["mnli", "cola", "race"];
-/// One labelled row in this many, in the experiments by size of the labelled set.
+/// The divisors of the number of labelled rows in the experiments on the size of the labelled set.
 pub const PARTS: [usize; 3] = [8, 4, 2];
 
-/// The claims that the paper stands for: pre-training helps, so does the auxiliary objective, the Transformer transfers better than
-/// an LSTM, its layers carry what is transferred, and language modelling alone learns tasks.
+/// The primary claims: pre-training helps, the auxiliary objective helps, the Transformer transfers better than an LSTM, each
+/// layer transfers useful features, and language modelling without supervision learns tasks.
 const PRIMARY: [&str; 5] = ["pre-training", "auxiliary", "transformer", "layers", "zero-shot"];
 
-/// Increases with every change of the world, the tasks, the rates or the order of work: results of two recipes do not mix.
+/// The version of the recipe. It increases with every change of the world, the tasks, the rates or the order of work, because
+/// results of two recipes do not mix.
 pub const RECIPE: u32 = 5;
 
-/// Sizes of the miniature. Everything that a result depends on.
+/// The sizes of the miniature, which determine every result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
-    /// The recipe that the sizes belong to.
+    /// The recipe of these sizes.
     pub(crate) recipe: u32,
-    /// Number of seeds.
+    /// The number of seeds.
     pub(crate) seeds: u64,
-    /// The first of them.
+    /// The first seed.
     pub(crate) first_seed: u64,
-    /// Steps of pre-training.
+    /// The number of steps of pre-training.
     pub(crate) steps: u64,
-    /// Most training rows of a task.
+    /// The maximum number of training rows of a task.
     pub(crate) rows: usize,
-    /// Epochs of fine-tuning.
+    /// The number of epochs of fine-tuning.
     pub(crate) epochs: u64,
-    /// Largest rate of fine-tuning the Transformer. The paper's 6.25e-5 is for a model of 117 million parameters.
+    /// The peak rate of fine-tuning the Transformer. The paper's 6.25e-5 is for a model of 117 million parameters.
     pub(crate) lr: f64,
-    /// Blocks of the Transformer.
+    /// The number of blocks of the Transformer.
     pub(crate) layers: usize,
-    /// Also the experiments on the paper's claims in words?
+    /// Whether to run the experiments on the paper's claims in words.
     pub(crate) full: bool,
-    /// The factor on steps and rows: `--scale`.
+    /// The factor on steps and rows, from `--scale`.
     pub(crate) scale: f64,
-    /// Is the text to pre-train on that of the world whose stories are told again? The tasks are the same.
+    /// Whether pre-training uses the world with retold stories. The tasks are unchanged.
     pub(crate) retold: bool,
-    /// The name of that world, with its version.
+    /// The name of the pre-training world, with its version.
     pub(crate) world: String,
-    /// How the claims are judged.
+    /// The decision rule for the claims.
     #[serde(rename = "ruler")]
     pub(crate) rule: DecisionRule,
 }
 
 impl Sizes {
-    /// The default miniature, `scale` times as large.
+    /// Creates the default miniature, scaled by `scale`.
     pub fn new(seeds: u64, first_seed: u64, scale: f64, full: bool) -> Self {
         Sizes {
             recipe: RECIPE,
@@ -98,15 +98,15 @@ impl Sizes {
         }
     }
 
-    /// The same, pre-trained on stories that are told again.
+    /// Returns the sizes with `retold` set: whether pre-training uses retold stories.
     pub fn retold(self, retold: bool) -> Self {
         Sizes { retold, world: World::named(retold).name(), ..self }
     }
 
-    /// Checks that these are sizes of a miniature.
+    /// Checks that the sizes are valid for a miniature.
     ///
     /// # Errors
-    /// The flag that is out of range, and its range.
+    /// Returns the flag that is out of range, and its range.
     pub fn check(&self) -> Result<(), RangeError> {
         let (seeds, first, scale) = (self.seeds, self.first_seed, self.scale);
         require("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
@@ -115,7 +115,7 @@ impl Sizes {
         require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")
     }
 
-    /// What is in a plan, and in none that this program makes.
+    /// Describes a value that differs from every plan this program makes; `None` if there is none.
     fn foreign(&self) -> Option<String> {
         let made = Sizes::new(self.seeds, self.first_seed, self.scale, self.full).retold(self.retold);
         let (world, here) = (&self.world, &made.world);
@@ -132,7 +132,7 @@ impl Sizes {
         }
     }
 
-    /// What `--scale` changed, in sentences for the top of a report; `None` at the default scale.
+    /// Returns sentences on what `--scale` changed, for the top of a report; `None` at the default scale.
     pub(crate) fn scaled(&self) -> Option<String> {
         let default = Sizes::new(self.seeds, self.first_seed, 1.0, self.full);
         let shorter = if self.scale < 1.0 { " Training this short supports no conclusion about the paper." } else { "" };
@@ -148,12 +148,12 @@ impl Sizes {
         })
     }
 
-    /// Training rows of a task.
+    /// Returns the number of training rows of a task.
     pub fn rows(&self, task: &str) -> usize {
         tasks::training_rows(task, self.rows).expect("a task of the world")
     }
 
-    /// Training rows of a task in a variant.
+    /// Returns the number of training rows of a task in a variant.
     pub fn rows_of(&self, task: &str, variant: Variant) -> usize {
         match variant {
             Variant::Rows(n) | Variant::NoPretrainingRows(n) => n,
@@ -161,7 +161,7 @@ impl Sizes {
         }
     }
 
-    /// One training row of a task in `part`.
+    /// Returns the number of training rows of a task, divided by `part`.
     pub fn part(&self, task: &str, part: usize) -> usize {
         (self.rows(task) / part).max(1)
     }
@@ -180,8 +180,9 @@ impl Plan for Sizes {
         sizes.foreign().map_or(Ok(sizes), Err)
     }
 
-    /// This plan joined with what is asked for: the experiments of `--full` if either has them. `None` for sizes that differ in
-    /// anything else: to add seeds until a claim is shown would show what is not there.
+    /// Joins this plan with a requested one: the result has the experiments of `--full` if either has them. Returns `None` if
+    /// anything else differs. In particular, the number of seeds is fixed: adding seeds until a claim is shown would bias the
+    /// verdict.
     fn joined(&self, asked: &Self) -> Option<Self> {
         let both = Sizes { full: self.full || asked.full, ..asked.clone() };
         (Sizes { full: both.full, ..self.clone() } == both).then_some(both)
@@ -208,11 +209,11 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// A piece of work that is done whole or not at all.
+/// A unit of work that completes as a whole or has no effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
     World,
-    /// Pre-training, with zero-shot scores on the way.
+    /// Pre-training, with zero-shot scores at intervals.
     Pretrain(Body),
     Finetune {
         task: &'static str,
@@ -221,12 +222,12 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Is it one of the stages that are independent of one another?
+    /// Returns whether the stage is a fine-tuning; these stages are independent of one another.
     pub fn is_fine_tuning(&self) -> bool {
         matches!(self, Stage::Finetune { .. })
     }
 
-    /// What kind of work it is.
+    /// Returns the name of the stage's kind.
     pub fn kind(&self) -> &'static str {
         use Variant::{Full, Lstm, NoAux, NoPretraining};
         match self {
@@ -238,7 +239,7 @@ impl Stage {
     }
 }
 
-/// A stage of a seed, with what it is expected to cost.
+/// A stage of a seed, with its estimated cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     pub seed: u64,
@@ -259,31 +260,31 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Stories of a step of pre-training.
+/// The number of stories in a step of pre-training.
 pub const STORIES: usize = 8;
-/// Tokens of a story in a batch, padding included, on average.
+/// The mean number of tokens of a story in a batch, padding included.
 pub const STORY: usize = 155;
-/// Tokens of a step of pre-training.
+/// The number of tokens in a step of pre-training.
 const STEP: f64 = (STORIES * STORY) as f64;
-/// A story that is told again, in stories.
+/// The cost of a retold story, relative to a story.
 const RETOLD: f64 = 1.2;
-/// What the tasks' files cost.
+/// The cost of writing the tasks' files.
 const WORLD: f64 = 500.0;
-/// What probes and evaluations of a pre-training cost, in tokens of training.
+/// The cost of the probes and evaluations of a pre-training, in tokens of training.
 const PROBES: f64 = 120_000.0;
-/// What an LSTM's token costs, where the Transformer's costs one.
+/// The cost of a token for the LSTM, relative to the Transformer.
 const LSTM: f64 = 0.9;
-/// What a step of the head alone costs, where one of the whole Transformer costs one.
+/// The cost of a step of the head only, relative to a step of the whole Transformer.
 const HEAD: f64 = 0.5;
-/// Fine-tuning's short sequences are a little slower, and every epoch is scored.
+/// The relative cost of a token in fine-tuning: short sequences are a little slower, and every epoch is scored.
 const SHORT: f64 = 1.5;
 
-/// All stages, in the order in which they are run.
+/// Returns all stages in the order of execution.
 pub fn plan(sizes: &Sizes) -> Vec<Planned> {
     let mut all = Vec::new();
     for seed in sizes.first_seed..sizes.first_seed + sizes.seeds {
         let mut add = |stage: Stage, tokens: f64| {
-            // With few rows, a half and a quarter may be the same.
+            // With few rows, the half and the quarter may be equal.
             if !all.iter().any(|p: &Planned| (p.seed, &p.stage) == (seed, &stage)) {
                 all.push(Planned { seed, stage, tokens });
             }

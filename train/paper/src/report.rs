@@ -1,4 +1,4 @@
-//! The report: the paper's tables and figure 2 with lines of our own, and the table of claims.
+//! The report: the paper's tables and figure 2 with our results added, and the table of claims.
 
 use gradus_data::sets::Task;
 use gradus_data::sets::scores::Metric;
@@ -29,11 +29,10 @@ const ABLATIONS: [(&str, Variant); 4] = [
     ("LSTM", Variant::Lstm),
 ];
 
-/// The bodies of figure 2, right.
+/// The bodies of figure 2 (right).
 const BODIES: [(Body, &str, Ink); 2] = [(Body::Gpt, "Transformer", Ink::Validation), (Body::Lstm, "LSTM", Ink::Baseline)];
 
-/// The report: an opening with a story and learning curves, the paper's tables, and the claims. It is computed from the records
-/// alone.
+/// Builds the report from the records only: an opening with a story and learning curves, the paper's tables, and the claims.
 pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Opening) -> Document {
     let over = match results.seeds().len() {
         1 => "one seed, so without deviations".into(),
@@ -88,8 +87,8 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Open
     report
 }
 
-/// The main results in a few lines: losses, zero-shot scores, table 5, and, with too few seeds for verdicts, the signs of the
-/// differences.
+/// Returns the main results in a few lines: losses, zero-shot scores, table 5 and, with too few seeds for verdicts, the signs of
+/// the differences.
 pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Opening) -> Vec<String> {
     let mut lines: Vec<String> = sizes.scaled().into_iter().collect();
     let over = |body: Body| {
@@ -121,10 +120,10 @@ pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Ope
     lines
 }
 
-/// The command that writes [`markdown`] again.
+/// The command that regenerates the output of [`markdown`].
 const AGAIN: &str = "gradus reproduce --resume DIR --markdown FILE --overwrite";
 
-/// The report as a page of the repository, which first says where it comes from.
+/// Renders the report as a page of the repository, which begins with its source.
 pub fn markdown(report: &Document) -> String {
     format!("<!-- Written by `{AGAIN}`: not by hand. -->\n\n{}", report.markdown())
 }
@@ -143,7 +142,7 @@ fn figures(results: &Results, sizes: &Sizes) -> Vec<Figure> {
     ]
 }
 
-/// A value per seed as a cell, or a dash.
+/// Formats one value per seed as a cell, or a dash without values.
 fn told(values: &[f64]) -> String {
     cell(Mean::of(values))
 }
@@ -152,25 +151,25 @@ fn cell(value: Option<impl ToString>) -> String {
     value.map_or("–".into(), |value| value.to_string())
 }
 
-/// Test scores of some columns, as cells.
+/// Returns the test scores of some columns as cells.
 fn scores<'r>(results: &'r Results, columns: &'r [&str], variant: Variant) -> impl Iterator<Item = String> + 'r {
     columns.iter().map(move |column| score(results, column, variant))
 }
 
-/// The test score of a column; where it is learnt suddenly or never, in how many seeds it was.
+/// Formats the test score of a column; for a task that is learnt suddenly or never, the number of seeds that learnt it.
 fn score(results: &Results, column: &str, variant: Variant) -> String {
     let mean = cell(results.score(column, variant));
     claims::learnt(results, column, variant).map_or(mean.clone(), |learnt| format!("{mean}; {learnt}"))
 }
 
-/// A table of the paper with lines of ours below, one cell per column.
+/// Returns a table of the paper with our rows below, one cell per column.
 fn below(table: &Table, mark: &str, ours: impl IntoIterator<Item = Row>) -> Block {
     let score = |score: &Option<f64>| score.map_or(String::new(), |score| format!("{score:.1}"));
     let row = |system: &paper::System| Row::new(format!("{mark}{}", system.name), system.scores.iter().map(score));
     Block::table([&[""], &table.columns[..]].concat(), table.systems.iter().map(row).chain(ours))
 }
 
-/// A table of the paper with what pre-training gives here, and the scores it lies between.
+/// Returns a table of the paper with our scores after pre-training, the scores of guessing and the best possible scores.
 fn beside(results: &Results, table: &Table, columns: &[&str]) -> Block {
     let of = |limit: fn(&str) -> Option<String>| columns.iter().map(move |column| cell(limit(column)));
     let full = Row { own: true, ..Row::new("miniature, pre-trained", scores(results, columns, Variant::Full)) };
@@ -188,7 +187,7 @@ fn table_5(results: &Results, table: &Table) -> Block {
     below(table, "paper: ", ABLATIONS.map(row))
 }
 
-/// What guessing scores on average in a column of this name.
+/// Returns the mean score of guessing in a column of this name.
 fn guessing(column: &str) -> Option<String> {
     if column.ends_with("-accuracy") {
         return Some("50.0".into()); // two equally frequent classes
@@ -196,12 +195,13 @@ fn guessing(column: &str) -> Option<String> {
     bayes(base(column)).map(|_| format!("{:.1}", 100.0 * claims::chance(base(column))))
 }
 
-/// With equally frequent classes the best F1 is the best accuracy: what noise in the labels leaves.
+/// Returns the best possible score of a column. With equally frequent classes the best F1 equals the best accuracy, which depends
+/// on the label noise only.
 fn best_possible(column: &str) -> Option<String> {
     bayes(base(column)).map(|b| format!("{:.1}", 100.0 * b))
 }
 
-/// What the paper calls a column, with its metric.
+/// Returns the paper's title for a column, with its metric.
 fn title(column: &str) -> String {
     let Ok(task) = Task::named(base(column)) else { return column.into() };
     if column.ends_with("-accuracy") {
@@ -215,7 +215,7 @@ fn title(column: &str) -> String {
     format!("{}{genres}, {}", task.title, task.metric)
 }
 
-/// The claims with their verdicts, or, with too few seeds for verdicts, with the signs of their differences.
+/// Returns the claims with their verdicts or, with too few seeds for verdicts, with the signs of their differences.
 fn judged(claims: &[Claim], sizes: &Sizes) -> Vec<Block> {
     match claims::too_few(sizes.seeds, sizes.rule.least_seeds) {
         None => vec![Block::Text(rule::RULE.into()), claims_table(claims, &sizes.rule)],
@@ -226,7 +226,7 @@ fn judged(claims: &[Claim], sizes: &Sizes) -> Vec<Block> {
     }
 }
 
-/// A table of the claims with the signs of their differences.
+/// Returns a table of the claims with the signs of their differences.
 fn directions(claims: &[Claim]) -> Block {
     let row = |(at, c): (usize, &Claim)| {
         let points = c.points().map_or("–", |ours| if ours { "the paper's way" } else { "the other way" });
@@ -239,7 +239,7 @@ fn directions(claims: &[Claim]) -> Block {
     Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect())
 }
 
-/// The paper's sentence of a claim, or `the same` if the preceding claim has it.
+/// Returns the paper's sentence of a claim, or `the same` if the preceding claim has it.
 fn sentence(claims: &[Claim], at: usize) -> String {
     let again = at > 0 && claims[at - 1].sentence == claims[at].sentence;
     if again { "the same".into() } else { format!("“{}”", claims[at].sentence) }
@@ -257,13 +257,13 @@ fn claims_table(claims: &[Claim], rule: &DecisionRule) -> Block {
     Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect())
 }
 
-/// A plot with linear axes.
+/// Returns a plot with linear axes.
 fn plot(title: &str, description: &str, [x, y]: [&str; 2], curves: Vec<Curve>, levels: Vec<Level>, size: (u32, u32)) -> Plot {
     let [x, y] = [x, y].map(|label| Axis::new(label, Scale::Linear));
     Plot { title: title.into(), description: description.into(), x, y, curves, levels, size }
 }
 
-/// A task's title.
+/// Returns a task's title.
 fn name(task: &str) -> &str {
     Task::named(task).map_or(task, |task| task.title)
 }
@@ -304,7 +304,7 @@ fn figure_2(results: &Results, sizes: &Sizes) -> Vec<Block> {
     ]
 }
 
-/// Figure 2, right: the mean zero-shot score over pre-training.
+/// Returns figure 2 (right): the mean zero-shot score during pre-training.
 fn zero_shot(results: &Results) -> Vec<Block> {
     let best = Level { name: "best possible".into(), y: 100.0, ink: Ink::Limit };
     let plot = plot(
@@ -320,7 +320,7 @@ fn zero_shot(results: &Results) -> Vec<Block> {
     if plot.is_empty() { Vec::new() } else { vec![Block::Plots(vec![plot], caption.into())] }
 }
 
-/// The normalised zero-shot scores of both bodies over pre-training.
+/// Returns the normalised zero-shot scores of both bodies during pre-training.
 fn curves(results: &Results, tasks: &[&str], dots: bool) -> Vec<Curve> {
     BODIES.map(|(body, name, ink)| Curve { name: name.into(), points: mean_curve(results, body, tasks), ink, dots }).into()
 }
@@ -329,7 +329,7 @@ fn guessing_level() -> Level {
     Level { name: "guessing".into(), y: 0.0, ink: Ink::Muted }
 }
 
-/// What is transferred in figure 2 on the left, from nothing to all.
+/// Returns the variants of figure 2 (left) with their labels, from no transferred layers to all.
 fn transferred(sizes: &Sizes) -> Vec<(String, Variant)> {
     let name = |n: usize| if n == 0 { "embeddings".into() } else { format!("… and {}", count_of(n, "block")) };
     let layers = (0..sizes.layers).map(|n| (name(n), Variant::Layers(n)));
@@ -337,7 +337,7 @@ fn transferred(sizes: &Sizes) -> Vec<(String, Variant)> {
     [none].into_iter().chain(layers).chain([all]).collect()
 }
 
-/// Figure 2, right, in numbers: scores at the end of pre-training.
+/// Returns the zero-shot scores at the end of pre-training (figure 2, right, in numbers).
 fn zero_shot_ends(results: &Results) -> Block {
     let end = |task: &str, body| {
         told(&results.each(|seed| results.pretraining(seed, body)?.zero_shot.last()?.scores.get(task).copied()))
@@ -348,7 +348,7 @@ fn zero_shot_ends(results: &Results) -> Block {
     Block::table(["Zero-shot, at the end", "guessing", "Transformer", "LSTM", "best possible"], ZERO_SHOT.map(row))
 }
 
-/// The experiments of `--full`, task by task.
+/// Returns the experiments of `--full`, task by task.
 fn experiments(results: &Results, sizes: &Sizes) -> Block {
     let rows = |task: &'static str| {
         let score = move |variant| cell(results.score(task, variant));
@@ -365,7 +365,7 @@ fn experiments(results: &Results, sizes: &Sizes) -> Block {
     Block::table(heads, EXPERIMENTS.into_iter().flat_map(rows))
 }
 
-/// The mean over seeds of normalised zero-shot scores, in percent.
+/// Returns the mean over seeds of the normalised zero-shot scores, in percent.
 fn mean_curve(results: &Results, body: Body, tasks: &[&str]) -> Vec<(f64, f64)> {
     let curves: Vec<_> = results.seeds().into_iter().map(|s| claims::normalised(results, s, body, tasks)).collect();
     let curves: Vec<_> = curves.into_iter().filter(|c| !c.is_empty()).collect();
@@ -394,7 +394,7 @@ fn every_task(results: &Results) -> Block {
     Block::table(heads, TASKS.iter().flat_map(columns).map(row))
 }
 
-/// What accuracies cannot tell: losses above the smallest possible, and how far zero-shot answers are from the exact ones.
+/// Returns losses above the smallest possible and the divergence of zero-shot answers from the exact ones, which accuracies hide.
 fn in_nats(results: &Results) -> Vec<Block> {
     let columns = TASKS.iter().flat_map(|&(task, _)| if task == "mnli" { vec!["mnli", "mnli-mm"] } else { vec![task] });
     let row = |column: &str| {
@@ -428,13 +428,14 @@ fn in_nats(results: &Results) -> Vec<Block> {
     ]
 }
 
-/// What the paper calls the task of a column.
+/// Returns the paper's title for the task of a column.
 fn title_of(column: &str) -> String {
     let title = title(column);
     title.split_once(", ").map_or(title.clone(), |(task, _metric)| task.into())
 }
 
-/// §3.2: what the auxiliary objective does for learning, as curves and in numbers: the loss L₂ in nats per example, mean over tasks.
+/// Returns the effect of the auxiliary objective on learning (§3.2), as curves and in numbers: the loss L₂ in nats per example,
+/// averaged over tasks.
 fn learning(results: &Results, sizes: &Sizes) -> Vec<Block> {
     let with = [
         (Variant::Full, "λ = 0.5", Ink::Validation),

@@ -1,4 +1,4 @@
-//! What the stages measured, as they are kept on disk and read for the report.
+//! The measurements of the stages, in the form that is stored on disk and read for the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::tasks::entropy;
 
-/// How a task was fine-tuned.
+/// A variant of fine-tuning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Variant {
-    /// As in the paper: pre-trained Transformer, λ = 0.5.
+    /// The paper's model: the pre-trained Transformer, λ = 0.5.
     Full,
-    /// The same sizes from fresh parameters.
+    /// Equal sizes, with fresh parameters.
     NoPretraining,
     /// λ = 0.
     NoAux,
@@ -30,7 +30,7 @@ pub enum Variant {
     NoPretrainingRows(usize),
     /// Pre-trained on the same sentences in an order that no story has.
     Shuffled,
-    /// The head alone, on the pre-trained hidden states.
+    /// The head only, on the frozen pre-trained hidden states.
     Frozen,
 }
 
@@ -88,10 +88,10 @@ pub enum Body {
 }
 
 impl Body {
-    /// All of them.
+    /// All bodies.
     pub const ALL: [Body; 3] = [Body::Gpt, Body::Lstm, Body::Shuffled];
 
-    /// Its folder.
+    /// Returns the name of the body's folder.
     pub fn name(self) -> &'static str {
         match self {
             Body::Gpt => "gpt",
@@ -101,32 +101,32 @@ impl Body {
     }
 }
 
-/// One fine-tuning, and the seconds it took.
+/// The result of one fine-tuning, and its duration in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
-    /// The name of the world whose stories the model was pre-trained on.
+    /// The name of the world that the model was pre-trained on.
     pub world: String,
     pub seed: u64,
     pub task: String,
     pub variant: Variant,
-    /// Rows trained on.
+    /// The number of training rows.
     pub rows: usize,
-    /// The test split, by the model with the best dev score.
+    /// The scores on the test split, of the model with the best dev score.
     pub test: Scored,
-    /// MultiNLI's other genres.
+    /// The scores on MultiNLI's mismatched genres.
     pub mismatched: Option<Scored>,
-    /// The same model on rows it was trained on.
+    /// The scores of this model on some of its training rows.
     pub train: Scored,
-    /// The dev split on the way.
+    /// The scores on the dev split during training.
     pub curve: Vec<CurvePoint>,
     pub seconds: f64,
 }
 
 impl TaskResult {
-    /// Can its scores and losses be any model's?
+    /// Returns whether the scores and losses are possible for any model.
     pub(crate) fn is_possible(&self) -> bool {
         let possible = |scored: &Scored| {
-            // A correlation of 1 may be rounded up.
+            // Rounding may raise a correlation of 1 slightly.
             let scores = scored.metrics.values().chain([&scored.score]).all(|score| score.abs() <= 1.0 + 1e-9);
             scores && scored.loss >= 0.0
         };
@@ -134,41 +134,41 @@ impl TaskResult {
     }
 }
 
-/// What a language model answers without being trained for it.
+/// The zero-shot scores of a language model at one point of pre-training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ZeroShotPoint {
     #[serde(rename = "update")]
     pub step: u64,
     pub tokens: u64,
-    /// Scores by task.
+    /// The scores by task.
     pub scores: BTreeMap<String, f64>,
 }
 
-/// One pre-training, and the seconds it took.
+/// The result of one pre-training, and its duration in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PretrainResult {
-    /// The name of the world whose stories it read.
+    /// The name of the training world.
     pub world: String,
     pub seed: u64,
     pub body: Body,
     pub parameters: usize,
-    /// Loss on held-out stories, in nats per token.
+    /// The loss on held-out stories, in nats per token.
     pub loss: f64,
-    /// The smallest that any model can have.
+    /// The smallest possible loss of any model.
     pub limit: f64,
-    /// Zero-shot scores on the way.
+    /// The zero-shot scores during training.
     pub zero_shot: Vec<ZeroShotPoint>,
     pub seconds: f64,
 }
 
-/// Everything that was measured.
+/// All measurements of a reproduction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     pub pretrained: Vec<PretrainResult>,
     pub tasks: Vec<TaskResult>,
 }
 
-/// The task of a column.
+/// Returns the task of a column.
 pub fn base(column: &str) -> &str {
     match column {
         "mnli-mm" | "mnli-both" => "mnli",
@@ -190,38 +190,38 @@ const GLUE: [&[&str]; 8] = [
 ];
 
 impl Results {
-    /// The seeds, in order.
+    /// Returns the seeds in order.
     pub fn seeds(&self) -> Vec<u64> {
         let seeds = self.tasks.iter().map(|t| t.seed).chain(self.pretrained.iter().map(|p| p.seed));
         seeds.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The result of one fine-tuning.
+    /// Returns the result of one fine-tuning.
     pub fn task(&self, seed: u64, task: &str, variant: Variant) -> Option<&TaskResult> {
         self.tasks.iter().find(|t| (t.seed, t.task.as_str(), t.variant) == (seed, task, variant))
     }
 
-    /// The result of one pre-training.
+    /// Returns the result of one pre-training.
     pub fn pretraining(&self, seed: u64, body: Body) -> Option<&PretrainResult> {
         self.pretrained.iter().find(|p| (p.seed, p.body) == (seed, body))
     }
 
-    /// One value per seed, of the seeds that have it.
+    /// Returns one value per seed, for the seeds that have a value.
     pub fn each(&self, value: impl Fn(u64) -> Option<f64>) -> Vec<f64> {
         self.seeds().into_iter().filter_map(value).collect()
     }
 
-    /// The mean test score of a column such as `mnli`, `mnli-mm`, `race-middle`, `mrpc-accuracy`.
+    /// Returns the mean test score of a column such as `mnli`, `mnli-mm`, `race-middle`, `mrpc-accuracy`.
     pub fn score(&self, column: &str, variant: Variant) -> Option<Mean> {
         Mean::of(&self.each(|seed| self.one(seed, column, variant)))
     }
 
-    /// The test score of a column in one seed.
+    /// Returns the test score of a column in one seed.
     pub fn one(&self, seed: u64, column: &str, variant: Variant) -> Option<f64> {
         let metric = |task, name| self.task(seed, task, variant)?.test.metrics.get(name).copied();
         match column {
             "mnli-mm" => Some(self.task(seed, "mnli", variant)?.mismatched.as_ref()?.score),
-            // The mean of both test sets, as in table 5.
+            // The mean over both test sets, as in table 5.
             "mnli-both" => {
                 let both = [self.one(seed, "mnli", variant)?, self.one(seed, "mnli-mm", variant)?];
                 Some((both[0] + both[1]) / 2.0)
@@ -240,8 +240,8 @@ impl Results {
         }
     }
 
-    /// The loss L₂ of a column on test rows in one seed above the smallest possible, in nats per example; columns of one task that differ
-    /// in the metric alone are alike.
+    /// Returns the loss L₂ of a column on test rows in one seed above the smallest possible, in nats per example. Columns of one
+    /// task that differ only in the metric have equal losses.
     pub fn excess(&self, seed: u64, column: &str, variant: Variant) -> Option<f64> {
         let of = |column: &str| {
             let result = self.task(seed, base(column), variant)?;
@@ -251,14 +251,14 @@ impl Results {
         Some(loss - entropy(base(column))?)
     }
 
-    /// The mean over a seed's tasks of a value of each result; `None` where no task has one.
+    /// Returns the mean over a seed's tasks of a value of each result; `None` if no task has a value.
     pub fn over_tasks(&self, seed: u64, variant: Variant, value: impl Fn(&TaskResult) -> Option<f64>) -> Option<f64> {
         let of = |result: &TaskResult| (result.seed, result.variant) == (seed, variant);
         let values: Vec<f64> = self.tasks.iter().filter(|result| of(result)).filter_map(value).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    /// The unweighted mean of several columns in one seed; `None` unless all are there.
+    /// Returns the unweighted mean of several columns in one seed; `None` unless all have a score.
     pub fn average(&self, seed: u64, columns: &[&str], variant: Variant) -> Option<f64> {
         let scores: Option<Vec<f64>> = columns.iter().map(|c| self.one(seed, c, variant)).collect();
         scores.map(|s| s.iter().sum::<f64>() / s.len() as f64)

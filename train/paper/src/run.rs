@@ -1,4 +1,4 @@
-//! Stage after stage, and their results.
+//! Execution of the stages in order, and collection of their results.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,32 +26,32 @@ use crate::{claims, plan, report, stage};
 /// The outcome of a reproduction.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Reproduction {
-    /// Where it is.
+    /// The directory of the reproduction.
     pub out: PathBuf,
-    /// Its report.
+    /// The path of the report.
     pub report: PathBuf,
     /// The report as Markdown.
     #[serde(skip)]
     pub markdown: String,
-    /// The main results, in a few lines.
+    /// The main results in a few lines.
     #[serde(skip)]
     pub summary: Vec<String>,
-    /// Number of seeds.
+    /// The number of seeds.
     pub seeds: u64,
-    /// Seconds of this session.
+    /// The duration of this session, in seconds.
     pub seconds: f64,
-    /// Stages that were done before.
+    /// The number of stages that were complete before.
     pub skipped: usize,
-    /// Stages of this session.
+    /// The number of stages of this session.
     pub done: usize,
-    /// The paper's claims, with what came out here.
+    /// The paper's claims, with the results of the reproduction.
     pub claims: Vec<Claim>,
 }
 
-/// Begins or continues a reproduction: the experiments are added to what is there.
+/// Begins or continues a reproduction; the experiments are added to the existing results.
 ///
 /// # Errors
-/// A directory with another one, a stage's error, or Ctrl-C.
+/// Returns an error for a directory with another reproduction, the error of a stage, or an interruption by Ctrl-C.
 pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
     sizes.check()?;
     let (sizes, _lock) = gradus_study::plan::begin(sizes, out)?;
@@ -61,7 +61,7 @@ pub fn begin(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproductio
 /// Continues the reproduction in a directory.
 ///
 /// # Errors
-/// No such directory, a stage's error, or Ctrl-C.
+/// Returns an error for a missing directory, the error of a stage, or an interruption by Ctrl-C.
 pub fn resume(out: &Path, watch: &Watch<'_>) -> Result<Reproduction, ReproduceError> {
     let (sizes, _lock) = gradus_study::plan::resume::<Sizes>(out)?;
     run(&sizes, out, watch)
@@ -101,13 +101,13 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
     })
 }
 
-/// Removes what a crash left unfinished in a seed's folders, unless another process works in one of its runs.
+/// Removes the unfinished files of a crash from a seed's folders, unless another process works in one of its runs.
 fn clear(paths: &Paths, seed: u64) -> Result<(), FileError> {
     paths.folders(seed).iter().try_for_each(|folder| remove_unfinished(folder, None))?;
     paths.bodies(seed).try_for_each(|run| Lock::take(&run).and_then(|_alone| remove_unfinished(&run, None)))
 }
 
-/// Runs the open stages.
+/// Runs the incomplete stages.
 fn work(
     stages: &[Planned],
     done: &[&Planned],
@@ -118,7 +118,7 @@ fn work(
 ) -> Result<(), ReproduceError> {
     let speed = measure()?;
     watch.monitor.say(&announce(stages, done, sizes, speed));
-    // Stages done, and the cost of those that are not.
+    // The number of complete stages, and the cost of the others.
     let state = Mutex::new((done.len(), open.iter().map(|p| p.tokens).sum::<f64>()));
     let one = |planned: &Planned, workers: usize| {
         if interrupt::requested() {
@@ -142,8 +142,8 @@ fn work(
     })
 }
 
-/// Does pieces of work that do not need one another, as many side by side as there are threads, each on one of them: nothing waits for
-/// another thread before each step is done, and no bit depends on the threads.
+/// Runs independent pieces of work in parallel, one thread for each. No step waits for another thread, and no bit of a result
+/// depends on the number of threads.
 fn side_by_side<W: Sync>(
     work: &[W],
     each: impl Fn(&W, usize) -> Result<(), ReproduceError> + Sync,
@@ -165,7 +165,7 @@ fn side_by_side<W: Sync>(
     })
 }
 
-/// The plan in words, kind by kind.
+/// Describes the plan in words, kind by kind.
 fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes, speed: f64) -> String {
     let mut text = format!("The plan: {sizes}\n");
     let mut kinds: Vec<&str> = stages.iter().filter(|p| p.seed == sizes.first_seed).map(|p| p.stage.kind()).collect();
@@ -181,7 +181,7 @@ fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes, speed: f64) ->
     text + &format!("  in all about {}; Ctrl-C stops, and --resume continues", duration(left / speed))
 }
 
-/// How many tokens per second this machine pre-trains the miniature on: the median of a few steps that are thrown away.
+/// Measures the speed of pre-training on this machine in tokens per second, as the median of a few discarded steps.
 fn measure() -> Result<f64, ReproduceError> {
     let settings = PretrainOptions::micro_world().settle().map_err(PretrainError::from)?;
     let (rows, length, vocab) = (plan::STORIES, plan::STORY, gradus_train::pretrain::VOCABULARY);
@@ -195,7 +195,7 @@ fn measure() -> Result<f64, ReproduceError> {
     Ok((rows * length) as f64 / seconds)
 }
 
-/// Reads what the stages left.
+/// Reads the results of the stages.
 fn collect(paths: &Paths, sizes: &Sizes, stages: &[Planned]) -> Result<Results, ReproduceError> {
     let mut results = Results::default();
     for planned in stages {
@@ -225,7 +225,7 @@ fn collect(paths: &Paths, sizes: &Sizes, stages: &[Planned]) -> Result<Results, 
     Ok(results)
 }
 
-/// Refuses a result that is of another stage, seed, size or world, whoever put it there.
+/// Rejects a result of another stage, seed, size or world.
 fn own(path: &Path, planned: &Planned, is_own: bool) -> Result<(), ReproduceError> {
     let problem = || {
         format!("expected the result of seed {}, {}, in this plan's size and world, found another's", planned.seed, planned.stage)
@@ -241,7 +241,7 @@ mod tests {
     use std::fs;
     use std::io::ErrorKind;
 
-    /// Each with checksums that hold.
+    /// Each result has valid checksums.
     #[test]
     fn a_result_of_another_seed_size_or_world_is_refused() {
         let folder = tempfile::tempdir().unwrap();

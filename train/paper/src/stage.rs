@@ -1,4 +1,4 @@
-//! One stage: done once, its result kept in a file, never run again.
+//! The stages: each runs once and writes its result to a file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,35 +31,35 @@ use crate::plan::{Planned, Sizes, Stage};
 use crate::results::{Body, PretrainResult, TaskResult, Variant, ZeroShotPoint};
 use crate::tasks;
 
-/// How the work is watched.
+/// The observers of the work.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch<'m> {
-    /// Who is told of progress.
+    /// The receiver of progress reports.
     pub monitor: &'m dyn Monitor,
-    /// Print what the Transformer writes as it learns.
+    /// Whether to print samples of the Transformer during training.
     pub samples: bool,
 }
 
 /// The tasks of figure 2, right.
 pub const ZERO_SHOT: [&str; 4] = ["sst-2", "cola", "race", "dprd"];
-/// The name of a task's zero-shot cross-entropy among its scores.
+/// Returns the key of a task's zero-shot cross-entropy among its scores.
 pub fn in_nats(task: &str) -> String {
     format!("{task}-nats")
 }
 
-/// Rows of each that a probe scores.
+/// The number of rows per task that a probe scores.
 const PROBED: usize = 200;
-/// Points of figure 2, right.
+/// The number of points of figure 2 (right).
 const POINTS: u64 = 12;
-/// The LSTM's best rates, as multiples of the Transformer's best: both were found by the same search.
+/// The LSTM's best rates as multiples of the Transformer's best; one search found both.
 const LSTM_PRETRAINING: f64 = 16.0;
 const LSTM_FINETUNING: f64 = 4.0;
-/// The best rate of a head alone, found on SST-2 (79.7 at 7e-4, 88.3 at this) and CoLA (20, 26).
+/// The best rate for a head only, from SST-2 (79.7 at 7e-4, 88.3 at this rate) and CoLA (20, 26).
 const FEATURES: f64 = 1e-2;
-/// Training rows that the generalisation gap is measured on.
+/// The number of training rows for the measurement of the generalisation gap.
 const TRAIN_ROWS: usize = 300;
 
-/// The folder of a seed's results.
+/// The name of the folder of a seed's results.
 const RESULTS: &str = "results";
 
 /// The directory of a reproduction.
@@ -78,27 +78,27 @@ impl Paths {
     fn seed(&self, seed: u64) -> PathBuf {
         self.0.join(format!("seed-{seed}"))
     }
-    /// The tasks' files.
+    /// Returns the folder of the tasks' files.
     pub fn world(&self, seed: u64) -> PathBuf {
         self.seed(seed).join("world")
     }
-    /// The folders of a seed that files are written in.
+    /// Returns the folders of a seed that files are written to.
     pub fn folders(&self, seed: u64) -> [PathBuf; 2] {
         [self.seed(seed), self.seed(seed).join(RESULTS)]
     }
-    /// The runs of pre-training that a seed has.
+    /// Returns the folders of a seed's runs of pre-training.
     pub fn bodies(&self, seed: u64) -> impl Iterator<Item = PathBuf> {
         Body::ALL.into_iter().map(move |body| self.body(seed, body)).filter(|run| run.is_dir() && !run.is_symlink())
     }
-    /// A run of pre-training.
+    /// Returns the folder of a run of pre-training.
     pub fn body(&self, seed: u64, body: Body) -> PathBuf {
         self.seed(seed).join(body.name())
     }
-    /// That it was stopped.
+    /// Returns the error for an interrupted reproduction.
     pub fn interrupted(&self) -> ReproduceError {
         StudyError::Interrupted { command: Sizes::COMMAND, out: self.0.clone() }.into()
     }
-    /// The file of a stage's result; for the world, its folder.
+    /// Returns the file of a stage's result; for the world, its folder.
     pub fn result(&self, planned: &Planned) -> PathBuf {
         let name = match &planned.stage {
             Stage::World => return self.world(planned.seed),
@@ -109,7 +109,7 @@ impl Paths {
     }
 }
 
-/// Runs a stage; returns a line on its outcome.
+/// Runs a stage, and returns a line on its outcome.
 pub fn run(paths: &Paths, sizes: &Sizes, planned: &Planned, watch: &Watch<'_>) -> Result<String, ReproduceError> {
     match &planned.stage {
         Stage::World => {
@@ -136,7 +136,7 @@ pub fn run(paths: &Paths, sizes: &Sizes, planned: &Planned, watch: &Watch<'_>) -
     }
 }
 
-/// How the miniature is pre-trained: the same text, steps and schedule for each body.
+/// Returns the settings of pre-training: equal text, steps and schedule for each body.
 fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, ReproduceError> {
     let context = Some(PretrainOptions::world_context(sizes.retold));
     let options = PretrainOptions { context, ..PretrainOptions::micro_world() };
@@ -144,12 +144,12 @@ fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, Re
     settings.seed = seed;
     settings.length = Length::Steps(sizes.steps);
     settings.eval_every = Some((sizes.steps / POINTS).max(1));
-    // On the way, evaluations take their share of a small miniature too. The last one reads all.
+    // The evaluations during training scale with the miniature. The last one reads all held-out text.
     settings.eval_tokens = Some((100_000.0 * sizes.scale.clamp(0.05, 1.0)) as usize);
     settings.shuffle_sentences = body == Body::Shuffled;
     settings.retold = sizes.retold;
     if let (Body::Lstm, BackboneConfig::Transformer(gpt)) = (body, &settings.model) {
-        // The vocabulary is the tokenizer's; the world's BPE fills it.
+        // The vocabulary size is the tokenizer's; the world's BPE reaches it.
         let gpt = TransformerConfig { vocab: pretrain::VOCABULARY, ..gpt.clone() };
         settings.model = LstmConfig::matching(&gpt).into();
         settings.optimizer.lr *= LSTM_PRETRAINING;
@@ -157,7 +157,7 @@ fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, Re
     Ok(settings)
 }
 
-/// Scores a model in training on labelled rows; training rows set CoLA's threshold.
+/// Returns a probe that scores a model in training on labelled rows; training rows determine CoLA's threshold.
 fn probe(world: &Path, tokenizer: PathBuf) -> Result<Box<Probe>, ReproduceError> {
     let mut asked = Vec::new();
     for name in ZERO_SHOT {
@@ -208,7 +208,7 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
     Ok(pretrained(sizes, seed, body, &outcome, &records))
 }
 
-/// The outcome of a pre-training run.
+/// Returns the result of a pre-training run.
 fn pretrained(sizes: &Sizes, seed: u64, body: Body, outcome: &PretrainOutcome, records: &[Record]) -> PretrainResult {
     let last = metrics::evaluations(records, VALIDATION).next_back();
     let zero_shot = records.iter().filter_map(|record| match record {
@@ -227,7 +227,7 @@ fn pretrained(sizes: &Sizes, seed: u64, body: Body, outcome: &PretrainOutcome, r
     }
 }
 
-/// The pre-trained model that a variant begins with.
+/// Returns the pre-trained model that a variant begins with.
 fn body(variant: Variant) -> Body {
     match variant {
         Variant::Lstm => Body::Lstm,
@@ -236,7 +236,7 @@ fn body(variant: Variant) -> Body {
     }
 }
 
-/// How a variant is fine-tuned.
+/// Returns the settings for fine-tuning a variant.
 fn recipe(sizes: &Sizes, seed: u64, variant: Variant) -> FinetuneSettings {
     FinetuneSettings {
         lr: match variant {
@@ -253,13 +253,13 @@ fn recipe(sizes: &Sizes, seed: u64, variant: Variant) -> FinetuneSettings {
         },
         frozen: variant == Variant::Frozen,
         batch: 16,
-        warmup: Warmup::Share(0.1), // few steps: at a full rate from the first, they undo what was learnt before
+        warmup: Warmup::Share(0.1), // with few steps, a full rate at the start destroys pre-trained features
         seed,
         ..FinetuneSettings::default()
     }
 }
 
-/// The pre-trained model of a body, ready to be fine-tuned.
+/// Loads the pre-trained model of a body for fine-tuning.
 fn begin_with(paths: &Paths, seed: u64, body: Body) -> Result<TaskModel, ReproduceError> {
     let run = paths.body(seed, body);
     TaskModel::pretrained(&run, seed).map_err(|e| {

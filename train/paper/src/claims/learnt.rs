@@ -1,4 +1,4 @@
-//! Tasks that are learnt suddenly or never: a mean says little of them, the share of seeds that learnt them all.
+//! Tasks that are learnt suddenly or never: the share of seeds that learnt them describes them better than a mean score.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use crate::results::{Results, Variant, base};
 use crate::tasks::bayes;
 use gradus_study::rule::statistics::shares;
 
-/// A task that was learnt suddenly or never: in how many seeds it was, and the share of all seeds that fits that.
+/// A task that is learnt suddenly or never: the number of seeds that learnt it, with a confidence interval for the share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Learnt {
-    /// Seeds that did.
+    /// The number of seeds that learnt the task.
     pub seeds: usize,
-    /// All seeds.
+    /// The number of all seeds.
     pub of: usize,
-    /// From, to.
+    /// The bounds of the confidence interval for the share.
     pub share: [f64; 2],
 }
 
 impl Learnt {
-    /// A seed has learnt a task that it came more than half of the way from guessing to the best possible score in.
+    /// The threshold for a learnt task, as a fraction of the way from chance to the best possible score.
     const HALF: f64 = 0.5;
-    /// The part of the way about its middle in which no seed may be: 30 to 70 %.
+    /// The width of the middle part of the way, here 30 to 70 %, that no seed may end in.
     const GAP: f64 = 0.4;
 
-    /// Were the parts of the way that the seeds went either small or large, each in two seeds or more?
+    /// Returns whether each seed went either a small or a large part of the way, with two seeds or more of each kind.
     fn divides(ways: &[f64]) -> bool {
         let few = |of: &dyn Fn(f64) -> bool| ways.iter().filter(|&&way| of(way)).count();
         let (below, above) = (few(&|way| way <= Self::HALF - Self::GAP / 2.0), few(&|way| way >= Self::HALF + Self::GAP / 2.0));
@@ -44,13 +44,14 @@ impl fmt::Display for Learnt {
     }
 }
 
-/// How many seeds learnt the task of a column, where this variant, or one it is compared with, learns it suddenly or never.
+/// Returns the number of seeds that learnt the task of a column, if this variant or one compared with it learns it suddenly or
+/// never.
 pub fn learnt(results: &Results, column: &str, variant: Variant) -> Option<Learnt> {
     use Variant::{Full, Lstm, NoAux, NoPretraining};
     let task = base(column);
     let (least, most) = (chance(task), bayes(task)?);
     if column.ends_with("-accuracy") {
-        return None; // beside the task's metric, it has other limits
+        return None; // a secondary metric of the task, with other limits
     }
     let ways = |variant| results.each(|seed| Some((results.one(seed, column, variant)? - least) / (most - least)));
     let divides = [variant, Full, NoPretraining, NoAux, Lstm].into_iter().any(|variant| Learnt::divides(&ways(variant)));
@@ -69,7 +70,7 @@ mod tests {
         let [continuous, one_alone, none, few] =
             [&[0.0, 0.1, 0.45, 0.9, 1.0][..], &[0.05, 0.8, 0.9, 1.0], &[0.1; 8], &[0.0, 1.0]];
         assert_eq!([continuous, one_alone, none, few, &[]].map(of), [(); 5].map(|()| None));
-        // All or none, beside others that are divided: 1 − 0.025^(1/8) = 0.369.
+        // All seeds or none, while another variant is divided: 1 − 0.025^(1/8) = 0.369.
         assert_eq!([0.1, 0.9].map(|way| Learnt::of(&[way; 8]).to_string()), ["0 of 8 (0–37 %)", "8 of 8 (63–100 %)"]);
     }
 }

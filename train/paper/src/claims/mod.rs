@@ -1,4 +1,5 @@
-//! The paper's claims, each with its figure, what came out here, and a verdict by [a rule](gradus_study::rule) laid down before.
+//! The paper's claims, each with its figure, the result of the reproduction, and a verdict by a [predefined
+//! rule](gradus_study::rule).
 
 mod learnt;
 mod zero_shot;
@@ -17,7 +18,7 @@ use crate::tasks::entropy;
 pub use learnt::learnt;
 pub use zero_shot::{IN_NATS, normalised};
 
-/// What so few seeds can show; `None` where there are enough for the decision rule, which decides with `least` or more.
+/// Returns a note on what few seeds can show; `None` for `least` seeds or more, which the decision rule requires.
 pub fn too_few(seeds: u64, least: usize) -> Option<String> {
     let seeds = seeds as usize;
     let verb = if seeds == 1 { "shows" } else { "show" };
@@ -30,11 +31,11 @@ pub fn too_few(seeds: u64, least: usize) -> Option<String> {
     })
 }
 
-/// What all of the eight seeds of the page in the repository point the same way in.
+/// The findings on which all eight seeds of the committed page agree in sign.
 const STEADY: &str = "pre-training helps on average, in scores and in nats, and with question answering, similarity and classification; \
     zero-shot scores rise, go on rising, and end above guessing";
 
-/// The first of the seeds that nothing was chosen on.
+/// The first seed that no choice was based on.
 const FRESH: u64 = 101;
 
 /// The eight columns of table 5.
@@ -59,7 +60,7 @@ pub fn all(results: &Results, sizes: &Sizes) -> Vec<Claim> {
     Measured::judged(all, &sizes.rule)
 }
 
-/// Two variants on the average of some columns.
+/// A comparison of two variants on the average of some columns.
 #[derive(Clone, Copy)]
 struct Between<'c> {
     results: &'c Results,
@@ -77,7 +78,7 @@ impl Between<'_> {
         Measured { name, statement, quote, paper, unit: Unit::Score, words, differences: results.each(gain) }
     }
 
-    /// The same, where accuracies cannot tell: how much smaller the loss is, above its exact best.
+    /// Measures by how much the loss above its exact minimum is smaller, which shows differences that accuracies hide.
     fn nats(self, name: &str) -> Measured {
         let Between { results, quote, columns, better, worse } = self;
         let loss = |seed, variant| average(columns, |column| results.excess(seed, column, variant));
@@ -88,8 +89,8 @@ impl Between<'_> {
     }
 }
 
-/// Table 5: what is lost without pre-training, the auxiliary objective, or the Transformer. Figure 2, left: what each
-/// transferred layer adds.
+/// Measures the loss without pre-training, the auxiliary objective, or the Transformer (table 5), and the gain of each
+/// transferred layer (figure 2, left).
 fn ablations(results: &Results, layers: usize) -> Vec<Measured> {
     use Variant::{Full, Layers, Lstm, NoAux, NoPretraining};
     let pre = |columns| Between { results, quote: paper::PRE_TRAINING, columns, better: Full, worse: NoPretraining };
@@ -131,12 +132,12 @@ fn ablations(results: &Results, layers: usize) -> Vec<Measured> {
     claims
 }
 
-/// The loss above the smallest possible where every answer has the same probability.
+/// Returns the loss, above the smallest possible, of a uniform distribution over the answers.
 pub fn uniform(task: &str) -> Option<f64> {
     Some((Task::named(task).ok()?.answers() as f64).ln() - entropy(task)?)
 }
 
-/// What guessing scores on a task of the world, in its metric; its classes are equally frequent.
+/// Returns the score of guessing on a task of the world, in the task's metric; the classes are equally frequent.
 pub fn chance(task: &str) -> f64 {
     let Ok(task) = Task::named(task) else { return 0.0 };
     match task.metric {
@@ -146,13 +147,13 @@ pub fn chance(task: &str) -> f64 {
     }
 }
 
-/// The mean of a value over some tasks or columns; `None` unless all have one.
+/// Returns the mean of a value over some tasks or columns; `None` unless all have one.
 fn average(of: &[&str], value: impl Fn(&str) -> Option<f64>) -> Option<f64> {
     let all: Option<Vec<f64>> = of.iter().map(|name| value(name)).collect();
     all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
 }
 
-/// Generalisation and convergence with and without the auxiliary objective (§3.2), over all tasks.
+/// Measures generalisation and convergence with and without the auxiliary objective (§3.2), over all tasks.
 fn auxiliary(results: &Results) -> Vec<Measured> {
     let claim = |name: &str, statement: &str, words: &str, loss: fn(&TaskResult) -> Option<f64>| {
         let mean = |seed, variant| results.over_tasks(seed, variant, loss);
@@ -176,7 +177,7 @@ fn auxiliary(results: &Results) -> Vec<Measured> {
     ]
 }
 
-/// The paper's claims in words, on the average of some tasks.
+/// Measures the claims that the paper makes in words, on the average of some tasks.
 fn experiments(results: &Results, sizes: &Sizes) -> Vec<Measured> {
     type Of<'v> = &'v dyn Fn(&str) -> Variant;
     let claim = |name: String, statement: String, quote, paper, better: Of<'_>, worse: Of<'_>| {
@@ -201,7 +202,7 @@ fn experiments(results: &Results, sizes: &Sizes) -> Vec<Measured> {
     let contiguous = "Contiguous text teaches more than shuffled sentences".into();
     let contiguous =
         claim("contiguous".into(), contiguous, paper::CONTIGUOUS, argued, &|_| Variant::Full, &|_| Variant::Shuffled);
-    // Neither with the auxiliary objective, which features cannot learn.
+    // Without the auxiliary objective, which frozen features cannot learn.
     let features = "Fine-tuning beats frozen features".into();
     let features = claim("features".into(), features, paper::FEATURES, argued, &|_| Variant::NoAux, &|_| Variant::Frozen);
     by_size.into_iter().chain([contiguous, features]).collect()
@@ -213,7 +214,7 @@ mod tests {
     use gradus_study::rule::DecisionRule;
     use gradus_train::finetune::{CurvePoint, Scored};
 
-    /// The figures beside ours, from the lines of table 5. The paper's text says 5.6 of the LSTM.
+    /// The paper's figures beside ours are differences of the rows of table 5. The paper's text gives 5.6 for the LSTM.
     #[test]
     fn the_papers_falls_are_those_of_its_table() {
         let claims = all(&Results::default(), &Sizes::new(1, 1, 1.0, false));
@@ -241,7 +242,7 @@ mod tests {
         check("LSTM, 1 × 2048", &TABLE_5, "An LSTM");
     }
 
-    /// With λ = 0.5 a gap of 0.1 and a loss of 0.5 at first, with λ = 0 a gap of 0.3 and a loss of 0.6: both are gains.
+    /// With λ = 0.5 the gap is 0.1 and the first loss 0.5; with λ = 0 they are 0.3 and 0.6. Both differences are gains.
     #[test]
     fn the_auxiliary_objective_gains_where_the_gap_is_smaller_with_it() {
         let scored = |loss: f64| Scored { loss, ..Scored::default() };
@@ -265,7 +266,7 @@ mod tests {
         assert!(begins, "{claims:?}");
     }
 
-    /// The table of the page in the repository, row by row: the claims, and in how many seeds each points the way of the mean.
+    /// The rows of the committed page: each claim, and the number of seeds whose sign agrees with the mean.
     #[test]
     fn what_one_seed_is_said_to_show_is_what_all_eight_agree_on() {
         let page = include_str!("../../MINIATURE.md");
@@ -274,7 +275,7 @@ mod tests {
         let claims = all(&Results::default(), &Sizes::new(8, 101, 1.0, false));
         assert_eq!(rows.len(), claims.len());
         let agreed = claims.iter().zip(rows).filter(|(_, row)| row.contains("| 8 of 8 |")).map(|(claim, _)| claim.name.as_str());
-        // `too_few` says these in words.
+        // `too_few` names these in words.
         let told = ["pre-training", "pre-training-nats", "answering", "similarity", "classification"];
         assert!(agreed.eq(told.into_iter().chain(["zero-shot", "zero-shot-steady", "zero-shot-guessing"])));
     }

@@ -1,4 +1,4 @@
-//! Figure 2, right: what a language model answers without being trained for it, as it learns.
+//! Zero-shot answers of a language model during pre-training (figure 2, right).
 
 use gradus_data::sets::scores::mean_and_deviation;
 use gradus_study::rule::Unit;
@@ -10,21 +10,22 @@ use crate::results::{Body, PretrainResult, Results, ZeroShotPoint};
 use crate::stage::{ZERO_SHOT, in_nats};
 use crate::tasks::{bayes, entropy};
 
-/// A value over the tokens of pre-training, from none on.
+/// A value as a function of the tokens of pre-training, from zero tokens on.
 type Curve = Vec<(f64, f64)>;
 
-/// The tasks whose zero-shot answers have a distribution; CoLA's are above a threshold or below.
+/// The tasks whose zero-shot answers have a distribution; the answers on CoLA come from a threshold.
 pub const IN_NATS: [&str; 3] = ["sst-2", "race", "dprd"];
 
-/// The mean normalised zero-shot score of a body in a seed.
+/// Returns the mean normalised zero-shot score of a body in a seed.
 pub fn normalised(results: &Results, seed: u64, body: Body, tasks: &[&str]) -> Curve {
-    // The paper divides by the best single model; here the best possible score is known.
+    // The paper divides by the score of the best single model; here the best possible score is known.
     let one = |score: f64, task: &str| (score - chance(task)) / (bayes(task).unwrap_or(1.0) - chance(task));
     let point = |p: &ZeroShotPoint| average(tasks, |task| Some(one(*p.scores.get(task)?, task)));
     results.pretraining(seed, body).map_or(Vec::new(), |run| curve(run, point))
 }
 
-/// KL(exact ∥ model) of its answers in nats, mean over tasks with a distribution; from the labels, less their entropy.
+/// Returns KL(exact ∥ model) of a body's answers in nats, as the mean over tasks with a distribution: the cross-entropy of the
+/// labels minus their entropy.
 fn distance(results: &Results, seed: u64, body: Body, tasks: &[&str]) -> Curve {
     let point = |p: &ZeroShotPoint| average(tasks, |task| Some(p.scores.get(&in_nats(task))? - entropy(task)?));
     results.pretraining(seed, body).map_or(Vec::new(), |run| curve(run, point))
@@ -32,7 +33,7 @@ fn distance(results: &Results, seed: u64, body: Body, tasks: &[&str]) -> Curve {
 
 fn curve(run: &PretrainResult, value: impl Fn(&ZeroShotPoint) -> Option<f64>) -> Curve {
     let mut curve: Curve = run.zero_shot.iter().filter_map(|p| Some((p.tokens as f64, value(p)?))).collect();
-    // The last step is measured, also where a regular measurement was just before.
+    // The last step is always measured, even just after a regular measurement.
     if let &[_, (first, _), .., (before, _), (last, _)] = &curve[..]
         && last - before < 0.5 * first
     {
@@ -41,7 +42,7 @@ fn curve(run: &PretrainResult, value: impl Fn(&ZeroShotPoint) -> Option<f64>) ->
     curve
 }
 
-/// Where a curve ends.
+/// Returns the last value of a curve.
 fn end(curve: &[(f64, f64)]) -> f64 {
     curve[curve.len() - 1].1
 }
@@ -58,7 +59,7 @@ fn claim(name: &str, statement: &str, differences: Vec<f64>) -> Measured {
     Measured { name, statement, quote: paper::HEURISTICS, paper: "yes, no figure", unit: Unit::Way, words, differences }
 }
 
-/// A body's curve of scores in a seed, where it was measured more than once.
+/// Returns a body's curve of scores in a seed, if it was measured more than once.
 fn scores(results: &Results, seed: u64, body: Body) -> Option<Curve> {
     Some(normalised(results, seed, body, &ZERO_SHOT)).filter(|curve| curve.len() > 1)
 }
@@ -81,7 +82,7 @@ fn in_scores(results: &Results) -> [Measured; 4] {
     ]
 }
 
-/// The same in nats, task by task too: a score may rise while confidence goes wrong.
+/// Measures the zero-shot claims in nats, also per task: a score may rise while the probabilities become worse.
 fn in_kl(results: &Results) -> [Measured; 4] {
     type Gain<'r> = &'r dyn Fn(u64, &[&str]) -> Option<f64>;
     let of = |seed, body, tasks: &[&str]| Some(distance(results, seed, body, tasks)).filter(|curve| curve.len() > 1);
@@ -113,7 +114,7 @@ fn in_kl(results: &Results) -> [Measured; 4] {
 }
 
 fn variance(results: &Results) -> Measured {
-    // One number per body over all seeds: reported with the claim, but the rule does not apply to it.
+    // One value per body over all seeds: reported with the claim, but outside the decision rule.
     let spread = |body| mean_and_deviation(&results.each(|seed| Some(100.0 * end(&scores(results, seed, body)?)))).1;
     let over_seeds = match (spread(Body::Lstm), spread(Body::Gpt)) {
         (Some(a), Some(b)) => format!("; deviation of the ends over seeds {a:.1}, the Transformer's {b:.1}"),
@@ -129,7 +130,7 @@ fn variance(results: &Results) -> Measured {
     }
 }
 
-/// How far a line fitted by least squares rises over a curve.
+/// Returns the rise of the least-squares line over the range of a curve.
 fn trend(curve: &[(f64, f64)]) -> f64 {
     let mean = |of: fn(&(f64, f64)) -> f64| curve.iter().map(of).sum::<f64>() / curve.len() as f64;
     let (x, y) = (mean(|p| p.0), mean(|p| p.1));
@@ -139,9 +140,9 @@ fn trend(curve: &[(f64, f64)]) -> f64 {
     if xx > 0.0 { xy / xx * range } else { 0.0 }
 }
 
-/// How much a curve fluctuates about a smooth one: its second differences yₜ₋₁ − 2yₜ + yₜ₊₁ have six times the variance of noise
-/// that is independent from point to point, and next to nothing of what is smooth. The first point, of the untrained model, is
-/// left out: the leap from it is no noise.
+/// Returns the fluctuation of a curve about a smooth one. The second differences yₜ₋₁ − 2yₜ + yₜ₊₁ have six times the variance of
+/// noise that is independent from point to point, and a smooth curve contributes almost nothing to them. The first point, of the
+/// untrained model, is left out, because the jump from it is not noise.
 fn roughness(curve: &[(f64, f64)]) -> f64 {
     let second: Vec<f64> = curve[1.min(curve.len())..].windows(3).map(|w| w[0].1 - 2.0 * w[1].1 + w[2].1).collect();
     (second.iter().map(|d| d * d).sum::<f64>() / second.len().max(1) as f64 / 6.0).sqrt()
@@ -167,13 +168,13 @@ mod tests {
     fn a_trend_is_the_rise_of_the_fitted_line() {
         let line: Vec<_> = (0..5).map(|i| (10.0 * f64::from(i), 0.25 * f64::from(i))).collect();
         assert!((trend(&line) - 1.0).abs() < 1e-12);
-        // Σ(x − x̄)(y − ȳ) = −0.35 and Σ(x − x̄)² = 5, over 3.
+        // Σ(x − x̄)(y − ȳ) = −0.35 and Σ(x − x̄)² = 5, times the range 3.
         let falling = trend(&[(0.0, 0.5), (1.0, 0.4), (2.0, 0.6), (3.0, 0.2)]);
         assert!((falling + 0.21).abs() < 1e-12, "{falling}");
         assert_eq!([trend(&[]), trend(&[(1.0, 1.0)])], [0.0, 0.0]);
     }
 
-    /// 4,000 steps measured every 333: the last measurement but one is at 3,996.
+    /// For 4,000 steps, measured every 333, the last measurement but one is at step 3,996.
     #[test]
     fn a_last_measurement_close_to_the_one_before_takes_its_place() {
         let point = |step: u64| ZeroShotPoint { step, tokens: step, scores: [("sst-2".into(), 0.5 + 1e-5 * step as f64)].into() };
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!((steps.len(), &steps[10..]), (13, &[3330.0, 3663.0, 4000.0][..]));
     }
 
-    /// A score may rise while the answers go away from the exact ones, and one task may outweigh the others.
+    /// A score may rise while the answers diverge from the exact ones, and one task may dominate the mean.
     #[test]
     fn distances_are_judged_beside_scores() {
         let at = |step: u64, nats: [f64; 3]| {

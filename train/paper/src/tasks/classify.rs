@@ -1,4 +1,4 @@
-//! One text, two classes.
+//! The tasks with one text and two classes.
 //!
 //! | task | text | label |
 //! |-|-|-|
@@ -12,7 +12,7 @@ use gradus_world::Mood;
 use super::Labelled;
 use super::tale::{Scene, Tale, Teller, reword};
 
-/// An acceptable sentence of a story (1), or one with a single violation of grammar (0). Kind: which violation.
+/// Makes an acceptable sentence of a story (1), or one with a single violation of grammar (0). The kind names the violation.
 pub(super) fn cola(teller: &mut Teller<'_>, _: Split) -> Labelled {
     use Scene::{Departure, Ending, Helper, Longing, Obstacle, Outcome, Price};
     const PARTS: [Scene; 10] = [Longing, Longing, Longing, Departure, Departure, Helper, Obstacle, Outcome, Price, Ending];
@@ -23,7 +23,7 @@ pub(super) fn cola(teller: &mut Teller<'_>, _: Split) -> Labelled {
     Labelled { texts: vec![text], label, kind }
 }
 
-/// A sentence that breaks one rule of English, chosen among those that it can break; gender and case more often.
+/// Returns a sentence that breaks one rule of English, chosen among the applicable rules; gender and case are more frequent.
 fn violate(teller: &mut Teller<'_>, tale: &Tale, part: Scene) -> (&'static str, String) {
     let good = tale.tell(&[part]);
     let mut bad: Vec<(&'static str, String)> = Vec::new();
@@ -32,7 +32,7 @@ fn violate(teller: &mut Teller<'_>, tale: &Tale, part: Scene) -> (&'static str, 
             bad.push((kind, text));
         }
     };
-    // These sentences name whom a pronoun means, so its gender is decided.
+    // These sentences name the referent of the pronoun, which determines its gender.
     if matches!(part, Scene::Longing | Scene::Departure) || (part == Scene::Outcome && tale.facts().rescuer.is_some()) {
         for at in 0..2 {
             (0..3).for_each(|_| add("gender", swap_gender(&good, at)));
@@ -40,7 +40,7 @@ fn violate(teller: &mut Teller<'_>, tale: &Tale, part: Scene) -> (&'static str, 
     }
     if part == Scene::Obstacle || part == Scene::Outcome {
         let cases = [("them", "they"), ("they", "them"), ("him", "he"), ("he", "him"), ("she", "her")];
-        // As an object only: "her rope" is a possessive.
+        // As an object only, because "her rope" is a possessive.
         let object = if part == Scene::Obstacle { vec![("her", "she")] } else { vec![] };
         (0..2).for_each(|_| add("case", reword(&good, &[&cases[..], &object[..]].concat())));
     }
@@ -56,7 +56,7 @@ fn violate(teller: &mut Teller<'_>, tale: &Tale, part: Scene) -> (&'static str, 
     teller.one(&bad)
 }
 
-/// She for he, his for her, in the pronoun of this number in the sentence.
+/// Swaps the gender of pronoun number `at` in the sentence: she for he, his for her.
 fn swap_gender(text: &str, at: usize) -> String {
     const PAIRS: [(&str, &str); 4] = [("she", "he"), ("he", "she"), ("her", "his"), ("his", "her")];
     let mut words: Vec<&str> = text.split(' ').collect();
@@ -67,7 +67,7 @@ fn swap_gender(text: &str, at: usize) -> String {
     words.join(" ")
 }
 
-/// Verbs, and what is no English verb phrase in their place.
+/// Verbs, each with a replacement that is not an English verb phrase.
 const VERBS: [(&str, &str); 16] = [
     ("took her", "had took her"),
     ("took his", "had took his"),
@@ -87,7 +87,7 @@ const VERBS: [(&str, &str); 16] = [
     ("to share", "share"),
 ];
 
-/// Adjectives and the nouns that they stand before.
+/// Returns adjectives, each with the noun that follows it.
 fn adjectives(tale: &Tale, part: Scene) -> Vec<(&'static str, &'static str)> {
     let f = tale.facts();
     match part {
@@ -103,9 +103,9 @@ fn adjectives(tale: &Tale, part: Scene) -> Vec<(&'static str, &'static str)> {
     }
 }
 
-/// A story until its outcome; the label is the mood of the story, which is told next: positive (1) nine times in ten where a tool
-/// that is carried overcomes the obstacle, negative (0) nine times in ten where none does. Half of each, so the best score is
-/// 0.9; and half of the heroes go alone. As in reviews, some words alone tell most of it.
+/// Makes a story up to its outcome. The label is the mood, which the next sentence would give: positive (1) nine times in ten if
+/// a carried tool overcomes the obstacle, negative (0) nine times in ten if none does. Each case has half of the rows, so the
+/// best score is 0.9. Half of the heroes travel without a companion. As in reviews, some single words reveal most of the mood.
 pub(super) fn sst2(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let (prepared, together) = (teller.coin(), teller.coin());
     let tale = teller.tale_where(|f| f.rescuer.is_some() == prepared && f.friend_tool.is_some() == together);

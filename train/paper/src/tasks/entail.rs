@@ -1,5 +1,5 @@
-//! Natural language inference: does the second text follow from the first? Texts: premise (or question), hypothesis (or
-//! sentence). The hypothesis alone tells nothing (see [`hypotheses`](super::hypotheses)).
+//! Natural language inference: whether the second text follows from the first. The texts are premise (or question) and hypothesis
+//! (or sentence). The hypothesis without its premise carries no information on the label (see [`hypotheses`](super::hypotheses)).
 //!
 //! | task | premise | hypothesis | label |
 //! |-|-|-|-|
@@ -28,7 +28,7 @@ pub(super) const SCIENCE: &[&str] = &["entails", "neutral"];
 
 const RELATIONS: [Relation; 3] = [Relation::Entailed, Relation::Open, Relation::Contradicted];
 
-/// Three classes; in *mismatched* other genres, with hypotheses of other kinds.
+/// Makes a row with three classes; the *mismatched* split has other genres, with hypotheses of other kinds.
 pub(super) fn mnli(teller: &mut Teller<'_>, split: Split) -> Labelled {
     const GENRES: [(&str, &Hypothesis); 4] = [("home", &WHERE), ("home", &WHERE), ("journey", &TOOL), ("journey", &TOOL)];
     const OTHERS: [(&str, &Hypothesis); 4] = [("people", &ANIMAL), ("people", &ANIMAL), ("keeper", &PAY), ("ending", &GIFT)];
@@ -38,14 +38,14 @@ pub(super) fn mnli(teller: &mut Teller<'_>, split: Split) -> Labelled {
     Labelled { texts: vec![premise, hypothesis], label, kind: genre }
 }
 
-/// Three classes, one kind of scene, like the captions of the original.
+/// Makes a row with three classes and one kind of scene, like the captions of the original.
 pub(super) fn snli(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let label = teller.below(3);
     let (premise, hypothesis) = pair(teller, &WHERE, RELATIONS[label]);
     Labelled { texts: vec![premise, hypothesis], label, kind: "" }
 }
 
-/// Two facts, and few rows.
+/// Makes a row on two facts; the task has few rows.
 pub(super) fn rte(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let label = teller.below(2);
     let relation = if label == 0 { Relation::Entailed } else { teller.one(&[Relation::Open, Relation::Contradicted]) };
@@ -53,21 +53,21 @@ pub(super) fn rte(teller: &mut Teller<'_>, _: Split) -> Labelled {
     Labelled { texts: vec![premise, hypothesis], label, kind: "" }
 }
 
-/// The science is the world's physics: which tool overcomes which obstacle, and what becomes of those who lack it.
+/// Makes a row on the world's physics: which tool overcomes which obstacle, and the mishap without it.
 pub(super) fn scitail(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let label = teller.below(2);
     let (tale, hypothesis) = if teller.coin() { used(teller, label == 0) } else { lost(teller, label == 0) };
     Labelled { texts: vec![tale.tell(&[Scene::Departure, Scene::Obstacle]), hypothesis], label, kind: "" }
 }
 
-/// *Tom used his key*, who carries it: it follows if a locked gate is in the way.
+/// Makes *Tom used his key* with a subject who carries the tool: it follows if a locked gate is in the way.
 fn used(teller: &mut Teller<'_>, follows: bool) -> (Tale, String) {
     let tale = teller.tale_where(|f| f.rescuer.is_some() || !follows);
     let f = tale.facts();
     let idle: Vec<(Who, &str)> = carriers(f).into_iter().filter(|(who, _)| f.rescuer != Some(*who)).collect();
     let (who, tool) = match (follows, f.rescuer) {
         (true, Some(who)) => (who, f.needed_tool()),
-        // A hero alone with the right tool: no false use to tell of; another story.
+        // A hero without a companion has the right tool, so no false use is possible: take another story.
         _ if idle.is_empty() => return used(teller, follows),
         _ => teller.one(&idle),
     };
@@ -75,7 +75,7 @@ fn used(teller: &mut Teller<'_>, follows: bool) -> (Tale, String) {
     (tale, hypothesis)
 }
 
-/// *They got lost*: it follows if a dark tunnel is in the way and nobody has a lantern.
+/// Makes *They got lost*: it follows if a dark tunnel is in the way and nobody has a lantern.
 fn lost(teller: &mut Teller<'_>, follows: bool) -> (Tale, String) {
     let saved = !follows && teller.coin();
     let tale = teller.tale_where(|f| f.rescuer.is_some() == saved);
@@ -85,8 +85,8 @@ fn lost(teller: &mut Teller<'_>, follows: bool) -> (Tale, String) {
     (tale, hypothesis)
 }
 
-/// Does the sentence answer the question? If not, it is about another, or about the same but not what was asked: each sentence
-/// answers one question and not the other, so that it alone tells nothing.
+/// Makes a row on whether the sentence answers the question. If not, it concerns another subject, or another aspect of the
+/// subject. Each sentence answers one question and not the other, so the sentence without its question carries no information.
 pub(super) fn qnli(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let label = teller.below(2);
     let tale = teller.tale();
@@ -113,7 +113,7 @@ pub(super) fn qnli(teller: &mut Teller<'_>, _: Split) -> Labelled {
     Labelled { texts: vec![format!("{asked} the {word}?"), tale.tell(&[part])], label, kind: "" }
 }
 
-/// A sentence of [`pronouns`], and one with a name in the pronoun's place: the right one (1) or not (0).
+/// Makes a sentence of [`pronouns`], and one with a name in the pronoun's place: the right one (1) or not (0).
 pub(super) fn wnli(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let riddle = pronouns::riddle(teller);
     let label = teller.below(2);

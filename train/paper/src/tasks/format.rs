@@ -1,4 +1,4 @@
-//! The files of the original distributions: names, headers and columns as there.
+//! The files of the original distributions, with their names, headers and columns.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,17 +11,17 @@ use serde_json::json;
 use super::Labelled;
 use super::entail::{SCIENCE, THREE, TWO};
 
-/// The rows of one split, and where their files go.
+/// The rows of one split, and the paths of their files.
 pub(super) struct Files<'r> {
     /// The task's folder.
     pub(super) folder: &'r Path,
     pub(super) split: Split,
-    /// What the names of a table's files begin with.
+    /// The beginning of the names of a table's files.
     pub(super) stem: &'static str,
     pub(super) rows: &'r [Labelled],
 }
 
-/// Writes the files of one split.
+/// A function that writes the files of one split.
 pub(super) type Write = fn(&Files<'_>) -> Result<(), FileError>;
 
 impl Files<'_> {
@@ -32,13 +32,14 @@ impl Files<'_> {
         disk::write(&path, text.as_bytes()).map_err(error)
     }
 
-    /// A file with a line for each row, after a header.
+    /// Writes a file with a header and a line for each row.
     fn lines(&self, name: &str, header: &str, line: impl Fn(usize, &Labelled) -> String) -> Result<(), FileError> {
         let lines = self.rows.iter().enumerate().map(|(i, row)| line(i, row));
         self.file(name, &(header.to_owned() + &lines.collect::<String>()))
     }
 
-    /// A table of GLUE: a header, and a line per row. A test set has no labels; they are beside it, in the form of a submission.
+    /// Writes a table of GLUE: a header, and a line per row. The labels of a test set are in a separate file, in the form of a
+    /// submission.
     fn glue(
         &self,
         [header, test_header]: [&str; 2],
@@ -62,7 +63,7 @@ impl Files<'_> {
         if test { self.file(&format!("{}_labels.tsv", self.stem), &labels) } else { Ok(()) }
     }
 
-    /// Entailment of two named columns: QNLI, RTE, WNLI.
+    /// Writes an entailment table with two named columns: QNLI, RTE, WNLI.
     fn entailment(&self, columns: &str, label: impl Fn(&Labelled) -> String) -> Result<(), FileError> {
         let headers = [format!("index {columns} label"), format!("index {columns}")];
         self.glue([&headers[0], &headers[1]], |i, row| format!("{i}\t{}", pair(row)), label)
@@ -77,7 +78,7 @@ fn pair(row: &Labelled) -> String {
     row.texts.join("\t")
 }
 
-/// Source, label, the author's mark, sentence; no header but in the test set.
+/// Writes source, label, the author's mark and sentence; only the test set has a header.
 pub(super) fn cola(files: &Files<'_>) -> Result<(), FileError> {
     if files.split.is_test() {
         return files.glue(["", "index sentence"], |i, row| format!("{i}\t{}", row.texts[0]), number);
@@ -92,7 +93,7 @@ pub(super) fn sst2(files: &Files<'_>) -> Result<(), FileError> {
     files.glue(["sentence label", "index sentence"], line, number)
 }
 
-/// The label comes first in MRPC.
+/// Writes MRPC, with the label in the first column.
 pub(super) fn mrpc(files: &Files<'_>) -> Result<(), FileError> {
     const STRINGS: &str = "#1~ID #2~ID #1~String #2~String";
     let ids = |i: usize, row: &Labelled| format!("{}\t{}\t{}", 2 * i, 2 * i + 1, pair(row));
@@ -129,7 +130,7 @@ pub(super) fn wnli(files: &Files<'_>) -> Result<(), FileError> {
     files.entailment("sentence1 sentence2", number)
 }
 
-/// One annotator's label before the gold label in training, five in the dev sets, as in the original.
+/// Writes one annotator's label before the gold label in training and five in the dev sets, as in the original.
 pub(super) fn mnli(files: &Files<'_>) -> Result<(), FileError> {
     const HEADER: &str = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse sentence1 sentence2";
     let test = files.split.is_test();
@@ -140,7 +141,7 @@ pub(super) fn mnli(files: &Files<'_>) -> Result<(), FileError> {
     files.glue([&format!("{HEADER}{labels} gold_label"), HEADER], line, label)
 }
 
-/// One JSON object per line.
+/// Writes one JSON object per line.
 pub(super) fn snli(files: &Files<'_>) -> Result<(), FileError> {
     files.lines(&format!("snli_1.0_{}.jsonl", files.stem), "", |i, row| {
         let label = THREE[row.label];
@@ -153,15 +154,15 @@ pub(super) fn snli(files: &Files<'_>) -> Result<(), FileError> {
     })
 }
 
-/// Premise, hypothesis, label; no header.
+/// Writes premise, hypothesis and label, without a header.
 pub(super) fn scitail(files: &Files<'_>) -> Result<(), FileError> {
     let line = |_, row: &Labelled| format!("{}\t{}\n", pair(row), SCIENCE[row.label]);
     files.lines(&format!("tsv_format/scitail_1.0_{}.tsv", files.stem), "", line)
 }
 
-/// One file per passage, in a folder for each level.
+/// Writes one file per passage, in a folder for each level.
 pub(super) fn race(files: &Files<'_>) -> Result<(), FileError> {
-    // Both exist, even if few rows leave one empty.
+    // Both folders exist, even if one is empty for lack of rows.
     for level in ["middle", "high"] {
         let level = files.folder.join(files.stem).join(level);
         disk::make_folders(&level).map_err(|e| FileError::new("make the directory", &level, e))?;
@@ -177,7 +178,7 @@ pub(super) fn race(files: &Files<'_>) -> Result<(), FileError> {
     Ok(())
 }
 
-/// The original has no training file: training and validation rows are in one file, the latter at its end.
+/// Writes training and validation rows to one file, the latter at its end, because the original has no training file.
 pub(super) fn story_cloze(files: &Files<'_>) -> Result<(), FileError> {
     const HEADER: &str = "InputStoryid,InputSentence1,InputSentence2,InputSentence3,InputSentence4,\
         RandomFifthSentenceQuiz1,RandomFifthSentenceQuiz2,AnswerRightEnding\n";
@@ -188,7 +189,7 @@ pub(super) fn story_cloze(files: &Files<'_>) -> Result<(), FileError> {
     })
 }
 
-/// Five lines per example: sentence, pronoun, candidates, answer, nothing.
+/// Writes five lines per example: sentence, pronoun, candidates, answer, and an empty line.
 pub(super) fn dprd(files: &Files<'_>) -> Result<(), FileError> {
     files.lines(&format!("{}.c.txt", files.stem), "", |_, row| {
         let [sentence, pronoun, first, second] = &row.texts[..] else { return String::new() };

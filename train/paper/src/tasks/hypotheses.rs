@@ -1,7 +1,7 @@
-//! Hypotheses about a story that its sentences entail, contradict or leave open.
+//! Hypotheses that are entailed, contradicted or left open by the sentences of a story.
 //!
-//! A hypothesis says what is true of a subject, in the words in which stories sum up. Whatever the relation, all its words
-//! come from the same distributions, so a hypothesis alone tells nothing:
+//! A hypothesis states a fact about a subject, in the words of the stories' summaries. For each relation, its words come from the
+//! same distributions, so a hypothesis without its premise carries no information on the label:
 //!
 //! ```text
 //! premise        One rainy day Tom was sad because he had lost the red kite. Rosa had seen the kite at the lake.
@@ -14,7 +14,7 @@ use gradus_world::{Facts, Gender, Price, Who};
 
 use super::tale::{Scene, Teller, a, capital, carriers, mentions};
 
-/// How a hypothesis relates to its premise.
+/// The relation of a hypothesis to its premise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     Entailed,
@@ -22,23 +22,23 @@ pub(super) enum Relation {
     Open,
 }
 
-/// A subject, and then what is said of it.
+/// The words of a statement: the subject first, then the predicate.
 type Words = Vec<&'static str>;
 
 /// A kind of hypothesis.
 #[derive(Debug)]
 pub(super) struct Hypothesis {
-    /// The sentences that decide it.
+    /// The sentences that decide the hypothesis.
     pub(super) premise: &'static [Scene],
-    /// What is true; empty if the story tells nothing of the kind.
+    /// The true statements; empty if the story has none of this kind.
     pub(super) truths: fn(&Facts) -> Vec<Words>,
-    /// What is false although the premise holds all the words.
+    /// The false statements whose words all occur in the premise.
     pub(super) lies: fn(&Facts) -> Vec<Words>,
-    /// The hypothesis in words.
+    /// The hypothesis as text.
     pub(super) says: fn(&[&str]) -> String,
 }
 
-/// What is true of two subjects, said of the other.
+/// Exchanges the predicates of two subjects.
 fn crossed(mut truths: Vec<Words>) -> Vec<Words> {
     match &mut truths[..] {
         [one, other] => {
@@ -49,7 +49,7 @@ fn crossed(mut truths: Vec<Words>) -> Vec<Words> {
     }
 }
 
-/// Mia was a rabbit.
+/// A hypothesis on an animal: Mia was a rabbit.
 pub(super) static ANIMAL: Hypothesis = Hypothesis {
     premise: &[Scene::Opening, Scene::Longing, Scene::Helper],
     truths: |f| vec![vec![f.hero.name, f.hero.animal], vec![f.friend.name, f.friend.animal]],
@@ -57,7 +57,7 @@ pub(super) static ANIMAL: Hypothesis = Hypothesis {
     says: |words| format!("{} was {}.", capital(words[0]), a(words[1])),
 };
 
-/// Once the red kite lay at the lake.
+/// A hypothesis on a place: Once the red kite lay at the lake.
 pub(super) static WHERE: Hypothesis = Hypothesis {
     premise: &[Scene::Longing, Scene::Helper],
     truths: |f| vec![vec![f.thing, f.colour, f.place]],
@@ -65,7 +65,7 @@ pub(super) static WHERE: Hypothesis = Hypothesis {
     says: |words| format!("Once the {} {} lay at the {}.", words[1], words[0], words[2]),
 };
 
-/// Mia carried her rope to the lake.
+/// A hypothesis on a tool: Mia carried her rope to the lake.
 pub(super) static TOOL: Hypothesis = Hypothesis {
     premise: &[Scene::Departure],
     truths: |f| carriers(f).into_iter().map(|(who, tool)| vec![f.who(who).name, tool, f.place]).collect(),
@@ -75,7 +75,7 @@ pub(super) static TOOL: Hypothesis = Hypothesis {
     },
 };
 
-/// Once the red kite lay at the lake. Mia carried her rope to the lake. What some sentences tell, and what another does.
+/// A hypothesis of two facts from different sentences: Once the red kite lay at the lake. Mia carried her rope to the lake.
 pub(super) static BOTH: Hypothesis = Hypothesis {
     premise: &[Scene::Longing, Scene::Helper, Scene::Departure],
     truths: |f| (TOOL.truths)(f).into_iter().map(|told| vec![f.thing, f.colour, f.place, told[0], told[1]]).collect(),
@@ -83,7 +83,7 @@ pub(super) static BOTH: Hypothesis = Hypothesis {
     says: |words| format!("{} {}", (WHERE.says)(&words[..3]), (TOOL.says)(&[words[3], words[4], words[2]])),
 };
 
-/// The giant got a song.
+/// A hypothesis on a price: The giant got a song.
 pub(super) static PAY: Hypothesis = Hypothesis {
     premise: &[Scene::Price],
     truths: |f| {
@@ -94,7 +94,7 @@ pub(super) static PAY: Hypothesis = Hypothesis {
     says: |words| format!("The {} got {}.", words[0], a(words[1])),
 };
 
-/// Tom got it from Mia.
+/// A hypothesis on a gift: Tom got it from Mia.
 pub(super) static GIFT: Hypothesis = Hypothesis {
     premise: &[Scene::Ending],
     truths: |f| if f.longing == Who::Friend { vec![vec![f.friend.name, f.hero.name]] } else { Vec::new() },
@@ -102,7 +102,7 @@ pub(super) static GIFT: Hypothesis = Hypothesis {
     says: |words| format!("{} got it from {}.", capital(words[0]), capital(words[1])),
 };
 
-/// The sentences of a story that decide a hypothesis of this kind, and one in this relation to them.
+/// Returns the sentences of a story that decide a hypothesis of this kind, and one in this relation to them.
 pub(super) fn pair(teller: &mut Teller<'_>, kind: &Hypothesis, relation: Relation) -> (String, String) {
     let tale = teller.tale_where(|f| !(kind.truths)(f).is_empty());
     let (premise, f) = (tale.tell(kind.premise), tale.facts());
@@ -124,7 +124,7 @@ pub(super) fn pair(teller: &mut Teller<'_>, kind: &Hypothesis, relation: Relatio
     (premise, (kind.says)(&words))
 }
 
-/// A word for this place of the hypothesis that the premise does not mention, from another story.
+/// Returns a word for this place of the hypothesis that the premise does not mention, from another story.
 fn stranger(teller: &mut Teller<'_>, kind: &Hypothesis, premise: &str, at: usize) -> &'static str {
     loop {
         let tale = teller.tale_where(|f| !(kind.truths)(f).is_empty());

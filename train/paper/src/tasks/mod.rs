@@ -3,7 +3,7 @@
 //! [`write()`] makes a folder per task, with the files of the original distribution, so that one reader serves both. The
 //! labels follow from the facts of the stories, never from their wording; each row comes from a story of its own.
 //!
-//! | folder | asks | metric | best possible |
+//! | folder | question | metric | best possible |
 //! |-|-|-|-|
 //! | `mnli`, `snli` | entailed, contradicted or open? | accuracy | 1 |
 //! | `scitail` | does it follow by the world's physics? | accuracy | 1 |
@@ -64,12 +64,12 @@ use gradus_world::World;
 
 use self::tale::Teller;
 
-/// The seeds' streams that belong to tasks begin here; pre-training takes its stories from streams 1 and 2.
+/// The first random stream of the tasks; pre-training takes its stories from streams 1 and 2.
 const STREAMS: u64 = 1 << 32;
 /// One label in this many is flipped in QQP.
 const FLIPPED: usize = 10;
 
-/// How many training rows can be asked for: fewer leave a split of some task empty, more would never be found.
+/// The range of the number of training rows: fewer leave a split of some task empty, and more different rows do not exist.
 const ROWS: RangeInclusive<usize> = 7..=1_000_000;
 
 /// A row of any task: its texts in the order of the model's input, and the number of its label.
@@ -77,18 +77,18 @@ const ROWS: RangeInclusive<usize> = 7..=1_000_000;
 struct Labelled {
     texts: Vec<String>,
     label: usize,
-    /// Genre of MNLI, level of RACE, violation of CoLA.
+    /// The genre of MNLI, the level of RACE, or the violation of CoLA.
     kind: &'static str,
 }
 
-/// How the rows of a task are made and written.
+/// The functions and sizes that make and write the rows of a task.
 struct Maker {
     name: &'static str,
     bayes: f64,
     row: fn(&mut Teller<'_>, Split) -> Labelled,
     write: format::Write,
     splits: &'static [Split],
-    /// Percentage of the training rows asked for.
+    /// The percentage of the requested training rows.
     share: usize,
 }
 
@@ -113,7 +113,7 @@ static MAKERS: [Maker; 14] = [
     Maker { name: "dprd", bayes: 1.0, row: pronouns::dprd, write: format::dprd, splits: TWO, share: 100 },
 ];
 
-/// The names of the tasks, which are their folders' names.
+/// Returns the names of the tasks, which are also the names of their folders.
 pub fn names() -> impl Iterator<Item = &'static str> {
     MAKERS.iter().map(|task| task.name)
 }
@@ -122,33 +122,34 @@ fn maker(task: &str) -> Option<&'static Maker> {
     MAKERS.iter().find(|maker| maker.name == task)
 }
 
-/// The best possible expected score on a task, in the metric the paper reports for it (derived in the [module](self)); `None` for
-/// a name that is no task of the world.
+/// Returns the best possible expected score on a task, in the paper's metric for it (derived in the [module](self)); `None` for a
+/// name that is not a task of the world.
 pub fn bayes(task: &str) -> Option<f64> {
     Some(maker(task)?.bayes)
 }
 
-/// The smallest expected cross-entropy of a task's labels, in nats per example: the entropy of their noise; `None` for a name that is no
-/// task of the world.
+/// Returns the smallest expected cross-entropy of a task's labels, in nats per example, which is the entropy of their noise;
+/// `None` for a name that is not a task of the world.
 pub fn entropy(task: &str) -> Option<f64> {
-    let p = bayes(task)?; // where there is noise, the probability of the likelier label, in each row
+    let p = bayes(task)?; // with noise, the probability of the likelier label of each row
     Some(if p < 1.0 { -p * p.ln() - (1.0 - p) * (1.0 - p).ln() } else { 0.0 })
 }
 
-/// The training rows of a task where none has more than `most`; `None` for a name that is no task of the world.
+/// Returns the number of training rows of a task if no task has more than `most`; `None` for a name that is not a task of the
+/// world.
 pub fn training_rows(task: &str, most: usize) -> Option<usize> {
     Some(maker(task)?.training_rows(most))
 }
 
-/// The first training row of RACE in the files of a seed: its article, question and four answers, and the index of the right
-/// answer.
+/// Returns the first training row of RACE in the files of a seed: its article, question and four answers, and the index of the
+/// right answer.
 pub fn question(seed: u64) -> (Vec<String>, usize) {
     let race = maker("race").expect("a task of the world");
     let row = race.rows(&World::default(), seed, *ROWS.start()).expect("a few rows").swap_remove(0).1.swap_remove(0);
     (row.texts, row.label)
 }
 
-/// How the names of a split's files begin.
+/// Returns the beginning of the names of a split's files.
 fn stem(task: &str, split: Split) -> &'static str {
     match (task, split) {
         ("mnli", Split::Dev) => "dev_matched",
@@ -159,12 +160,12 @@ fn stem(task: &str, split: Split) -> &'static str {
     }
 }
 
-/// The file with the labels of a test set published without them, beside it, in the form of a submission to GLUE.
+/// Returns the path of the separate labels of a test set, in the form of a submission to GLUE.
 pub fn test_labels(folder: &Path, task: &str, split: Split) -> PathBuf {
     folder.join(format!("{}_labels.tsv", stem(task, split)))
 }
 
-/// Why no tasks were written.
+/// The reason why no tasks were written.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WriteTasksError {
@@ -178,7 +179,7 @@ pub enum WriteTasksError {
     File(#[from] FileError),
 }
 
-/// What [`write()`] wrote.
+/// The tasks that [`write()`] wrote.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Written {
     /// The folder that holds one folder per task.
@@ -187,30 +188,30 @@ pub struct Written {
     pub tasks: Vec<WrittenTask>,
 }
 
-/// A task in numbers.
+/// The statistics of a task.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct WrittenTask {
-    /// Its name and folder.
+    /// The name of the task and its folder.
     pub name: &'static str,
-    /// Rows of all splits.
+    /// The number of rows of all splits.
     pub rows: usize,
-    /// Mean number of words of a row: all its texts, without marks.
+    /// The mean number of words of a row, over all its texts, without punctuation.
     pub mean_words: f64,
-    /// Words of the longest row.
+    /// The number of words of the longest row.
     pub max_words: usize,
     /// The best possible score.
     pub bayes: f64,
 }
 
-/// Writes every task of the world into a new folder `dir`, as a whole or not at all: at most `rows` training rows (some tasks have
-/// fewer, as in the originals: [`training_rows`]), three tenths of `rows` for dev and three fifths for test. MNLI has as many
-/// again, mismatched; Story Cloze and DPRD have a quarter as many dev rows as training rows. A seed gives the same files on every
-/// machine. No row is in two splits of a task. Each row is made from a story of its own, which no pre-training uses; short rows
-/// (of CoLA, DPRD) may occur word for word in other stories, without their labels. `done` gets the number of tasks done, after
-/// each.
+/// Writes every task of the world into a new folder `dir`; on an error, no files remain. There are at most `rows` training rows
+/// (some tasks have fewer, as in the originals: [`training_rows`]), three tenths of `rows` for dev and three fifths for test.
+/// MNLI has equally many mismatched rows; Story Cloze and DPRD have a quarter as many dev rows as training rows. A seed gives
+/// identical files on every machine. No row is in two splits of a task. Each row is made from its own story, which no
+/// pre-training uses; short rows (of CoLA, DPRD) may occur word for word in other stories, without their labels. `done` receives
+/// the number of tasks done, after each.
 ///
 /// # Errors
-/// If `dir` exists, `rows` are too few or too many, or a file cannot be written.
+/// Returns an error if `dir` exists, `rows` is out of range, or a file cannot be written.
 pub fn write(seed: u64, dir: &Path, rows: usize, mut done: impl FnMut(usize)) -> Result<Written, WriteTasksError> {
     if dir.exists() {
         return Err(WriteTasksError::Exists { path: dir.to_owned() });
@@ -233,12 +234,12 @@ pub fn write(seed: u64, dir: &Path, rows: usize, mut done: impl FnMut(usize)) ->
 }
 
 impl Maker {
-    /// Its share of `most` training rows.
+    /// Returns the task's share of `most` training rows.
     fn training_rows(&self, most: usize) -> usize {
         (most * self.share / 100).max(1)
     }
 
-    /// The rows of every split, each from a stream of its own; a row that came up before is passed over.
+    /// Returns the rows of every split, each from its own random stream, without duplicates.
     fn rows(&self, world: &World, seed: u64, most: usize) -> Result<Vec<(Split, Vec<Labelled>)>, WriteTasksError> {
         let place = names().position(|name| name == self.name).unwrap_or(0) as u64;
         let train = self.training_rows(most);

@@ -1,8 +1,8 @@
-//! Pronouns that only the meaning resolves (DPRD, zero-shot; WNLI asks the same with labels).
+//! Pronouns that only the meaning resolves (DPRD, zero-shot; WNLI, with labels).
 //!
-//! Both candidates are of one gender and number. The stories repeat the name where these sentences have a pronoun, so a model of
-//! the stories finds the right name more likely. They open as sentences of the stories do: a bare name at the beginning is where
-//! the stories say who lives near whom, and a model that is asked about it there answers below guessing.
+//! Both candidates have one gender and number. The stories repeat the name where these sentences have a pronoun, so a model of
+//! the stories gives the right name a higher probability. The sentences begin as sentences of the stories do. A bare name at the
+//! beginning would not work: the stories use it to introduce neighbours, and a model scores below chance after it.
 //!
 //! ```text
 //! Then Mia gave Lily the kite because she wanted it.                      she   Mia, Lily              Lily
@@ -23,15 +23,15 @@ use super::tale::{Teller, capital};
 pub(super) struct Riddle {
     pub(super) sentence: String,
     pub(super) pronoun: &'static str,
-    /// As they appear in the sentence.
+    /// The candidates as they appear in the sentence.
     pub(super) candidates: [String; 2],
     /// The right candidate.
     pub(super) answer: usize,
-    /// What is said of it: the words after the pronoun.
+    /// The words after the pronoun.
     pub(super) reason: String,
 }
 
-/// One in three is about physics (there are 1,440, and no row is in two splits), the others about people.
+/// Makes a riddle: one in three on physics (there are 1,440, and no row is in two splits), the others on people.
 pub(super) fn riddle(teller: &mut Teller<'_>) -> Riddle {
     let first_is_meant = teller.coin();
     let (told, pronoun, candidates, reason) =
@@ -74,7 +74,7 @@ fn physics(teller: &mut Teller<'_>, first_is_meant: bool) -> Phrases {
     (format!("{opener} {} failed at {}", candidates[0], candidates[1]), "it", candidates, reason)
 }
 
-/// Texts: sentence, pronoun, the two candidates. Label: the right one.
+/// Makes a row with the texts sentence, pronoun and two candidates; the label is the right candidate.
 pub(super) fn dprd(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let Riddle { sentence, pronoun, candidates: [first, second], answer, .. } = riddle(teller);
     Labelled { texts: vec![sentence, pronoun.into(), first, second], label: answer, kind: "" }

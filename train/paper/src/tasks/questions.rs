@@ -1,10 +1,10 @@
-//! Questions about a story, and its right ending.
+//! Questions about a story, and the choice of its right ending.
 //!
-//! | task | asks | example |
+//! | task | question | example |
 //! |-|-|-|
-//! | RACE, middle | for what one sentence tells | *…* Who had the rope? **Mia.** Tom. Rosa. Ben. |
-//! | RACE, high | for two facts at once, or the physics | *… Soon a dark tunnel stopped her.* And then? **She got lost.** She got wet. Mia used her rope. Mia used her key. |
-//! | Story Cloze | which ending agrees with what was told | *… Tom was sad because he had lost the red kite. …* **At last Mia gave Tom the kite because Tom had lost it.** At last Mia gave Tom the drum because Tom had lost it. |
+//! | RACE, middle | on one sentence | *…* Who had the rope? **Mia.** Tom. Rosa. Ben. |
+//! | RACE, high | on two facts at once, or on the physics | *… Soon a dark tunnel stopped her.* And then? **She got lost.** She got wet. Mia used her rope. Mia used her key. |
+//! | Story Cloze | which ending agrees with the story | *… Tom was sad because he had lost the red kite. …* **At last Mia gave Tom the kite because Tom had lost it.** At last Mia gave Tom the drum because Tom had lost it. |
 
 use gradus_data::sets::Split;
 use gradus_world::words::{KEEPERS, NAMES, PLACES, THINGS, TOOLS};
@@ -13,7 +13,7 @@ use gradus_world::{Facts, Who};
 use super::Labelled;
 use super::tale::{Scene, Tale, Teller, capital, carriers, got, reword, uses};
 
-/// Texts: article, question, four answers. Label: the right one. Kind: `middle` or `high`.
+/// Makes a row with the texts article, question and four answers. The label is the right answer, the kind `middle` or `high`.
 pub(super) fn race(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let level = teller.one(&["middle", "high"]);
     let asked = match (level, teller.below(3)) {
@@ -36,7 +36,7 @@ struct Asked {
     wrong: Vec<String>,
 }
 
-/// One sentence tells it: the place.
+/// Makes a question that one sentence answers: the place.
 fn place(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale();
     let f = tale.facts();
@@ -49,7 +49,7 @@ fn place(teller: &mut Teller<'_>) -> Asked {
     }
 }
 
-/// One sentence tells it: who has the tool. All but one of the names are in the article.
+/// Makes a question that one sentence answers: who has the tool. All but one of the names are in the article.
 fn owner_of_tool(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale_where(|f| f.friend_tool.is_some());
     let f = tale.facts();
@@ -57,14 +57,14 @@ fn owner_of_tool(teller: &mut Teller<'_>) -> Asked {
     names(teller, &tale, Scene::Departure, format!("Who took the {tool}?"), owner.name)
 }
 
-/// One sentence tells it: who was sad.
+/// Makes a question that one sentence answers: who was sad.
 fn who_felt(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale();
     let f = tale.facts();
     names(teller, &tale, Scene::Helper, format!("Who was {}?", f.feeling), f.who(f.longing).name)
 }
 
-/// The answers are the three names of the story and another.
+/// Makes a question whose answers are the three names of the story and another name.
 fn names(teller: &mut Teller<'_>, tale: &Tale, until: Scene, question: String, right: &str) -> Asked {
     let f = tale.facts();
     let told = [f.hero.name, f.friend.name, f.helper];
@@ -74,7 +74,7 @@ fn names(teller: &mut Teller<'_>, tale: &Tale, until: Scene, question: String, r
     Asked { article: tale.until(until), question, right: answer(right), wrong: wrong.chain(stranger).map(answer).collect() }
 }
 
-/// Two facts: who had it, and where.
+/// Makes a question on two facts: who had it, and where.
 fn keeper_and_place(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale();
     let f = tale.facts();
@@ -88,7 +88,7 @@ fn keeper_and_place(teller: &mut Teller<'_>) -> Asked {
     }
 }
 
-/// Two facts: who was sad, and what animal that is. Two of the animals are in the article.
+/// Makes a question on two facts: who was sad, and which animal that is. Two of the animals are in the article.
 fn animal_that_felt(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale();
     let f = tale.facts();
@@ -102,7 +102,7 @@ fn animal_that_felt(teller: &mut Teller<'_>) -> Asked {
     }
 }
 
-/// The physics: what comes after the obstacle. Two uses and two mishaps, whatever is right.
+/// Makes a question on the physics: what comes after the obstacle. The answers always are two uses and two mishaps.
 fn what_next(teller: &mut Teller<'_>) -> Asked {
     let prepared = teller.coin();
     let tale = teller.tale_where(|f| f.rescuer.is_some() == prepared);
@@ -119,7 +119,7 @@ fn what_next(teller: &mut Teller<'_>) -> Asked {
     Asked { article: tale.tell(&[Scene::Departure, Scene::Obstacle]), question: "And then?".into(), right, wrong }
 }
 
-/// What the physics says comes after the obstacle; a use of a tool that does not, and a mishap that does not.
+/// Returns the event after the obstacle by the physics, and a use of a tool and a mishap that do not follow.
 fn next(teller: &mut Teller<'_>, tale: &Tale) -> (String, [String; 2]) {
     let f = tale.facts();
     let right = match f.rescuer {
@@ -129,7 +129,7 @@ fn next(teller: &mut Teller<'_>, tale: &Tale) -> (String, [String; 2]) {
     (right, [useless(f, teller, &[]), mishap(f, teller, &[f.threat()])])
 }
 
-/// A tool that does not help: one that is carried if there is one, else one that is not.
+/// Returns a tool that does not help: a carried one if possible.
 fn useless(f: &Facts, teller: &mut Teller<'_>, taken: &[&str]) -> String {
     let mut carried: Vec<String> = carriers(f).into_iter().map(|(who, tool)| uses(f, who, tool)).collect();
     carried.retain(|told| !told.contains(f.needed_tool()) && !taken.contains(&told.as_str()));
@@ -144,7 +144,7 @@ fn mishap(f: &Facts, teller: &mut Teller<'_>, taken: &[&str]) -> String {
     got(f, teller.others(&TOOLS.map(|tool| tool.mishap), taken, 1)[0])
 }
 
-/// Texts: four sentences (the fourth of two), two endings. Label: the right one.
+/// Makes a row with four sentences (the fourth of two) and two endings as texts; the label is the right ending.
 pub(super) fn story_cloze(teller: &mut Teller<'_>, _: Split) -> Labelled {
     const BEGINNING: [Scene; 3] = [Scene::Opening, Scene::Longing, Scene::Helper];
     let physics = teller.coin();
@@ -162,7 +162,7 @@ pub(super) fn story_cloze(teller: &mut Teller<'_>, _: Split) -> Labelled {
     Labelled { texts, label, kind: "" }
 }
 
-/// The ending with a word from another story: another thing, or somebody else of the same gender.
+/// Returns the ending with a word from another story: another thing, or another person of the same gender.
 fn other_ending(teller: &mut Teller<'_>, tale: &Tale) -> String {
     let f = tale.facts();
     let friends: Vec<&str> = NAMES.iter().filter(|(_, gender)| *gender == f.friend.gender).map(|&(name, _)| name).collect();

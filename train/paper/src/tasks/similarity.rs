@@ -1,4 +1,4 @@
-//! Do two texts say the same? Wordings vary without changing the meaning; any other difference is one of fact.
+//! Similarity of two texts. Paraphrases vary the words but not the meaning; any other difference is one of fact.
 //!
 //! | task | first | second | label |
 //! |-|-|-|-|
@@ -12,7 +12,7 @@ use gradus_world::Gender;
 use super::tale::{Tale, Teller, capital};
 use super::{FLIPPED, Labelled};
 
-/// Five facts, and the same in other words (1), or with one to three other facts (0).
+/// Makes a row of five facts and a paraphrase of them (1), or one with one to three other facts (0).
 pub(super) fn mrpc(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let label = teller.below(2);
     let agree = if label == 1 { 5 } else { 2 + teller.below(3) };
@@ -26,7 +26,7 @@ pub(super) fn mrpc(teller: &mut Teller<'_>, _: Split) -> Labelled {
     Labelled { texts: vec![one, other], label, kind: "" }
 }
 
-/// What a question is made of: whether the verb or the wording varies, two words.
+/// A question, given by its kind and two words; the verb or the wording varies.
 struct Query {
     kind: usize,
     words: [&'static str; 2],
@@ -51,7 +51,7 @@ impl Query {
     }
 }
 
-/// Wordings of four questions; the digits stand for their words.
+/// The wordings of four questions; the digits are placeholders for words.
 const QUERIES: [&[&str]; 4] = [
     &["Who took the 1 to the 2?", "Who carried the 1 to the 2?", "To the 2, who brought the 1?", "To the 2, who took the 1?"],
     &["Where was the 1 2?", "The 1 2, where was it?", "So where was the 1 2?", "Now the 1 2, where was it?"],
@@ -59,8 +59,8 @@ const QUERIES: [&[&str]; 4] = [
     &["Who had the 1 at the 2?", "At the 2, who had the 1?", "Now who had the 1 at the 2?", "So at the 2, who had the 1?"],
 ];
 
-/// Two questions with the same answer (1) or not (0): one word differs, or the question does. The labels are flipped with
-/// probability [`FLIPPED`], in every split: right answers score no more than 0.9.
+/// Makes two questions with equal answers (1) or not (0): one word differs, or the question does. The labels are flipped with
+/// probability [`FLIPPED`], in every split, so right answers score at most 0.9.
 pub(super) fn qqp(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let query = Query::draw(teller);
     let same = teller.coin();
@@ -88,7 +88,7 @@ pub(super) fn qqp(teller: &mut Teller<'_>, _: Split) -> Labelled {
     Labelled { texts: vec![first, second], label: usize::from(same != flipped), kind: "" }
 }
 
-/// Five facts and five; the score, 0 to 5, is how many of them agree.
+/// Makes two texts of five facts; the score, 0 to 5, is the number of facts that agree.
 pub(super) fn stsb(teller: &mut Teller<'_>, _: Split) -> Labelled {
     let label = teller.below(6);
     let (first, second) = pair(teller, label);
@@ -103,10 +103,10 @@ fn five(tale: &Tale) -> Five {
     [f.hero.name, f.hero_tool, f.colour, f.thing, f.place]
 }
 
-/// Two times five facts, of which this many agree.
+/// Returns two lists of five facts, of which `agree` are equal.
 fn pair(teller: &mut Teller<'_>, agree: usize) -> (Five, Five) {
     let mut places = [0, 1, 2, 3, 4];
-    // The facts that agree are the first of a random order.
+    // The first facts of a random order agree.
     teller.rng.shuffle(&mut places);
     let first = five(&teller.tale());
     loop {
@@ -118,7 +118,7 @@ fn pair(teller: &mut Teller<'_>, agree: usize) -> (Five, Five) {
     }
 }
 
-/// Once the red kite lay at the lake. Mia took her rope to the lake.
+/// Returns two sentences on five facts: Once the red kite lay at the lake. Mia took her rope to the lake.
 fn sentences(teller: &mut Teller<'_>, [name, tool, colour, thing, place]: Five) -> String {
     let (once, took) = (teller.one(&["Once the", "The"]), teller.one(&["took", "carried", "brought"]));
     let (his, name) = (Gender::of(name).possessive(), capital(name));

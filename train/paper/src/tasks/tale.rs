@@ -1,9 +1,9 @@
-//! Stories as the tasks see them: facts, sentences, and where they come from.
+//! Stories in the form that the tasks use: facts, sentences and random choices.
 
 use gradus_tensor::rng::Philox;
 use gradus_world::{Facts, Story, Who, World};
 
-/// The twelve sentences of every story, in order, but for four: the mood is what SST-2 asks for, remarks are like claims, and
+/// The twelve sentences of every story, in order, without four of them: SST-2 predicts the mood, remarks resemble claims, and
 /// questions have tasks of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scene {
@@ -17,7 +17,7 @@ pub(super) enum Scene {
     Departure = 4,
     /// Soon a dark tunnel stopped them.
     Obstacle = 6,
-    /// Tom used his lantern. (What follows says how that was: *Very positive.*)
+    /// Tom used his lantern. (The next sentence gives the mood: *Very positive.*)
     Outcome,
     /// At the lake a grumpy giant sold the happy rabbit the kite for a song.
     Price = 9,
@@ -25,7 +25,7 @@ pub(super) enum Scene {
     Ending = 11,
 }
 
-/// A story, its sentences at hand.
+/// A story, with its sentences.
 #[derive(Clone, Debug)]
 pub(super) struct Tale {
     pub(super) story: Story,
@@ -37,18 +37,18 @@ impl Tale {
         &self.story.facts
     }
 
-    /// The story from its beginning to this sentence: what a reader of stories is used to.
+    /// Returns the story from its beginning up to this sentence, which is familiar text for a language model.
     pub(super) fn until(&self, part: Scene) -> String {
         self.sentences[..=part as usize].join(" ")
     }
 
-    /// These sentences, separated by blanks.
+    /// Returns these sentences, separated by blanks.
     pub(super) fn tell(&self, parts: &[Scene]) -> String {
         parts.iter().map(|&part| self.sentences[part as usize].as_str()).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// Cuts a story into its sentences. What is said in quotes belongs to the sentence around it.
+/// Splits a story into its sentences. A quotation belongs to the sentence around it.
 fn sentences(text: &str) -> Vec<String> {
     let words: Vec<&str> = text.split(' ').collect();
     let mut quoted = false;
@@ -59,14 +59,14 @@ fn sentences(text: &str) -> Vec<String> {
     sentences.map(|words| words.join(" ")).collect()
 }
 
-/// Stories and chances for the rows of one split of one task.
+/// A source of stories and random choices for the rows of one split of one task.
 pub(super) struct Teller<'w> {
     pub(super) world: &'w World,
     pub(super) rng: Philox,
 }
 
 impl Teller<'_> {
-    /// A new story, told without a slip.
+    /// Returns a new story without slips.
     pub(super) fn tale(&mut self) -> Tale {
         let story = self.world.careful_story(&mut self.rng);
         let sentences = sentences(&story.text);
@@ -74,7 +74,7 @@ impl Teller<'_> {
         Tale { story, sentences }
     }
 
-    /// A new story of which `wanted` is true, as it must be of some.
+    /// Returns a new story for which `wanted` is true; some stories must satisfy it.
     pub(super) fn tale_where(&mut self, wanted: impl Fn(&Facts) -> bool) -> Tale {
         loop {
             let tale = self.tale();
@@ -84,22 +84,22 @@ impl Teller<'_> {
         }
     }
 
-    /// 0 … n − 1 with equal probability.
+    /// Returns 0 … n − 1 with equal probability.
     pub(super) fn below(&mut self, n: usize) -> usize {
         self.rng.below(n as u64) as usize
     }
 
-    /// True in one of two cases.
+    /// Returns true with probability 1/2.
     pub(super) fn coin(&mut self) -> bool {
         self.below(2) == 0
     }
 
-    /// One of several.
+    /// Returns one of several values.
     pub(super) fn one<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }
 
-    /// `n` different words of a list, none of them among `taken`.
+    /// Returns `n` different words of a list, none of them among `taken`.
     pub(super) fn others(&mut self, list: &[&'static str], taken: &[&str], n: usize) -> Vec<&'static str> {
         let mut rest: Vec<&'static str> = list.iter().copied().filter(|word| !taken.contains(word)).collect();
         self.rng.shuffle(&mut rest);
@@ -107,7 +107,7 @@ impl Teller<'_> {
         rest
     }
 
-    /// Puts the right answer among the wrong ones, at a random place, and returns the place.
+    /// Inserts the right answer among the wrong ones at a random index, and returns all answers and the index.
     pub(super) fn hide(&mut self, right: String, wrong: Vec<String>) -> (Vec<String>, usize) {
         let mut answers = wrong;
         self.rng.shuffle(&mut answers);
@@ -117,23 +117,23 @@ impl Teller<'_> {
     }
 }
 
-/// Those who carry a tool, and which.
+/// Returns the characters who carry a tool, each with the tool.
 pub(super) fn carriers(f: &Facts) -> Vec<(Who, &'static str)> {
     [(Who::Hero, f.hero_tool)].into_iter().chain(f.friend_tool.map(|tool| (Who::Friend, tool))).collect()
 }
 
-/// Mia used her rope.
+/// Returns, for example: Mia used her rope.
 pub(super) fn uses(f: &Facts, who: Who, tool: &str) -> String {
     let one = f.who(who);
     format!("{} used {} {tool}.", capital(one.name), one.gender.possessive())
 }
 
-/// They got lost.
+/// Returns, for example: They got lost.
 pub(super) fn got(f: &Facts, mishap: &str) -> String {
     format!("{} got {mishap}.", capital(f.travellers()))
 }
 
-/// Replaces whole words at once (so that two can be exchanged); a capital stays a capital.
+/// Replaces several whole words simultaneously, so two words can be exchanged; capitals are kept.
 pub(super) fn reword(text: &str, changes: &[(&str, &str)]) -> String {
     let changed = |piece: &str| {
         let word = piece.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
@@ -148,18 +148,18 @@ pub(super) fn reword(text: &str, changes: &[(&str, &str)]) -> String {
     text.split_inclusive(|c: char| !c.is_ascii_alphabetic()).map(changed).collect()
 }
 
-/// With a capital: a name, or the first word of a sentence.
+/// Returns the word with a capital: a name, or the first word of a sentence.
 pub(super) fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
 
-/// With its article: a rope, an umbrella.
+/// Returns the word with its article: a rope, an umbrella.
 pub(super) fn a(word: &str) -> String {
     format!("{} {word}", if word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" })
 }
 
-/// Whether a word occurs in a text, in any case.
+/// Returns whether a word occurs in a text, in any case.
 pub(super) fn mentions(text: &str, word: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphabetic()).any(|w| w.eq_ignore_ascii_case(word))
 }

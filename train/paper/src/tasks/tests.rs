@@ -1,5 +1,5 @@
-//! The labels are derived again from the texts alone, by other means than those that made them; and what must not give
-//! them away does not.
+//! Tests that derive the labels again from the texts only, by independent means, and that no part of a row that should not reveal
+//! the label does so.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -26,7 +26,7 @@ fn has(text: &str, word: &str) -> bool {
     words(text).iter().any(|w| w == word)
 }
 
-/// The words of a list that occur in a text, in order.
+/// Returns the words of a list that occur in a text, in order.
 fn of<'a>(list: &[&'a str], text: &str) -> Vec<&'a str> {
     words(text).iter().filter_map(|w| list.iter().copied().find(|l| l == w)).collect()
 }
@@ -35,13 +35,13 @@ fn names_in(text: &str) -> Vec<&'static str> {
     of(&NAMES.map(|(name, _)| name), text)
 }
 
-/// What is said to follow the obstacle of a text: (the tool needed, who has it, the mishap).
+/// Returns the events after the obstacle of a text: (the tool needed, whether it is carried, the mishap).
 fn physics(text: &str) -> (&'static str, bool, &'static str) {
     let needed = TOOLS.iter().find(|tool| text.contains(&format!("{} ", tool.obstacle))).unwrap();
     (needed.name, has(text, needed.name), needed.mishap)
 }
 
-/// The first word of a list after a name of the text and before the next name.
+/// Returns the first word of a list after a name of the text and before the next name.
 fn belongs(text: &str, name: &str, list: &[&'static str]) -> Option<&'static str> {
     let spoken = words(text);
     let is_name = |w: &String| NAMES.iter().any(|(name, _)| name == w);
@@ -50,7 +50,7 @@ fn belongs(text: &str, name: &str, list: &[&'static str]) -> Option<&'static str
     (0..spoken.len()).filter(|&at| spoken[at] == name).find_map(from)
 }
 
-/// Whether the sentences of a claim are true of its premise; `None` if the premise does not mention a subject.
+/// Returns whether the sentences of a claim are true of its premise; `None` if the premise does not mention a subject.
 fn verdict(premise: &str, claim: &str) -> Option<bool> {
     claim.split_inclusive('.').try_fold(true, |all, sentence| Some(follows(premise, sentence)? && all))
 }
@@ -138,7 +138,7 @@ fn sentences_that_answer_are_told_from_others() {
     }
 }
 
-/// Who is meant, by the verb and the reason.
+/// Returns the index of the referent, by the verb and the reason.
 fn meant(sentence: &str) -> usize {
     let second = if sentence.contains(" failed ") {
         !sentence.contains(" was no ")
@@ -163,7 +163,7 @@ fn pronouns_mean_whom_the_verb_and_the_reason_say() {
             assert_eq!(Gender::of(&first.to_lowercase()), Gender::of(&second.to_lowercase()));
         }
     }
-    // Short of different sentences, the last split would go without the kind that is rarer.
+    // With too few different sentences, the last split would lack the rarer kind.
     let test = rows("dprd", Split::Test);
     let physics = test.iter().filter(|row| row.texts[1] == "it").count() as f64 / test.len() as f64;
     assert!((0.2..0.45).contains(&physics), "{physics} of the test rows are of physics");
@@ -227,7 +227,7 @@ fn one_ending_of_a_story_agrees_with_it() {
     }
 }
 
-/// The five facts of a text of MRPC or STS-B.
+/// Returns the five facts of a text of MRPC or STS-B.
 fn five(text: &str) -> [Vec<&str>; 5] {
     let (names, tools) = (NAMES.map(|(name, _)| name), TOOLS.map(|tool| tool.name));
     let lists: [&[&str]; 5] = [&names, &tools, &COLOURS, &THINGS, &PLACES];
@@ -249,20 +249,20 @@ fn paraphrases_and_scores_follow_from_the_facts_that_agree() {
     }
 }
 
-/// What a question asks, in order of the alphabet.
+/// Returns the content of a question, in alphabetical order.
 fn query(text: &str) -> BTreeSet<String> {
     let skip = ["so", "now", "it", "to", "at", "the", "was"];
     let one = |w: String| if ["took", "carried", "brought"].contains(&w.as_str()) { "took".into() } else { w };
     words(text).into_iter().filter(|w| !skip.contains(&w.as_str())).map(one).collect()
 }
 
-/// Right answers do no better than the noise allows: here they are.
+/// The right answers reach the score that the noise allows, and no more.
 #[test]
 fn noise_is_as_large_as_promised() {
     let truth = |task, split, of: fn(&Labelled) -> usize| -> Vec<(usize, usize)> {
         rows(task, split).iter().map(|row| (of(row), row.label)).collect()
     };
-    // By the physics of all but the last sentence, which tells the outcome.
+    // From the physics of all sentences but the last, which reveals the outcome.
     let mood = truth("sst-2", Split::Train, |row| usize::from(physics(row.texts[0].rsplit_once(". ").unwrap().0).1));
     let accuracy = mood.iter().filter(|(p, l)| p == l).count() as f64 / mood.len() as f64;
     assert!((accuracy - bayes("sst-2").unwrap()).abs() < 0.03, "{accuracy}");
@@ -276,7 +276,7 @@ fn noise_is_as_large_as_promised() {
     assert_eq!((entropy("rte"), entropy("imdb")), (Some(0.0), None));
 }
 
-/// A sentence with its names, nouns and adjectives replaced by their kinds: what is left is grammar.
+/// Returns a sentence with its names, nouns and adjectives replaced by their kinds, which leaves the grammar.
 fn skeleton(text: &str) -> String {
     let (adjectives, obstacles): (Vec<&str>, Vec<&str>) = TOOLS.iter().map(|tool| tool.obstacle_words()).unzip();
     let lists: [(&str, &[&str]); 14] = [
@@ -309,7 +309,7 @@ fn skeleton(text: &str) -> String {
     words(text).into_iter().map(kind).collect::<Vec<_>>().join(" ")
 }
 
-/// An acceptable sentence has the grammar of a sentence of the stories; a violation has not.
+/// An acceptable sentence has the grammar of a sentence of the stories; a violation does not.
 #[test]
 fn only_violations_leave_the_grammar() {
     let world = World::default();
@@ -333,7 +333,7 @@ fn only_violations_leave_the_grammar() {
     }
 }
 
-/// Naive Bayes on the words of some of a row's texts: what can be had without their order, or without the other texts.
+/// Naive Bayes on the words of some of a row's texts: a baseline without word order, or without the other texts.
 struct Unigrams {
     counts: HashMap<String, Vec<f64>>,
     totals: Vec<f64>,
@@ -372,10 +372,10 @@ fn accuracy(train: &[Labelled], test: &[Labelled], classes: usize, text: impl Fn
     test.iter().filter(|row| best(&model.scores(&text(row))) == row.label).count() as f64 / test.len() as f64
 }
 
-/// Neither one text alone nor the words without their order give the label away, and no class is much more frequent.
+/// Neither one text nor the bag of all words reveals the label, and no class is much more frequent.
 #[test]
 fn nothing_gives_the_labels_away() {
-    // Classes, and what a guess may reach: chance and a margin of more than three standard deviations of 400 rows.
+    // Classes, and the limit for a guess: chance plus a margin of more than three standard deviations of 400 rows.
     let cases: [(&str, usize, f64); 10] = [
         ("mnli", 3, 0.43),
         ("snli", 3, 0.43),
