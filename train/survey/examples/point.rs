@@ -1,5 +1,5 @@
-//! Where a run on the micro-world stands: U, by distance and for the words on which most is lost, G and the share of its own stories
-//! that are stories.
+//! Measures for a run on the micro-world: U, by distance and for the words with the largest total loss; G; and the share of
+//! generated stories that are stories of the world.
 //!
 //! `cargo run --release -p gradus-survey --example point -- RUN [stories] [places in all, for models that answer by Bayes]`
 
@@ -26,7 +26,7 @@ fn shown_by_distance(name: &str, found: &Understanding) {
     }
 }
 
-/// Answers that cannot fail.
+/// Wraps infallible answers in a `Result`.
 fn sure(answers: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, Infallible> {
     Ok(answers)
 }

@@ -1,4 +1,4 @@
-//! What a model says of a word of a story.
+//! The distributions of a model over the words of a story.
 
 use gradus_model::{Input, Model};
 use gradus_tensor::Tensor;
@@ -8,16 +8,16 @@ use gradus_train::views::{View, logits};
 
 use crate::lexicon::Lexicon;
 
-/// Rows that are read at once.
+/// The number of rows in a batch.
 const ROWS: usize = 32;
 
-/// A model that can be asked for a word of a story.
+/// A model that predicts words of a story.
 pub trait Answers {
-    /// P(wᵢ | the rest) of each word of the world, in these places of a story.
+    /// Returns P(wᵢ | the rest) of each word of the world, in these places of a story.
     fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>>;
-    /// P(w | x₁ … xₙ) of each word of the world, after each of these beginnings.
+    /// Returns P(w | x₁ … xₙ) of each word of the world, after each of these beginnings.
     fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>>;
-    /// The same after each beginning of a story, from none of its words to all but one.
+    /// Returns P(w | x₁ … xₙ) after each beginning of a story, from no words to all but the last.
     fn along(&self, story: &[usize]) -> Vec<Vec<f64>> {
         self.next(&(0..story.len()).map(|at| &story[..at]).collect::<Vec<_>>())
     }
@@ -27,22 +27,23 @@ pub trait Answers {
 pub struct Masked<'m> {
     /// The model.
     pub model: &'m Model<Tensor>,
-    /// How its run viewed texts.
+    /// The viewer of its run, which prepares texts.
     pub viewer: &'m Viewer,
-    /// Its words.
+    /// The words of the world.
     pub lexicon: &'m Lexicon,
-    /// Words and masks, together, of a text that it is asked to go on with.
+    /// The number of words and masks of a text to be continued.
     pub length: usize,
 }
 
 impl Masked<'_> {
-    /// A text in which one token is asked. A mask ends no sentence: where a text is divided does not tell what is hidden.
+    /// Returns the view of a text with one predicted slot. A mask ends no sentence, so the division of a text does not reveal a
+    /// hidden word.
     fn asked(&self, tokens: Vec<u32>, at: usize) -> View {
         let whole = self.viewer.whole(tokens);
         View { asked: vec![whole.asked[at]], ..whole }
     }
 
-    /// The distribution in the one slot that is asked of each view.
+    /// Returns the distribution in the one predicted slot of each view.
     fn answers(&self, views: &[View]) -> Vec<Vec<f64>> {
         let mut all = Vec::with_capacity(views.len());
         for views in views.chunks(ROWS) {
@@ -65,7 +66,7 @@ impl Answers for Masked<'_> {
         self.answers(&places.iter().map(hidden).collect::<Vec<_>>())
     }
 
-    /// In the format of a whole text, masks standing for what is to come.
+    /// Uses the format of a whole text, with masks in place of the words to come.
     fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>> {
         let masked = |words: &&[usize]| {
             let masks = vec![self.viewer.special.mask; self.length.saturating_sub(words.len()).max(1)];
@@ -79,21 +80,22 @@ impl Answers for Masked<'_> {
 pub struct Causal<'m> {
     /// The model.
     pub model: &'m Model<Tensor>,
-    /// What opens and closes its stories.
+    /// The token that opens and closes a story.
     pub separator: u32,
-    /// Its words.
+    /// The words of the world.
     pub lexicon: &'m Lexicon,
 }
 
 impl Causal<'_> {
-    /// The separator and these words.
+    /// Returns the separator and the tokens of these words.
     fn opened(&self, words: &[usize]) -> Vec<u32> {
         [&[self.separator], &self.lexicon.encode(words)[..]].concat()
     }
 }
 
 impl Answers for Causal<'_> {
-    /// From the probability of the whole story, its end included, with each word of the world in that place.
+    /// Computes the distribution from the probability of the whole story, its end included, with each word of the world in that
+    /// place.
     fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
         let whole = [&self.opened(story)[..], &[self.separator]].concat();
         let words = self.lexicon.tokens();

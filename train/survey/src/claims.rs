@@ -1,4 +1,4 @@
-//! What the papers claim of the systems, as their cards say it, with what came out.
+//! The papers' claims on the systems, as stated on their cards, with the results of the survey.
 
 use gradus_io::numbers::count;
 use gradus_study::rule::Unit;
@@ -8,10 +8,10 @@ use gradus_train::systems::{Card, Comparison, Sentence};
 use crate::plan::Survey;
 use crate::results::Results;
 
-/// Instead of a sentence, where no paper makes the claim.
+/// The quote of a claim that no paper makes.
 pub const OURS: Quote = Quote { section: "–", text: "a question of ours" };
 
-/// All claims about the systems that were surveyed; the primary ones at the largest budget.
+/// Returns all claims about the systems of the survey; the primary ones are judged at the largest budget.
 pub fn all(results: &Results, survey: &Survey) -> Vec<Claim> {
     let is_there = |(_, it): &(&Card, &Comparison)| survey.systems.iter().any(|name| name == it.other);
     let compared = survey.cards().flat_map(|card| card.compared.iter().map(move |it| (card, it))).filter(is_there);
@@ -48,13 +48,13 @@ mod tests {
         let estimate = Estimate { mean, error: 0.0, places: 9 };
         match figure {
             Figure::Understanding => asked.understanding.given_all = estimate,
-            Figure::UnderstandingFar => asked.understanding.by_distance[3] = estimate, // 20 words ago or more
+            Figure::UnderstandingFar => asked.understanding.by_distance[3] = estimate, // the last mention is 20 or more words back
             Figure::UnderstandingLeftOnly => asked.generation.left_only = estimate,
             Figure::Generation => asked.generation.before = estimate,
         }
     }
 
-    /// A system's answers on a seed: one figure, and all others that are this.
+    /// Returns a system's results on a seed: one figure is `mean`, all others are `rest`.
     fn asked(survey: &Survey, system: &str, seed: u64, (figure, mean): (Figure, f64), rest: f64) -> Asked {
         let (understanding, generation) = (Understanding::none(), Generation::none());
         let (system, world, budget) = (system.to_owned(), survey.world.clone(), survey.most());
@@ -67,7 +67,7 @@ mod tests {
         asked
     }
 
-    /// What is claimed is that a card's system is nearer to exact, by the figures that its comparison names and no others.
+    /// The claim is that a card's system is nearer to exact, by the figures that its comparison names and no others.
     #[test]
     fn the_nearer_system_has_the_claim() {
         let mut names = BTreeSet::new();
@@ -75,7 +75,7 @@ mod tests {
             assert!(names.insert(it.name), "{} is the name of one claim", it.name);
             let survey = Survey::new(vec![card.name.into(), it.other.into()], 6, 201, true, 1.0);
             for (own, expected) in [(0.3, Verdict::Shown), (0.5, Verdict::Against)] {
-                // By any other figure, of either, it would come out the other way.
+                // By any other figure of either system, the comparison would have the opposite sign.
                 let rest = if own < 0.4 { [0.9, 0.2] } else { [0.1, 0.6] };
                 let of_seed = |seed| {
                     let own = asked(&survey, card.name, seed, (it.figure, own), rest[0]);

@@ -1,12 +1,12 @@
-//! What a count of neighbours knows of a word: the measure of what is learnt beyond them.
+//! A baseline from counts of neighbours: a model's gain over it is what the model learnt beyond them.
 //!
 //! ```text
 //! P₋₁(w) = 1 / V
 //! P_r(w | neighbours) = (c(neighbours, w) + t·P_{r−1}(w | nearer neighbours)) / (c(neighbours) + t)
 //! ```
 //!
-//! for r from 0 on, with the words up to r places away on both sides as neighbours, c(neighbours) the times that they were seen, t the
-//! number of different words seen between them, and V that of the world's words (Witten & Bell 1991).
+//! for r from 0 on. The neighbours are the words up to r places away on both sides, c(neighbours) is the number of their
+//! occurrences, t the number of different words seen between them, and V the number of the world's words (Witten & Bell 1991).
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use std::collections::HashMap;
 #[derive(Clone, Debug)]
 pub struct Window {
     words: usize,
-    /// By reach r from 0: neighbours → how often each word stood between them.
+    /// The counts by reach r from 0: neighbours → the number of occurrences of each word between them.
     counts: Vec<HashMap<Vec<usize>, HashMap<usize, u32>>>,
 }
 
-/// Stands beyond a story's ends.
+/// The placeholder for a neighbour beyond a story's ends.
 const NOTHING: usize = usize::MAX;
 
 impl Window {
-    /// Counts in stories; neighbours up to `reach` places away on both sides.
+    /// Counts words in stories, with neighbours up to `reach` places away on both sides.
     pub fn count<'s>(stories: impl IntoIterator<Item = &'s [usize]>, words: usize, reach: usize) -> Self {
         let mut counts = vec![HashMap::new(); reach + 1];
         for story in stories {
@@ -36,7 +36,7 @@ impl Window {
         Window { words, counts }
     }
 
-    /// The probability of each word in a place.
+    /// Returns the probability of each word in a place.
     pub fn answer(&self, story: &[usize], at: usize) -> Vec<f64> {
         let mut p = vec![1.0 / self.words as f64; self.words];
         for (r, counts) in self.counts.iter().enumerate() {
@@ -62,9 +62,9 @@ mod tests {
     fn counts_are_mixed_with_those_of_nearer_neighbours() {
         let stories: [&[usize]; 3] = [&[0, 1, 2], &[0, 1, 2], &[0, 2, 2]];
         let window = Window::count(stories, 3, 1);
-        // Alone: 3, 2 and 4 of 9, of three kinds, mixed with 1/3 each.
+        // Without neighbours: counts 3, 2 and 4 of 9, of three kinds, mixed with 1/3 each.
         let alone = [3.0, 2.0, 4.0].map(|n| (n + 3.0 / 3.0) / 12.0);
-        // Between 0 and 2: twice 1, once 2, of two kinds.
+        // Between words 0 and 2: word 1 twice, word 2 once, two kinds.
         let between = [0.0, 2.0, 1.0];
         let p = window.answer(&[0, 9, 2], 1);
         for word in 0..3 {

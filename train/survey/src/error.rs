@@ -1,4 +1,4 @@
-//! Everything a survey can end with.
+//! The errors of a survey.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use gradus_world::WorldError;
 
 use crate::lexicon::LexiconError;
 
-/// Why a survey could not begin or continue; finished stages are kept.
+/// The reason why a survey could not begin or continue; finished stages are kept.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]

@@ -1,32 +1,34 @@
-//! Equal terms: as many parameters and as many floating-point operations for each system.
+//! Equal terms: equal numbers of parameters and of floating-point operations for each system.
 
 use gradus_model::{BackboneConfig, LstmConfig};
 use gradus_train::pretrain::{self, Length, PretrainError, PretrainOptions, PretrainSettings, VOCABULARY};
 use gradus_train::systems::Card;
 
-/// Steps over which the operations of one are averaged.
+/// The number of steps over which the operations per step are averaged.
 const COUNTED: u64 = 16;
 
-/// How a system of the survey is trained, but for the number of its steps.
+/// Returns the settings of a system's training in the survey, except for the number of steps.
 ///
 /// # Errors
-/// None for the systems there are.
+/// Returns no error for the existing systems.
 pub fn settings(card: &Card, seed: u64, lr: f64) -> Result<PretrainSettings, PretrainError> {
     let options =
         PretrainOptions { system: Some(card.name.into()), lr: Some(lr), seed: Some(seed), ..PretrainOptions::micro_world() };
     let gpt = PretrainOptions::micro_world().settle()?;
     let mut settings = options.settle()?;
     settings.model = levelled(&settings, parameters(&gpt));
-    settings.eval_tokens = Some(8000); // these only show progress; the last evaluation reads all
+    settings.eval_tokens = Some(8000); // these evaluations only show progress; the last one reads all held-out text
     Ok(settings)
 }
 
-/// A run's vocabulary is its tokenizer's. All are compared with the most that the world's BPE may have.
+/// Returns the settings with the largest vocabulary of the world's BPE. A run has the vocabulary of its tokenizer, but all
+/// systems are compared at this size.
 fn with_words(settings: &PretrainSettings) -> PretrainSettings {
     PretrainSettings { model: settings.model.clone().with_vocab(VOCABULARY), ..settings.clone() }
 }
 
-/// The body of as many parameters in all, heads included: by the width inside its feed-forward networks, or by its units.
+/// Returns the body that brings the total number of parameters, heads included, closest to `parameters`, by the width of its
+/// feed-forward networks or by its number of LSTM units.
 fn levelled(settings: &PretrainSettings, parameters: usize) -> BackboneConfig {
     let vocab = settings.model.vocab();
     let of = |model: BackboneConfig| self::parameters(&PretrainSettings { model, ..settings.clone() });
@@ -40,21 +42,21 @@ fn levelled(settings: &PretrainSettings, parameters: usize) -> BackboneConfig {
     found.with_vocab(vocab)
 }
 
-/// How long a system is trained.
+/// The amount of training of a system.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// Steps, at least one.
+    /// The number of steps, at least one.
     pub steps: u64,
-    /// The operations of one.
+    /// The number of operations of a step.
     pub flops: f64,
-    /// Those of all, as they are to be.
+    /// The number of operations that the steps should total.
     pub all: f64,
 }
 
-/// As many steps as compute what `budget` steps of GPT do.
+/// Returns the number of steps whose operations are closest to those of `budget` steps of GPT.
 ///
 /// # Errors
-/// None for the settings of a survey.
+/// Returns no error for the settings of a survey.
 pub fn work(settings: &PretrainSettings, budget: u64) -> Result<Work, PretrainError> {
     let mut gpt = PretrainOptions::micro_world().settle()?;
     gpt.seed = settings.seed;
@@ -65,22 +67,22 @@ pub fn work(settings: &PretrainSettings, budget: u64) -> Result<Work, PretrainEr
     Ok(Work { steps: nearest(all / own), flops: own, all })
 }
 
-/// At least one step.
+/// Rounds a number of steps; the result is at least one.
 pub fn nearest(steps: f64) -> u64 {
     (steps.round() as u64).max(1)
 }
 
-/// Parameters of a system, all heads counted.
+/// Returns the number of parameters of a system, with all heads.
 fn parameters(settings: &PretrainSettings) -> usize {
     with_words(settings).model_config().parameters()
 }
 
-/// Do two runs differ in nothing but their tokenizers' vocabularies?
+/// Returns whether two runs differ only in their tokenizers' vocabularies, if at all.
 pub fn are_same(a: &PretrainSettings, b: &PretrainSettings) -> bool {
     with_words(a) == with_words(b)
 }
 
-/// The settings with this number of steps.
+/// Returns the settings with this number of steps.
 pub fn with_steps(settings: PretrainSettings, steps: u64) -> PretrainSettings {
     PretrainSettings { length: Length::Steps(steps), eval_every: Some((steps / 5).max(1)), ..settings }
 }
@@ -101,7 +103,7 @@ mod tests {
         }
     }
 
-    /// The operations of a step are held to those of real ones where they are counted; here, that steps make up for them.
+    /// A separate test compares the counted operations of a step with real ones; here, the steps compensate for them.
     #[test]
     fn another_system_computes_as_much() {
         let masked = SURVEYED.into_iter().find(|card| !card.axes.view.is_next()).unwrap();

@@ -1,11 +1,11 @@
-//! The world's words, and the tokens that stand for them.
+//! The world's words, and their tokens.
 
 use std::collections::HashMap;
 
 use gradus_text::{TextError, Tokenizer};
 use gradus_train::pretrain::{Split, TextSource};
 
-/// Why a run cannot be asked word by word.
+/// The reason why a run cannot be evaluated word by word.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum LexiconError {
@@ -26,10 +26,10 @@ pub struct Lexicon {
 }
 
 impl Lexicon {
-    /// The words of a run's stories, in the order of their tokens.
+    /// Reads the words of a run's stories, in the order of their tokens.
     ///
     /// # Errors
-    /// A token that is no word of the world.
+    /// Returns the first token that is not a word of the world.
     pub fn of(source: &dyn TextSource) -> Result<Self, LexiconError> {
         let mut seen = vec![false; source.tokenizer().vocab_size()];
         for part in [Split::Train, Split::HeldOut] {
@@ -55,48 +55,48 @@ impl Lexicon {
         Ok(())
     }
 
-    /// How many words there are.
+    /// Returns the number of words.
     #[allow(clippy::len_without_is_empty, reason = "a world has words")]
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// A word's text.
+    /// Returns a word's text.
     pub fn word(&self, number: usize) -> &str {
         &self.words[number]
     }
 
-    /// The words' tokens, by the words' numbers.
+    /// Returns the words' tokens, by the words' numbers.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
-    /// A word's token.
+    /// Returns a word's token.
     pub fn token(&self, number: usize) -> u32 {
         self.tokens[number]
     }
 
-    /// The word that a token stands for; panics where it stands for none.
+    /// Returns the word of a token; panics if the token is not a word.
     pub fn of_token(&self, token: u32) -> usize {
         self.tokens.binary_search(&token).expect("a token of the world")
     }
 
-    /// A text's word.
+    /// Returns the number of the word with this text.
     pub fn number(&self, word: &str) -> Option<usize> {
         self.numbers.get(word).copied()
     }
 
-    /// Words as tokens.
+    /// Returns the tokens of words.
     pub fn encode(&self, words: &[usize]) -> Vec<u32> {
         words.iter().map(|&word| self.tokens[word]).collect()
     }
 
-    /// Words as text that a world reads.
+    /// Returns words as text in the world's syntax.
     pub fn text(&self, words: &[usize]) -> String {
         words.iter().map(|&word| self.word(word)).collect::<Vec<_>>().join(" ")
     }
 
-    /// The probability of each word, from the logits of all tokens: a softmax over the words alone.
+    /// Returns the probability of each word, from the logits of all tokens: a softmax over the words only.
     pub fn distribution(&self, logits: &[f64]) -> Vec<f64> {
         let own: Vec<f64> = self.tokens.iter().map(|&token| logits[token as usize]).collect();
         gradus_train::tasks::probabilities(&own)

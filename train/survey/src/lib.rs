@@ -5,13 +5,14 @@
 //! G   generation      mean over places of KL( world(xᵢ | x₁ … xᵢ₋₁) ‖ model(xᵢ | x₁ … xᵢ₋₁) )
 //! ```
 //!
-//! The world's probabilities are exact ([`gradus_world::World::places`]), so the origin is a perfect model, and a model's distance from it is what
-//! it has not learnt. All distributions are over the world's words; what a model gives to other tokens is left out.
+//! The world's probabilities are exact ([`gradus_world::World::places`]), so the origin is a perfect model, and a model's
+//! distance from the origin measures what it has not learnt. All distributions are over the world's words; the probability that a
+//! model gives to other tokens is left out.
 //!
-//! A model that fills masks answers U in the format that it was trained on, one word hidden. To answer G it reads the words so far
-//! and a `[MASK]` for each word up to the length of the longest story, of which the first is asked. A model that predicts the next
-//! token answers G directly, and U by Bayes: by the probability of the whole story with each word of the world in that place, in
-//! places that are drawn at random, the same for all models.
+//! A model that fills masks computes U in its training format, with one word hidden. For G, it reads the words so far and a
+//! `[MASK]` for each further word up to the length of the longest story, and predicts the first mask. A model that predicts the
+//! next token computes G directly, and U by Bayes' rule: from the probability of the whole story with each word of the world in
+//! the hidden place. The places of U are drawn at random and are identical for all models.
 
 mod answers;
 mod claims;

@@ -1,4 +1,4 @@
-//! U and G of a model.
+//! The measures U and G of a model.
 
 use std::collections::BTreeSet;
 
@@ -9,26 +9,26 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::lexicon::Lexicon;
 use crate::story::{DISTANCES, Story, StoryPosition};
 
-/// A mean over places. Those of one story are alike, so its error is that of a mean over stories.
+/// A mean over places. The places of one story are correlated, so the standard error is that of a mean over stories.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The mean over places, in nats; NaN for none.
+    /// The mean over places, in nats; NaN without places.
     #[serde(deserialize_with = "number")]
     pub mean: f64,
-    /// Its standard error; NaN for less than two stories.
+    /// The standard error; NaN for fewer than two stories.
     #[serde(deserialize_with = "number")]
     pub error: f64,
-    /// Places.
+    /// The number of places.
     pub places: usize,
 }
 
-/// JSON has no NaN, and says null instead.
+/// Reads a number, with `null` as NaN, because JSON has no NaN.
 pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 impl Estimate {
-    /// From the values of each story's places. A ratio of sums Σs / Σn, whose error is that of the mean of s − mean·n.
+    /// Computes the ratio of sums Σs / Σn from the values of each story's places. Its error is that of the mean of s − mean·n.
     fn of(stories: &[Vec<f64>]) -> Self {
         let places: usize = stories.iter().map(Vec::len).sum();
         let mean = stories.iter().flatten().sum::<f64>() / places as f64;
@@ -39,55 +39,57 @@ impl Estimate {
     }
 }
 
-/// How well a model knows a word from all others.
+/// A model's knowledge of a word given all others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Understanding {
     /// U: mean KL(world ‖ model) given all other words.
     pub given_all: Estimate,
-    /// The same by how far back the word was last mentioned: below [`DISTANCES`], from the last of these on, never.
+    /// U by the number of words since the last mention: one class below each of [`DISTANCES`], one from the last of these on, and
+    /// one for no mention.
     pub by_distance: Vec<Estimate>,
 }
 
 impl Understanding {
-    /// That of a model that was not asked.
+    /// Returns the measures without values, for a model that was not evaluated.
     pub(crate) fn none() -> Self {
         Understanding { given_all: Estimate::of(&[]), by_distance: vec![Estimate::of(&[]); DISTANCES.len() + 2] }
     }
 
-    /// Has it a figure of each distance?
+    /// Returns whether there is a figure for each distance.
     pub(crate) fn is_whole(&self) -> bool {
         self.by_distance.len() == DISTANCES.len() + 2
     }
 }
 
-/// How well a model goes on with a story.
+/// A model's knowledge of the continuation of a story.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generation {
-    /// G: mean KL(world ‖ model) after the words before.
+    /// G: mean KL(world ‖ model) given the preceding words.
     pub before: Estimate,
-    /// What the answers from left to right are as answers about a word given all others, in the places that all are asked in.
+    /// The mean KL(world given all other words ‖ model given the preceding words), in the common places of all models.
     pub left_only: Estimate,
-    /// The same of exact answers from left to right: what the words after tell.
+    /// The mean KL(world given all other words ‖ world given the preceding words): the information in the words after.
     pub least_left_only: Estimate,
 }
 
 impl Generation {
-    /// That of a model that was not asked.
+    /// Returns the measures without values, for a model that was not evaluated.
     pub(crate) fn none() -> Self {
         let none = Estimate::of(&[]);
         Generation { before: none, left_only: none, least_left_only: none }
     }
 }
 
-/// KL(p ‖ q) in nats; finite also where q underflows, NaN where it is.
+/// Computes KL(p ‖ q) in nats; finite if q underflows, NaN if q is NaN.
 fn kl(p: &[(usize, f64)], q: impl Fn(usize) -> f64) -> f64 {
     p.iter().map(|&(word, p)| p * (p / q(word).clamp(f64::MIN_POSITIVE, f64::INFINITY)).ln()).sum()
 }
 
-/// KL(world ‖ model) given all other words, in these places of each story; `answer` gives P(wᵢ | the rest) in these places of a story.
+/// Computes KL(world ‖ model) given all other words, in these places of each story; `answer` returns P(wᵢ | the rest) in these
+/// places of a story.
 ///
 /// # Errors
-/// The first of `answer`.
+/// Returns the first error of `answer`.
 pub fn divergences<E>(
     stories: &[Story],
     places: &[Vec<usize>],
@@ -100,13 +102,13 @@ pub fn divergences<E>(
     stories.iter().zip(places).map(of_story).collect()
 }
 
-/// U of the [`divergences`] in these places.
+/// Computes U from the [`divergences`] in these places.
 pub fn understanding(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>]) -> Understanding {
     let of_class = |class| Estimate::of(&among(stories, places, found, |story, at| distance(&story.places[at]) == class));
     Understanding { given_all: Estimate::of(found), by_distance: (0..DISTANCES.len() + 2).map(of_class).collect() }
 }
 
-/// The [`divergences`] by the word that stands in a place: words by number, those on which most is lost in all first.
+/// Groups the [`divergences`] by the word in each place. The words are numbers, sorted by their total divergence, largest first.
 pub fn by_word(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>]) -> Vec<(usize, Estimate)> {
     let words: BTreeSet<usize> =
         stories.iter().zip(places).flat_map(|(story, at)| at.iter().map(|&at| story.words[at])).collect();
@@ -116,7 +118,7 @@ pub fn by_word(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>]) -> 
     all
 }
 
-/// Of what was found in these places, that in some of them.
+/// Selects the values of some of these places.
 fn among(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>], is_one: impl Fn(&Story, usize) -> bool) -> Vec<Vec<f64>> {
     let of_story = |((story, at), values): ((&Story, &Vec<usize>), &Vec<f64>)| {
         at.iter().zip(values).filter(|(at, _)| is_one(story, **at)).map(|(_, &value)| value).collect()
@@ -124,7 +126,7 @@ fn among(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>], is_one: i
     stories.iter().zip(places).zip(found).map(of_story).collect()
 }
 
-/// The class of how far back a word was last mentioned.
+/// Returns the distance class of the last mention of a word.
 fn distance(place: &StoryPosition) -> usize {
     match place.last_mention {
         Some(ago) => DISTANCES.iter().take_while(|&&limit| ago >= limit).count(),
@@ -132,11 +134,11 @@ fn distance(place: &StoryPosition) -> usize {
     }
 }
 
-/// G, in all places; what is known from the left only, in these places of each story. `along` gives P(wᵢ | the words before) in each
-/// place of a story.
+/// Computes G in all places, and the measures from the left only in these places of each story. `along` returns P(wᵢ | the words
+/// before) in each place of a story.
 ///
 /// # Errors
-/// The first of `along`.
+/// Returns the first error of `along`.
 pub fn generation<E>(
     stories: &[Story],
     places: &[Vec<usize>],
@@ -157,11 +159,11 @@ pub fn generation<E>(
     Ok(Generation { before: Estimate::of(&before), left_only: Estimate::of(&left_only), least_left_only: Estimate::of(&least) })
 }
 
-/// How many of `n` stories that a model tells, word by word, are stories of the world. `next` gives P(w | the words before) after each of
-/// these beginnings.
+/// Generates `n` stories word by word, and returns the number that are stories of the world. `next` returns P(w | the words
+/// before) after each of these beginnings.
 ///
 /// # Errors
-/// The first of `next`.
+/// Returns the first error of `next`.
 pub fn told<E>(
     world: &World,
     lexicon: &Lexicon,
@@ -176,7 +178,7 @@ pub fn told<E>(
         for (words, q) in open.iter_mut().zip(answers) {
             words.push(drawn(&q, rng.uniform_f64()));
         }
-        // A story that is not over goes on; one in which a word is wrong never becomes one.
+        // An unfinished story continues; a story with a wrong word never becomes valid.
         open.retain(|words| match world.read(&lexicon.text(words)) {
             Ok(_) => {
                 whole += 1;
@@ -188,7 +190,7 @@ pub fn told<E>(
     Ok(whole)
 }
 
-/// The word at which the cumulative probability exceeds u.
+/// Returns the word at which the cumulative probability exceeds u.
 fn drawn(q: &[f64], u: f64) -> usize {
     let mut left = u * q.iter().sum::<f64>();
     let found = q.iter().position(|&p| {

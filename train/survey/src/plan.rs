@@ -1,4 +1,4 @@
-//! What a survey does, laid down before training.
+//! The plan of a survey, fixed before training.
 
 use std::fmt;
 
@@ -12,51 +12,54 @@ use gradus_world::World;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The seed on which rates are chosen; no survey reports it.
+/// The seed for the choice of rates; no survey reports it.
 pub const SEARCH_SEED: u64 = 1;
-/// Increases with every change of the world, the sizes, the rates or what is measured: results of two recipes do not mix.
+/// The version of the recipe. It increases with every change of the world, the sizes, the rates or the measures, because results
+/// of two recipes do not mix.
 const RECIPE: u32 = 3;
 
-/// The names of the claims that a survey stands for.
+/// Returns the names of the primary claims of a survey.
 fn primary() -> Vec<&'static str> {
     let compared = systems::ALL.iter().flat_map(|card| card.compared);
     compared.filter(|compared| compared.primary).map(|compared| compared.name).collect()
 }
 
-/// Everything that the results of a survey depend on.
+/// The settings that determine every result of a survey.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Survey {
     recipe: u32,
-    /// Is it the short one?
+    /// Whether it is the short survey.
     quick: bool,
-    /// The factor on work, stories and tellings: `--scale`.
+    /// The factor on training work, held-out stories and generated stories, from `--scale`.
     scale: f64,
-    /// The systems by name.
+    /// The names of the systems.
     pub(crate) systems: Vec<String>,
-    /// Number of seeds.
+    /// The number of seeds.
     pub(crate) seeds: u64,
-    /// The first of them.
+    /// The first seed.
     pub(crate) first_seed: u64,
-    /// What each run computes, as steps of GPT, smallest first.
+    /// The computation of each run, in steps of GPT, smallest first.
     pub(crate) budgets: Vec<u64>,
-    /// Peak rates that are tried first, as multiples of [`usual_rate`] (see [`crate::search`]); of one, none is searched for.
+    /// The peak rates to try first, as multiples of [`usual_rate`] (see [`crate::search`]); with only one, there is no search.
     pub(crate) rates: Vec<f64>,
-    /// Held-out stories that are asked about.
+    /// The number of held-out stories for evaluation.
     pub(crate) stories: usize,
-    /// Places of these in which all models are asked for a hidden word; one that answers in a pass is asked in all places too.
+    /// The number of places in them in which all models predict a hidden word; a model that needs one pass also predicts all
+    /// places.
     pub(crate) places: usize,
-    /// Stories that each model tells.
+    /// The number of stories that each model generates.
     pub(crate) told: usize,
     /// The world's name, with its version.
     pub(crate) world: String,
-    /// How the claims are judged.
+    /// The decision rule for the claims.
     #[serde(rename = "ruler")]
     pub(crate) rule: DecisionRule,
 }
 
 impl Survey {
-    /// The survey of these systems; `quick`: a sixteenth of the work, without a search for rates; `scale` times as large.
+    /// Creates the survey of these systems. `quick` is a sixteenth of the work, without a search for rates; `scale` multiplies
+    /// the work.
     pub fn new(systems: Vec<String>, seeds: u64, first_seed: u64, quick: bool, scale: f64) -> Self {
         let scaled = |n: f64| ((n * scale).round() as usize).max(2);
         let [short, long] = if quick { [250.0, 250.0] } else { [1000.0, 4000.0] }.map(|steps| scaled(steps) as u64);
@@ -78,10 +81,10 @@ impl Survey {
         }
     }
 
-    /// Checks that this is a survey.
+    /// Checks that the settings are valid for a survey.
     ///
     /// # Errors
-    /// The flag that is out of range, and its range.
+    /// Returns the flag that is out of range, and its range.
     pub fn check(&self) -> Result<(), RangeError> {
         let (seeds, first, scale) = (self.seeds, self.first_seed, self.scale);
         require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
@@ -99,7 +102,7 @@ impl Survey {
         Ok(())
     }
 
-    /// How it differs from what this gradus lays down for the same options.
+    /// Describes the difference from the plan that this version makes for the same options.
     fn unlike(&self, made: &Self) -> String {
         let [found, made] = [self, made].map(|survey| serde_json::to_value(survey).expect("plain values"));
         let fields = made.as_object().expect("an object").iter();
@@ -108,7 +111,7 @@ impl Survey {
         format!("expected what this gradus lays down for these options, {}", told.join("; "))
     }
 
-    /// What `--quick` and `--scale` changed, in sentences for the top of a report; `None` without them.
+    /// Returns sentences on the effects of `--quick` and `--scale`, for the top of a report; `None` without them.
     pub(crate) fn reduced(&self) -> Option<String> {
         let quick = "This is the short survey (`--quick`): one budget, a sixteenth of the larger one of the whole survey; the usual learning rates; and fewer \
                      stories.";
@@ -118,22 +121,22 @@ impl Survey {
         (!parts.is_empty()).then(|| parts.join(" "))
     }
 
-    /// The cards of its systems.
+    /// Returns the cards of the systems.
     pub(crate) fn cards(&self) -> impl Iterator<Item = &'static Card> + '_ {
         self.systems.iter().map(|name| systems::named(name).expect("checked"))
     }
 
-    /// Its seeds.
+    /// Returns the seeds.
     pub(crate) fn all_seeds(&self) -> std::ops::Range<u64> {
         self.first_seed..self.first_seed + self.seeds
     }
 
-    /// Are rates searched for?
+    /// Returns whether there is a search for rates.
     pub(crate) fn searches(&self) -> bool {
         self.rates.len() > 1
     }
 
-    /// The largest budget.
+    /// Returns the largest budget.
     pub(crate) fn most(&self) -> u64 {
         *self.budgets.last().expect("a budget")
     }
@@ -178,7 +181,7 @@ impl fmt::Display for Survey {
     }
 }
 
-/// The peak rate about which a system's are tried: what suits the miniature's Transformer and LSTM.
+/// Returns the peak rate at the centre of a system's search, which suits the miniature's Transformer and LSTM.
 pub fn usual_rate(card: &Card) -> f64 {
     match card.axes.backbone {
         BackboneKind::Transformer => 1e-3,
@@ -186,16 +189,16 @@ pub fn usual_rate(card: &Card) -> f64 {
     }
 }
 
-/// A piece of work that is done whole or not at all.
+/// A unit of work that completes as a whole or has no effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stage {
-    /// A system is trained at several rates, to choose among them.
+    /// Training of a system at several rates, to choose among them.
     Search { card: &'static Card, budget: u64 },
-    /// It is trained at the best of them.
+    /// Training of a system at the best rate.
     Train { card: &'static Card, budget: u64, seed: u64 },
-    /// It is asked.
+    /// Evaluation of a trained system.
     Ask { card: &'static Card, budget: u64, seed: u64 },
-    /// What neighbours tell, counted in the stories of a seed.
+    /// Counts of neighbours in the stories of a seed.
     Count { seed: u64 },
 }
 
@@ -210,7 +213,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// All stages, in the order in which they are run.
+/// Returns all stages in the order of execution.
 pub fn stages(survey: &Survey) -> Vec<Stage> {
     let each = || survey.budgets.iter().flat_map(|&budget| survey.cards().map(move |card| (card, budget)));
     let mut all = Vec::new();

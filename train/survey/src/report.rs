@@ -1,4 +1,4 @@
-//! The report: the plane, and what it is drawn from.
+//! The report: the plane of U and G, and its data.
 
 use gradus_io::numbers::{count, count_of, duration};
 use gradus_report::svg::{Curve, Ink, Plot};
@@ -17,14 +17,14 @@ use crate::plan::{SEARCH_SEED, Survey};
 use crate::results::{Asked, Results, Trained};
 use crate::story::DISTANCES;
 
-/// Colours of the systems, in their order.
+/// The colours of the systems, in their order.
 const INKS: [Ink; 5] = [Ink::Validation, Ink::Baseline, Ink::Train, Ink::Limit, Ink::Text];
-/// The normal distribution's 95 %.
+/// The 97.5 % quantile of the normal distribution, for intervals of 95 %.
 const NORMAL: f64 = 1.96;
-/// The command that writes [`markdown`] again.
+/// The command that regenerates the output of [`markdown`].
 const AGAIN: &str = "gradus survey --resume DIR --markdown FILE --overwrite";
 
-/// The whole report, from the records alone.
+/// Builds the whole report from the records only.
 pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document {
     let over = match survey.seeds {
         1 => "one seed, ± the standard error over stories".into(),
@@ -56,14 +56,14 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
     report
 }
 
-/// How much more or less than it was to be a system's work is, at most: it is done in whole steps.
+/// Describes the largest deviation of a system's work from the planned work, which comes from whole steps.
 fn within(results: &Results) -> String {
     let off = |t: &Trained| (t.steps as f64 * t.flops / t.work - 1.0).abs();
     let most = results.trained.iter().map(off).fold(0.0, f64::max);
     format!(" (within {:.1} %)", 100.0 * most)
 }
 
-/// The measures and their definitions.
+/// Returns the measures and their definitions.
 fn measured(survey: &Survey) -> Block {
     let terms = understanding(survey).into_iter().chain(the_rest(survey)).map(|(term, how)| Row::new(term, [how])).collect();
     Block::Words(vec![String::new(), "how it is measured".into()], terms)
@@ -148,12 +148,12 @@ fn the_rest(survey: &Survey) -> [(&'static str, String); 7] {
     ]
 }
 
-/// −log of the probability that a training story begins at its beginning.
+/// Returns −log of the probability that a training story begins at its beginning.
 fn opened_elsewhere() -> f64 {
     (OPENED_ANYWHERE as f64 / (OPENED_ANYWHERE - 1) as f64).ln()
 }
 
-/// The report as a page of the repository, which first says where it comes from and shows its plane from the file `picture`.
+/// Renders the report as a page of the repository, which begins with its source and shows its plane from the file `picture`.
 pub fn markdown(report: &Document, picture: &str) -> String {
     let mut report = report.clone();
     for block in report.sections.iter_mut().flat_map(|(_, blocks)| blocks) {
@@ -184,7 +184,7 @@ fn figures(results: &Results, survey: &Survey) -> Vec<page::Figure> {
     ]
 }
 
-/// The plane of U and G.
+/// Returns the plot of the plane of U and G.
 pub fn plane(results: &Results, survey: &Survey) -> Plot {
     let mut curves = vec![Curve { name: "perfect".into(), points: vec![(0.0, 0.0)], ink: Ink::Muted, dots: true }];
     for (card, &ink) in survey.cards().zip(INKS.iter().cycle()) {
@@ -205,7 +205,7 @@ pub fn plane(results: &Results, survey: &Survey) -> Plot {
         curves.push(line("", path, false));
         curves.push(line(card.name, end, true)); // the dot marks the largest budget
     }
-    // Square roots: the origin, where a perfect model is, has a place, and the best are told apart.
+    // Square-root axes include the origin, where a perfect model is, and separate the best models.
     let [x, y] = ["a hidden word", "the next word"]
         .map(|word| Axis::new(&format!("distance from the exact answer about {word}, nats (square-root scale)"), Scale::Root));
     let most = count(survey.most());
@@ -226,7 +226,7 @@ pub fn plane(results: &Results, survey: &Survey) -> Plot {
     }
 }
 
-/// The mean of a figure over the seeds whose training came to an end, and half of its interval.
+/// Returns the mean of a figure over the seeds whose training completed, and half of its interval.
 fn interval(all: &[&Asked], figure: Figure) -> Option<(f64, f64)> {
     let estimates: Vec<&Estimate> = all.iter().map(|asked| asked.figure(figure)).filter(|e| e.mean.is_finite()).collect();
     let Mean { mean, deviation } = Mean::of(&estimates.iter().map(|e| e.mean).collect::<Vec<_>>())?;
@@ -237,7 +237,7 @@ fn interval(all: &[&Asked], figure: Figure) -> Option<(f64, f64)> {
     Some((mean, if half.is_finite() { half } else { 0.0 }))
 }
 
-/// A figure over seeds; of a survey of one seed, with its error over stories.
+/// Formats a figure over seeds; for a survey of one seed, with its error over stories.
 fn told<'a>(all: impl Iterator<Item = &'a Estimate>) -> String {
     let all: Vec<&Estimate> = all.collect();
     let finite: Vec<&Estimate> = all.iter().copied().filter(|estimate| estimate.mean.is_finite()).collect();
@@ -247,7 +247,7 @@ fn told<'a>(all: impl Iterator<Item = &'a Estimate>) -> String {
     }
 }
 
-/// Each system at each budget.
+/// Returns each system at each budget.
 fn each(survey: &Survey) -> impl Iterator<Item = (&'static Card, u64)> + '_ {
     survey.budgets.iter().flat_map(|&budget| survey.cards().map(move |card| (card, budget)))
 }

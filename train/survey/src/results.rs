@@ -1,4 +1,4 @@
-//! What the stages came to.
+//! The results of the stages.
 
 use gradus_train::systems::Figure;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure::{Estimate, Generation, Understanding, number};
 use crate::story::DISTANCES;
 
-/// A system that was trained.
+/// A trained system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trained {
@@ -17,53 +17,53 @@ pub struct Trained {
     pub lr: f64,
     pub parameters: usize,
     pub steps: u64,
-    /// Of a step, in floating-point operations.
+    /// The number of floating-point operations of a step.
     pub flops: f64,
-    /// Of the whole training, as they were to be.
+    /// The planned number of floating-point operations of the whole training.
     pub work: f64,
-    /// On held-out stories, in nats per token asked; NaN: it diverged.
+    /// The loss on held-out stories, in nats per predicted token; NaN if the training diverged.
     #[serde(deserialize_with = "number")]
     pub loss: f64,
     pub seconds: f64,
 }
 
-/// The rates that a system was trained at, to choose among them.
+/// The rates of a system's search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Searched {
     pub system: String,
     pub world: String,
     pub budget: u64,
-    /// In the order in which they were tried.
+    /// The runs in the order in which they were tried.
     pub tried: Vec<Trained>,
 }
 
-/// What it was asked.
+/// The evaluation of a system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
-    /// Its name.
+    /// The name of the system.
     pub system: String,
-    /// The world's, with its version.
+    /// The name of the world, with its version.
     pub world: String,
-    /// Of its stories and its parameters.
+    /// The seed of the stories and the parameters.
     pub seed: u64,
-    /// What its training computed, in steps of GPT.
+    /// The computation of the training, in steps of GPT.
     pub budget: u64,
-    /// How well it knows words: in places that are the same for all systems. Without figures where its training diverged.
+    /// The knowledge of words, in places that are identical for all systems. Without figures if the training diverged.
     pub understanding: Understanding,
-    /// The same in all places, where it answers in a pass.
+    /// The knowledge of words in all places, if one pass predicts them.
     pub everywhere: Option<Understanding>,
-    /// How well it goes on.
+    /// The knowledge of continuations.
     pub generation: Generation,
-    /// Stories of the world among those that it told, and how many these were.
+    /// The number of stories of the world among the generated stories, and the number of generated stories.
     pub told: (usize, usize),
-    /// How long all this took.
+    /// The duration of the evaluation, in seconds.
     pub seconds: f64,
 }
 
 impl Asked {
-    /// A figure, in nats.
+    /// Returns a figure, in nats.
     pub fn figure(&self, figure: Figure) -> &Estimate {
         match figure {
             Figure::Understanding => &self.understanding.given_all,
@@ -74,20 +74,20 @@ impl Asked {
     }
 }
 
-/// What counts tell of a word, from its neighbours.
+/// The knowledge of words from counts of neighbours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counted {
     pub world: String,
     pub seed: u64,
-    /// By reach: none, one word on each side, two.
+    /// The knowledge by reach: no neighbours, one word on each side, two.
     pub by_reach: Vec<Understanding>,
 }
 
 /// All results of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// What rates were chosen by.
+    /// The searches for rates.
     pub searched: Vec<Searched>,
     pub trained: Vec<Trained>,
     pub asked: Vec<Asked>,
@@ -95,24 +95,25 @@ pub struct Results {
 }
 
 impl Results {
-    /// A system's answers, seed by seed.
+    /// Returns a system's results, seed by seed.
     pub fn of<'r>(&'r self, system: &'r str, budget: u64) -> impl Iterator<Item = &'r Asked> {
         self.asked.iter().filter(move |asked| asked.system == system && asked.budget == budget)
     }
 
-    /// Of each seed one system's answers after this budget, whichever was asked: what they say of the stories holds of all.
+    /// Returns one system's results for each seed at this budget. Any system serves, since only properties of the stories are
+    /// read.
     pub fn of_stories(&self, budget: u64) -> impl Iterator<Item = &Asked> {
         let is_asked = move |asked: &&Asked| asked.budget == budget && asked.generation.least_left_only.mean.is_finite();
         let mut seeds = std::collections::BTreeSet::new();
         self.asked.iter().filter(is_asked).filter(move |asked| seeds.insert(asked.seed))
     }
 
-    /// What a system's rate was chosen by.
+    /// Returns the search for a system's rate.
     pub fn searched(&self, system: &str, budget: u64) -> Option<&Searched> {
         self.searched.iter().find(|it| it.system == system && it.budget == budget)
     }
 
-    /// The difference of two figures, seed by seed; none where either is missing.
+    /// Returns the difference of two figures, for each seed that has both.
     pub fn differences(&self, budget: u64, more: (&str, Figure), less: (&str, Figure)) -> Vec<f64> {
         let pair = |a: &Asked| {
             let other = self.of(less.0, budget).find(|b| b.seed == a.seed)?;

@@ -1,4 +1,4 @@
-//! Runs the stages that are open, and writes the report from all results.
+//! Execution of the incomplete stages, and the report on all results.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -26,34 +26,34 @@ use crate::{claims, report};
 
 /// The name of the report in the survey's directory.
 const REPORT: &str = "report.html";
-/// Seconds between reloads of the page of a survey in progress.
+/// The number of seconds between reloads of the page of a survey in progress.
 const RELOAD: u32 = 30;
 
 /// The outcome of a survey.
 #[derive(Clone, Debug, Serialize)]
 pub struct Surveyed {
-    /// Where it is.
+    /// The directory of the survey.
     pub out: PathBuf,
-    /// Its report.
+    /// The path of the report.
     pub report: PathBuf,
-    /// What the report says.
+    /// The content of the report.
     #[serde(skip)]
     pub page: Document,
     /// The plane of U and G.
     #[serde(skip)]
     pub plane: Plot,
-    /// Number of seeds.
+    /// The number of seeds.
     pub seeds: u64,
-    /// Seconds of this session.
+    /// The duration of this session, in seconds.
     pub seconds: f64,
-    /// Where each system stands, seed by seed.
+    /// The results of each system, seed by seed.
     pub asked: Vec<Asked>,
-    /// The papers' claims, with what came out here.
+    /// The papers' claims, with the results of the survey.
     pub claims: Vec<Claim>,
 }
 
 impl Surveyed {
-    /// The report as Markdown that shows the plane from the file `picture`.
+    /// Renders the report as Markdown that shows the plane from the file `picture`.
     pub fn markdown(&self, picture: &str) -> String {
         report::markdown(&self.page, picture)
     }
@@ -62,7 +62,7 @@ impl Surveyed {
 /// Begins or continues a survey.
 ///
 /// # Errors
-/// A directory with another one, a stage's error, or Ctrl-C.
+/// Returns an error for a directory with another survey, the error of a stage, or an interruption by Ctrl-C.
 pub fn begin(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, SurveyError> {
     survey.check()?;
     let (survey, _lock) = plan::begin(survey, out)?;
@@ -72,7 +72,7 @@ pub fn begin(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surve
 /// Continues the survey in a directory.
 ///
 /// # Errors
-/// No such directory, a stage's error, or Ctrl-C.
+/// Returns an error for a missing directory, the error of a stage, or an interruption by Ctrl-C.
 pub fn resume(out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, SurveyError> {
     let (survey, _lock) = plan::resume::<Survey>(out)?;
     run(&survey, out, monitor)
@@ -149,7 +149,7 @@ fn show(paths: &Paths, survey: &Survey, all: &[Stage], lasts: bool, monitor: &dy
     }
 }
 
-/// Reads what the stages left.
+/// Reads the results of the stages.
 fn collect(paths: &Paths, survey: &Survey, all: &[Stage]) -> Result<Results, SurveyError> {
     let mut results = Results::default();
     for stage in all {
@@ -185,7 +185,7 @@ fn collect(paths: &Paths, survey: &Survey, all: &[Stage]) -> Result<Results, Sur
     Ok(results)
 }
 
-/// A result, unless it is of another stage or world, whoever put it there.
+/// Reads a result; rejects a result of another stage or world.
 fn read<R: DeserializeOwned>(paths: &Paths, stage: &Stage, own: impl Fn(&R) -> bool) -> Result<R, StudyError> {
     let path = paths.result(stage);
     let result = records::read(&path)?;
@@ -201,7 +201,7 @@ mod tests {
     use crate::measure::Generation;
     use crate::plan::usual_rate;
 
-    /// The results of a survey's stages, all of them whole.
+    /// Returns complete results of a survey's stages.
     fn results(survey: &Survey) -> (Trained, Asked, Counted) {
         let (system, world, seed, budget) = (SURVEYED[0].name.to_owned(), survey.world.clone(), 201, survey.most());
         let trained = Trained {

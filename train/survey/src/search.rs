@@ -1,4 +1,4 @@
-//! The search for a rate: some multiples of the usual one, and more of them for as long as the best is the largest or the smallest.
+//! The search for a rate: some multiples of the usual one, extended as long as the best is the largest or the smallest.
 
 use gradus_train::systems::Card;
 
@@ -6,10 +6,10 @@ use crate::error::SurveyError;
 use crate::plan::{Survey, usual_rate};
 use crate::results::{Searched, Trained};
 
-/// No multiple larger than this is tried, nor one smaller than its inverse.
+/// The largest multiple that is tried; its inverse is the smallest.
 const MOST: f64 = 8.0;
 
-/// The next multiple to be tried, after these with the losses that they came to (NaN: it diverged); `None`: the search is over.
+/// Returns the next multiple to try, given the first ones and the losses so far (NaN for a divergence); `None` ends the search.
 pub fn next(first: &[f64], tried: &[(f64, f64)]) -> Option<f64> {
     if let Some(&rate) = first.iter().find(|&&rate| tried.iter().all(|it| it.0 != rate)) {
         return Some(rate);
@@ -18,16 +18,16 @@ pub fn next(first: &[f64], tried: &[(f64, f64)]) -> Option<f64> {
     let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
     match tried.iter().filter(|it| it.1.is_finite()).min_by(|a, b| a.1.total_cmp(&b.1)) {
         Some(&(best, _)) if best == most && most < MOST => Some(2.0 * most),
-        // Where all diverged, a smaller one may not.
+        // If all diverged, a smaller multiple may converge.
         Some(&(best, _)) if best > least => None,
         _ => (least > 1.0 / MOST).then_some(least / 2.0),
     }
 }
 
-/// Of the rates that were tried, the run with the lowest loss on held-out stories.
+/// Returns the run with the lowest loss on held-out stories among the rates that were tried.
 ///
 /// # Errors
-/// All diverged.
+/// Returns an error if all runs diverged.
 pub fn best(searched: &Searched) -> Result<&Trained, SurveyError> {
     let Searched { system, budget, tried, .. } = searched;
     let found = tried.iter().filter(|it| it.loss.is_finite()).min_by(|a, b| a.loss.total_cmp(&b.loss));
@@ -35,10 +35,10 @@ pub fn best(searched: &Searched) -> Result<&Trained, SurveyError> {
     found.ok_or_else(|| SurveyError::NoRate { system: system.clone(), budget: *budget, rates: rates() })
 }
 
-/// The rate that a system is trained at: the best of those tried, or the usual one where none was searched for.
+/// Returns the rate for a system's training: the best of the rates that were tried, or the usual one without a search.
 ///
 /// # Errors
-/// All diverged.
+/// Returns an error if all runs diverged.
 pub fn rate(survey: &Survey, card: &Card, searched: Option<&Searched>) -> Result<f64, SurveyError> {
     searched.map_or(Ok(survey.rates[0] * usual_rate(card)), |searched| Ok(best(searched)?.lr))
 }
@@ -49,7 +49,7 @@ mod tests {
 
     const FIRST: [f64; 3] = [1.0, 2.0, 0.5];
 
-    /// All rates that a search tries whose losses are these.
+    /// Returns all rates that a search tries for these losses.
     fn searched(loss: impl Fn(f64) -> f64) -> Vec<f64> {
         let mut tried: Vec<(f64, f64)> = Vec::new();
         while let Some(rate) = next(&FIRST, &tried) {

@@ -1,4 +1,4 @@
-//! One stage: done once, its result kept in a file, never run again.
+//! The stages: each runs once and writes its result to a file.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -46,7 +46,7 @@ impl Paths {
         self.seed(seed).join(format!("{}-{budget}", card.name))
     }
 
-    /// The file of a stage's result.
+    /// Returns the file of a stage's result.
     pub fn result(&self, stage: &Stage) -> PathBuf {
         let of_seed = |seed, name: String| self.seed(seed).join("results").join(name);
         match stage {
@@ -57,18 +57,18 @@ impl Paths {
         }
     }
 
-    /// An answer, but after Ctrl-C.
+    /// Returns an answer, or an error after Ctrl-C.
     fn unless_stopped<A>(&self, answer: impl FnOnce() -> A) -> Result<A, SurveyError> {
         if interrupt::requested() { Err(self.interrupted()) } else { Ok(answer()) }
     }
 
-    /// That it was stopped.
+    /// Returns the error for an interrupted survey.
     pub fn interrupted(&self) -> SurveyError {
         StudyError::Interrupted { command: Survey::COMMAND, out: self.0.clone() }.into()
     }
 }
 
-/// Runs a stage; returns a line on its outcome.
+/// Runs a stage, and returns a line on its outcome.
 pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor) -> Result<String, SurveyError> {
     let file = paths.result(stage);
     match *stage {
@@ -111,13 +111,13 @@ fn outcome(trained: &Trained) -> String {
     format!("{parameters} parameters, {steps} steps at {lr}: {loss}")
 }
 
-/// Did the training end because its rate was too high?
+/// Returns whether the training ended because its rate was too high.
 fn is_divergence(error: &PretrainError) -> bool {
     let is_not_finite = |e: &RunError| matches!(e, RunError::Train(TrainError::NotFinite { .. }));
     matches!(error, PretrainError::Diverged { .. }) || matches!(error, PretrainError::Run(e) if is_not_finite(e))
 }
 
-/// Tries rates until the best of them has neighbours on both sides. Runs that are finished are not made again.
+/// Tries rates until the best of them has neighbours on both sides. Finished runs are reused.
 fn search(
     paths: &Paths,
     survey: &Survey,
@@ -136,13 +136,13 @@ fn search(
     Ok(Searched { system: card.name.into(), world: survey.world.clone(), budget, tried })
 }
 
-/// What a search left; none where the survey has no search.
+/// Reads the result of a search; `None` if the survey has no search.
 fn searched(paths: &Paths, survey: &Survey, card: &'static Card, budget: u64) -> Result<Option<Searched>, StudyError> {
     let result = || records::read(&paths.result(&Stage::Search { card, budget }));
     survey.searches().then(result).transpose()
 }
 
-/// Trains a system, or goes on with it, and says what it came to; that it diverged is an outcome too.
+/// Trains a system or continues its training, and returns the result; a divergence is also a result.
 fn train(
     paths: &Paths,
     survey: &Survey,
@@ -186,13 +186,13 @@ fn train(
     Ok(Trained { system, world, seed, budget, lr, parameters, steps, flops, work, loss, seconds })
 }
 
-/// What its training came to; none where it diverged.
+/// Reads the result of a training; `None` if it diverged.
 fn trained(paths: &Paths, (card, budget, seed): (&'static Card, u64, u64)) -> Result<Option<Trained>, SurveyError> {
     let trained: Trained = records::read(&paths.result(&Stage::Train { card, budget, seed }))?;
     Ok(Some(trained).filter(|trained| trained.loss.is_finite()))
 }
 
-/// A run to be asked: the one that was trained, whole, after its last step.
+/// Reads the trained run for evaluation, after its last step.
 fn subject(
     paths: &Paths,
     survey: &Survey,
@@ -219,7 +219,7 @@ fn subject(
     Ok(subject)
 }
 
-/// Is it a run with these settings?
+/// Returns whether a run has these settings.
 fn is_of(found: &PretrainManifest, settings: &PretrainSettings) -> bool {
     level::are_same(&found.settings, settings) && found.corpus.is_none()
 }
@@ -267,7 +267,7 @@ fn ask(
     Ok(asked(drawn, everywhere, generation, (whole, survey.told)))
 }
 
-/// Stories that are asked about one by one, until Ctrl-C.
+/// Stories that are evaluated one by one, until Ctrl-C.
 struct Watched<'p> {
     progress: Box<dyn Progress>,
     done: u64,
@@ -283,7 +283,7 @@ impl Watched<'_> {
     }
 }
 
-/// What neighbours tell in all places; any run of the seed has its stories.
+/// Measures the counts of neighbours in all places; any run of the seed has its stories.
 fn count(paths: &Paths, survey: &Survey, seed: u64) -> Result<Counted, SurveyError> {
     let counted = |by_reach| Counted { world: survey.world.clone(), seed, by_reach };
     for &budget in survey.budgets.iter().rev() {
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
     use gradus_train::systems::ALL;
 
-    /// What a system came to at these multiples of its usual rate.
+    /// Returns a system's results at these multiples of its usual rate.
     fn outcomes(losses: &[(f64, f64)]) -> Searched {
         let card = ALL[0];
         let of = |&(rate, loss): &(f64, f64)| Trained {

@@ -6,35 +6,35 @@ use rayon::prelude::*;
 
 use crate::lexicon::Lexicon;
 
-/// How far back a word was last mentioned, in words: below the first, below the second, …; then those mentioned further back, and
-/// those never mentioned.
+/// The limits of the distance classes, in words since the last mention: below the first limit, below the second, …; then mentions
+/// further back, and words without a mention.
 pub const DISTANCES: [usize; 3] = [5, 10, 20];
 
 /// One place of a story.
 #[derive(Clone, Debug)]
 pub struct StoryPosition {
-    /// The words that can stand here, each with its probability given all others; those of probability 0 are left out.
+    /// The possible words, each with its probability given all others; words of probability 0 are left out.
     pub given_all: Vec<(usize, f64)>,
-    /// The same, after the words before it.
+    /// The possible words, each with its probability given the preceding words.
     pub before: Vec<(usize, f64)>,
-    /// How many words ago the word that stands here was said; `None`: never.
+    /// The number of words since the last mention of the word in this place; `None` without a mention.
     pub last_mention: Option<usize>,
 }
 
-/// A story as words by number.
+/// A story as a list of word numbers.
 #[derive(Clone, Debug)]
 pub struct Story {
-    /// Its words.
+    /// The word numbers.
     pub words: Vec<usize>,
-    /// What can stand in each place.
+    /// The possible words in each place.
     pub places: Vec<StoryPosition>,
 }
 
 impl Story {
-    /// The first `n` held-out stories of a run on the micro-world.
+    /// Reads the first `n` held-out stories of a run on the micro-world.
     ///
     /// # Errors
-    /// A text that is no story of this world.
+    /// Returns an error if a text is not a story of this world.
     pub fn held_out(source: &dyn TextSource, world: &World, lexicon: &Lexicon, n: usize) -> Result<Vec<Story>, WorldError> {
         let n = n.min(source.texts(Split::HeldOut));
         let texts: Vec<Vec<u32>> = (0..n).map(|number| source.text(Split::HeldOut, number)).collect();

@@ -1,4 +1,4 @@
-//! A run that is asked, and what it is asked about.
+//! A run to evaluate, with its stories.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -16,26 +16,26 @@ use crate::lexicon::Lexicon;
 use crate::measure::{Understanding, divergences, understanding};
 use crate::story::Story;
 
-/// Words on each side that are counted, at most.
+/// The maximum number of words on each side that are counted.
 pub(crate) const REACH: usize = 2;
 
-/// A run on the micro-world, with held-out stories of its own.
+/// A run on the micro-world, with its held-out stories.
 pub struct Subject {
     /// The run.
     pub run: Stored,
     /// Its world.
     pub world: World,
-    /// The world's words as its tokens.
+    /// The world's words as tokens of the run.
     pub lexicon: Lexicon,
     /// Held-out stories.
     pub stories: Vec<Story>,
 }
 
 impl Subject {
-    /// Reads a run, and its first `stories` held-out stories.
+    /// Reads a run and its first `stories` held-out stories.
     ///
     /// # Errors
-    /// No run, a damaged one, or one that is not on the micro-world.
+    /// Returns an error if there is no run, if it is damaged, or if it is not on the micro-world.
     pub fn read(dir: &Path, stories: usize, monitor: &dyn Monitor) -> Result<Self, SurveyError> {
         let manifest = PretrainManifest::read(dir).map_err(PretrainError::from)?;
         if manifest.corpus.is_some() {
@@ -48,17 +48,17 @@ impl Subject {
         Ok(Subject { run, world, lexicon, stories })
     }
 
-    /// Does it answer about a hidden word by Bayes, with as many passes as there are words?
+    /// Returns whether the model predicts a hidden word by Bayes' rule, with one pass per word of the world.
     pub fn is_by_bayes(&self) -> bool {
         self.run.viewer.is_none()
     }
 
-    /// Its model, to be asked.
+    /// Returns the model for evaluation.
     pub fn model(&self) -> Box<dyn Answers + '_> {
         let (model, lexicon) = (&self.run.trainer.params, &self.lexicon);
         match &self.run.viewer {
             Some(viewer) => {
-                // That of no story in particular: where a shorter one were to end, it would be told that it does.
+                // A length that is independent of the story: the length of a shorter story would reveal its end.
                 let length = self.world.properties().max_tokens.min(viewer.longest());
                 Box::new(Masked { model, viewer, lexicon, length })
             }
@@ -69,7 +69,7 @@ impl Subject {
         }
     }
 
-    /// So many places drawn at random among those of all stories, each at most once: a function of the seed.
+    /// Draws `n` different places at random from those of all stories, as a function of the seed.
     pub fn drawn(&self, n: usize, seed: u64) -> Vec<Vec<usize>> {
         let everywhere = self.everywhere();
         let mut all: Vec<(usize, usize)> =
@@ -81,12 +81,12 @@ impl Subject {
         drawn
     }
 
-    /// All places of each story.
+    /// Returns all places of each story.
     pub fn everywhere(&self) -> Vec<Vec<usize>> {
         self.stories.iter().map(|story| (0..story.words.len()).collect()).collect()
     }
 
-    /// U of counts in the training stories: of no neighbours, of one word on each side, of two.
+    /// Computes U of counts in the training stories: of no neighbours, of one word on each side, of two.
     pub fn counted(&self) -> Vec<Understanding> {
         let source = &*self.run.source;
         let words = |number| source.text(Split::Train, number).into_iter().map(|token| self.lexicon.of_token(token)).collect();
