@@ -45,7 +45,7 @@ pub struct Page {
 /// The source of one function of an op.
 #[derive(Clone, Debug)]
 pub struct CodePart {
-    /// Its name.
+    /// The name of the function.
     pub name: &'static str,
     /// The line of its beginning, from 1.
     pub line: usize,
@@ -56,7 +56,7 @@ pub struct CodePart {
 /// A kernel and its two implementations.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Its field in [`Kernels`](gradus_tensor::kernels::Kernels).
+    /// The kernel's field in [`Kernels`](gradus_tensor::kernels::Kernels).
     pub name: String,
     /// The naive loops, for any scalar.
     pub naive: SourceLine,

@@ -1,7 +1,7 @@
 //! A comparison of ops with PyTorch's, at one input each: an extra witness for the ops with a case in `golden.json`.
 //!
-//! `tests/golden/ops.py` writes that file and needs PyTorch. An op without a case is checked by the witnesses of
-//! [`gradus_autograd::check`] alone, and its page states so. Dropout cannot have a case: its mask is specific to this project.
+//! `tests/golden/ops.py` writes that file and needs PyTorch. An op without a case is checked only by the witnesses of
+//! [`gradus_autograd::check`], and its page states so. Dropout cannot have a case: its mask is specific to this project.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::catalogue;
 
-/// Files whose mutants the same tests should kill. The tests are those of their crate, so that a mutant takes seconds.
+/// Files whose mutants are killed by common tests. The tests are those of their crate, so that a mutant takes seconds.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// The group's name.
@@ -34,7 +34,7 @@ pub struct Group {
 pub fn groups() -> Vec<Group> {
     let file = |path: &str| catalogue::file(path).map(|text| (path.to_owned(), text)).expect("the file is in the catalogue");
     let named = |folder: &str, names: &[&str]| names.iter().map(|name| file(&format!("{folder}/{name}.rs"))).collect::<Vec<_>>();
-    // Without files of tests alone and files of another group.
+    // Without files that contain only tests, and without files of another group.
     let below = |folder: &str, without: &[&str]| {
         let is_in = |(path, _): &(String, _)| !without.iter().any(|name| path.contains(name));
         catalogue::files_below(folder).into_iter().filter(is_in).collect::<Vec<_>>()
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(score.cells("all"), ["all", "3", "14", "10", "1", "3", "b.rs, c.rs"].map(str::to_owned));
     }
 
-    /// Two of three mutants with the same text survived at first, and one survives again.
+    /// Two of three mutants with equal texts survived at first, and one survives again.
     #[test]
     fn what_survives_again_is_counted_once() {
         let [a, b] = ["a", "b"].map(|change| Mutant { change: change.into(), line: "x * y * z * w".into() });

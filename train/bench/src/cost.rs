@@ -61,11 +61,11 @@ pub struct Cost {
     pub rest_ms: f64,
     /// The peak of bytes in buffers, including that within an op.
     pub peak_bytes: usize,
-    /// Milliseconds since the beginning of the step and bytes in buffers, after each op.
+    /// The milliseconds since the beginning of the step and the bytes in buffers, after each op.
     pub memory: Vec<(f64, usize)>,
     /// The beginning of the backward pass, in milliseconds.
     pub turn_ms: f64,
-    /// On a GPU, the costs by shader, in and outside ops, the longest first.
+    /// The costs by shader on a GPU, in and outside ops, the longest first.
     pub shaders: Vec<ShaderRow>,
 }
 
@@ -188,7 +188,7 @@ type Key = (&'static str, String);
 #[derive(Debug, Default)]
 struct Seen {
     rows: BTreeMap<Key, CostRow>,
-    /// Milliseconds since the beginning of the step and bytes in buffers.
+    /// The milliseconds since the beginning of the step and the bytes in buffers.
     memory: Vec<(f64, usize)>,
     turn_ms: Option<f64>,
     /// The op and place of the shaders with each label, from 1, and whether they belong to the VJP.

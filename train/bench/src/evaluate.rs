@@ -1,4 +1,4 @@
-//! The rate of evaluation, compared with its forward pass alone.
+//! The rate of evaluation, compared with the rate of its forward pass.
 
 use gradus_autograd::Tape;
 use gradus_io::numbers::median;
@@ -25,9 +25,9 @@ pub struct EvaluateReport {
     pub passes: usize,
     /// Tokens per second of evaluation, by the median pass: windows, forward pass, the loss of every token.
     pub tokens_per_second: f64,
-    /// Tokens per second of the forward pass alone, from tokens to logits.
+    /// Tokens per second of only the forward pass, from tokens to logits.
     pub forward_tokens_per_second: f64,
-    /// Tokens per second of the blocks alone, from tokens to the last hidden states: no output matrix.
+    /// Tokens per second of only the blocks, from tokens to the last hidden states, without the output matrix.
     pub hidden_tokens_per_second: f64,
     /// [`tokens_per_second`](Self::tokens_per_second) divided by
     /// [`forward_tokens_per_second`](Self::forward_tokens_per_second).
@@ -43,7 +43,7 @@ pub struct EvaluateReport {
 /// The minimum number of tokens of a pass: a batch of evaluation.
 const TOKENS: usize = 4096;
 
-/// Evaluates random tokens, alternating with forward passes alone over the same tokens. `after(pass)` follows each.
+/// Evaluates random tokens, alternating with forward passes only, over equal tokens. `after(pass)` follows each.
 ///
 /// # Errors
 /// Returns an error if the device has no room for the model.

@@ -6,9 +6,9 @@
 //! y ≈ a·xᵖ        p = Σ (ln x − mean)(ln y − mean) / Σ (ln x − mean)²        least squares in log–log
 //! ```
 //!
-//! A cost of several terms, such as a constant and a linear one, has a p between theirs. So the time's p is reported next to that
-//! of the FLOPs over the same points: if every FLOP were equally fast, the two would be equal. Bytes are exact, so their constant
-//! can be removed: p is fitted to the increments from point to point, which over doubling sizes grow as
+//! A cost of several terms, such as a constant and a linear one, has a p between theirs. So the power of the time is reported
+//! next to the power of the FLOPs over the same points: if every FLOP were equally fast, the two would be equal. Bytes are exact,
+//! so their constant can be removed: p is fitted to the increments from point to point, which over doubling sizes grow as
 //!
 //! ```text
 //! (c + a·(2x)ᵖ) − (c + a·xᵖ) = (2ᵖ − 1)·a·xᵖ

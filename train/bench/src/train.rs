@@ -111,7 +111,7 @@ pub struct Memory {
     pub parameters: usize,
     /// The largest total of gradients: one set per shard of a micro-batch, and the sums that wait for other micro-batches.
     pub gradients: usize,
-    /// Both moments of each parameter.
+    /// The two moments of each parameter.
     pub moments: usize,
     /// The memory that the forward pass of a micro-batch keeps for its backward pass; when recomputing, the blocks' inputs and the
     /// memory of one block. Measured as the growth of the buffers in use.

@@ -20,7 +20,7 @@ pub struct Workload {
     pub accumulate: usize,
     /// The number of logical shards of a micro-batch, which threads share.
     pub shards: usize,
-    /// Whether the activations of one block are held at a time.
+    /// Whether only the activations of one block are stored at a time.
     pub recompute: bool,
     /// Whether every second step checks for non-finite numbers.
     pub anomaly: bool,

@@ -23,7 +23,7 @@ const SAMPLES: usize = 4;
 pub struct Opening {
     gpt: Vec<Record>,
     lstm: Vec<Record>,
-    /// Links to the runs' pages.
+    /// The links to the runs' pages.
     pages: Vec<Link>,
     /// The page of the Transformer.
     page: Option<PathBuf>,

@@ -16,19 +16,19 @@ use crate::tasks::entropy;
 pub enum Variant {
     /// The paper's model: the pre-trained Transformer, λ = 0.5.
     Full,
-    /// Equal sizes, with fresh parameters.
+    /// A fresh model of the paper's sizes, without pre-training.
     NoPretraining,
-    /// λ = 0.
+    /// The pre-trained Transformer with λ = 0.
     NoAux,
     /// The pre-trained LSTM.
     Lstm,
-    /// Embeddings and this many blocks from the pre-trained Transformer.
+    /// A model with the embeddings and this many blocks of the pre-trained Transformer.
     Layers(usize),
     /// The pre-trained Transformer on this many labelled rows.
     Rows(usize),
-    /// Fresh parameters on this many labelled rows.
+    /// A fresh model on this many labelled rows.
     NoPretrainingRows(usize),
-    /// Pre-trained on the same sentences in an order that no story has.
+    /// The Transformer, pre-trained on the sentences in an order that no story has.
     Shuffled,
     /// The head only, on the frozen pre-trained hidden states.
     Frozen,

@@ -68,8 +68,8 @@ const RESULTS: &str = "results";
 /// OUT/  plan.json, results.json, report.html
 ///       seed-K/world/TASK/…                      the tasks' files, in the original formats
 ///       seed-K/gpt, lstm, shuffled               runs of pre-training
-///       seed-K/results/pretrain.BODY.json        what each of these came to
-///       seed-K/results/TASK.VARIANT.json         what each fine-tuning came to
+///       seed-K/results/pretrain.BODY.json        the result of each of these
+///       seed-K/results/TASK.VARIANT.json         the result of each fine-tuning
 /// ```
 #[derive(Clone, Debug)]
 pub struct Paths(pub PathBuf);

@@ -52,7 +52,7 @@ pub struct Numbers {
     pub train_loss: Option<f64>,
     /// The held-out loss at the step where it was lowest, all evaluations of the run compared over the same tokens.
     pub held_out_loss: Option<f64>,
-    /// The number of tokens that the held-out loss is the mean of.
+    /// The number of tokens in the mean of the held-out loss.
     pub held_out_tokens: Option<u64>,
     /// The step of the lowest held-out loss.
     pub at_step: Option<u64>,
@@ -90,12 +90,12 @@ impl Compared {
 }
 
 impl Comparison {
-    /// The figures of each run.
+    /// Returns the figures of each run.
     pub fn numbers(&self) -> Vec<Numbers> {
         self.0.iter().map(Compared::numbers).collect()
     }
 
-    /// The settings that differ between runs, each with its value in every run; `–` if a run lacks the setting.
+    /// Returns the settings that differ between runs, each with its value in every run; `–` if a run lacks the setting.
     pub fn differing(&self) -> Vec<(String, Vec<String>)> {
         let all: Vec<BTreeMap<&str, &str>> =
             self.0.iter().map(|run| run.settings.iter().map(|(name, value)| (&**name, &**value)).collect()).collect();
@@ -106,7 +106,7 @@ impl Comparison {
         pairs.filter(|(_, values)| values.iter().any(|value| *value != values[0])).collect()
     }
 
-    /// The reason why the losses are not comparable; `None` if they are.
+    /// Returns the reason why the losses are not comparable; `None` if they are.
     pub fn doubt(&self) -> Option<&'static str> {
         let pairs = || self.0.windows(2).map(|pair| (&pair[0], &pair[1]));
         if pairs().any(|(a, b)| a.masked != b.masked) {
@@ -130,7 +130,7 @@ impl Comparison {
         known.len() > 1
     }
 
-    /// Plots of the held-out loss and of the smoothed training loss over tokens.
+    /// Plots the held-out loss and the smoothed training loss over tokens.
     pub fn plots(&self) -> [Plot; 2] {
         let short: Vec<&str> = self.0.iter().map(|run| run.name.rsplit('/').next().unwrap_or(&run.name)).collect();
         let are_short = short.iter().collect::<BTreeSet<_>>().len() == short.len();

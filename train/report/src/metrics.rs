@@ -466,7 +466,7 @@ mod tests {
         MetricsLog::resume(folder, kept).map(|(log, records, _)| (log, records))
     }
 
-    /// Returns what a resumed run keeps from a state after `step` steps without the length of the log.
+    /// Returns the part of a log that a resumed run keeps for a state after `step` steps, without the length of the log.
     fn until(step: u64) -> Option<Kept> {
         Some(Kept { step, bytes: None })
     }

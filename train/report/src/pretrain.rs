@@ -45,28 +45,28 @@ pub struct Baseline {
 /// The status of a run when its report is written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Standing {
-    /// All steps are done.
+    /// A complete run.
     #[default]
     Finished,
-    /// In progress: the pages reload themselves.
+    /// A run in progress, whose pages reload themselves.
     Lasts {
-        /// Steps done.
+        /// The number of steps done.
         step: u64,
-        /// Total steps.
+        /// The total number of steps.
         of: u64,
     },
-    /// Ended before the last step.
+    /// A run that ended before the last step.
     Stopped {
-        /// Steps done.
+        /// The number of steps done.
         step: u64,
-        /// Total steps.
+        /// The total number of steps.
         of: u64,
         /// The command that continues the run.
         resume: String,
     },
 }
 
-/// Seconds between reloads of the pages of a run in progress.
+/// The number of seconds between reloads of the pages of a run in progress.
 const RELOAD: u32 = 10;
 
 /// The content of a report on a pre-training run.
@@ -88,7 +88,7 @@ pub struct PretrainReport {
     pub mark: Option<f64>,
     /// The number of parameters.
     pub parameters: u64,
-    /// SHA-256 of the final parameters, in hexadecimal.
+    /// The SHA-256 of the final parameters, in hexadecimal.
     pub parameters_sha256: String,
     /// Every setting and its value, in display order.
     pub configuration: Vec<(String, String)>,
@@ -96,7 +96,7 @@ pub struct PretrainReport {
     pub command: String,
     /// The seed of the run.
     pub seed: u64,
-    /// Programs, versions and the machine, by name.
+    /// The programs, versions and the machine, by name.
     pub versions: Vec<(String, String)>,
 }
 
@@ -297,8 +297,9 @@ impl PretrainReport {
         }
     }
 
-    /// Compares the model with the limit and the baselines, sorted from the best. The limit and the baselines are of the text of the
-    /// last evaluation. Earlier ones may have read a part of it, so the best of all evaluations has no place here.
+    /// Compares the model with the limit and the baselines, sorted from the best. The limit and the baselines apply to the text
+    /// of the last evaluation. Earlier evaluations may have read only a part of it, so the best evaluation of the run is not
+    /// used.
     fn comparison(&self) -> Vec<Block> {
         let Some(last) = self.evaluations().rev().find(|record| record.nll.is_finite()) else { return Vec::new() };
         let limit = self.limit();
@@ -506,7 +507,7 @@ mod tests {
         assert!(!styles(&html).contains("alidation"), "one name for one thing");
     }
 
-    /// An evaluation of a part of the text may have a lower loss than that of all of it.
+    /// An evaluation of a part of the text may have a lower loss than an evaluation of the whole text.
     #[test]
     fn the_comparison_is_on_the_text_of_the_last_evaluation() {
         let mut report = example(Some(0.93));

@@ -10,17 +10,17 @@ const LARGEST: f64 = 1e150;
 /// The mapping from values to positions on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Linear.
+    /// A linear scale.
     Linear,
-    /// Logarithmic; for positive values only.
+    /// A logarithmic scale, for positive values only.
     Log,
-    /// Linear in the square root, from 0 on, which expands small values.
+    /// A scale that is linear in the square root, from 0 on, which expands small values.
     Root,
 }
 
 impl Scale {
     /// Returns whether the value has a position on the scale. Magnitudes beyond `LARGEST`, and below its inverse on a logarithmic
-    /// scale, are no measurements, and would make ranges infinite.
+    /// scale, are excluded, because they are not measurements and would make ranges infinite.
     pub fn shows(self, value: f64) -> bool {
         let least = match self {
             Self::Linear => -LARGEST,

@@ -108,7 +108,7 @@ pub struct Plot {
     pub curves: Vec<Curve>,
     /// The levels.
     pub levels: Vec<Level>,
-    /// Width and height in pixels.
+    /// The width and height in pixels.
     pub size: (u32, u32),
 }
 
@@ -127,7 +127,7 @@ impl Label {
     }
 }
 
-/// The labels of a plot, each at what it names.
+/// The labels of a plot, each next to the curve, level or point that it names.
 #[derive(Default)]
 struct Labels {
     /// Labels of levels and of curves with at least two points, drawn in a column at the right edge.
@@ -455,7 +455,7 @@ mod tests {
         assert_eq!((alone.x, alone.y), (5000 + 7 * FINE, 95 + 9 * FINE), "one that covers none stays at its point");
     }
 
-    /// A held-out curve of one point at the end of the training curve, at its middle, and close to the end.
+    /// A held-out curve of one point, at the end of the training curve, at its middle, and close to the end.
     #[test]
     fn the_label_of_a_point_covers_none_of_those_at_the_right_edge() {
         let label = |x, y, text: &str| Label { x, y, text: text.into(), ink: Ink::Text };

@@ -48,7 +48,7 @@ mod tests {
         let estimate = Estimate { mean, error: 0.0, places: 9 };
         match figure {
             Figure::Understanding => asked.understanding.given_all = estimate,
-            Figure::UnderstandingFar => asked.understanding.by_distance[3] = estimate, // the last mention is 20 or more words back
+            Figure::UnderstandingFar => asked.understanding.by_distance[3] = estimate, // last mentioned 20 words ago or more
             Figure::UnderstandingLeftOnly => asked.generation.left_only = estimate,
             Figure::Generation => asked.generation.before = estimate,
         }

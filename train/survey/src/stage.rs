@@ -28,7 +28,7 @@ use crate::subject::{REACH, Subject};
 /// OUT/  plan.json, results.json, report.html, plane.svg
 ///       search/SYSTEM-BUDGET-RATE/               runs that rates are chosen by, each a multiple of the usual one
 ///       seed-K/SYSTEM-BUDGET/                    runs of a seed
-///       search/results/…, seed-K/results/…       what each came to
+///       search/results/…, seed-K/results/…       the result of each
 /// ```
 #[derive(Clone, Debug)]
 pub struct Paths(pub PathBuf);
@@ -267,7 +267,7 @@ fn ask(
     Ok(asked(drawn, everywhere, generation, (whole, survey.told)))
 }
 
-/// Stories that are evaluated one by one, until Ctrl-C.
+/// The progress of an evaluation, story by story, until Ctrl-C.
 struct Watched<'p> {
     progress: Box<dyn Progress>,
     done: u64,

@@ -23,11 +23,11 @@ pub(crate) const REACH: usize = 2;
 pub struct Subject {
     /// The run.
     pub run: Stored,
-    /// Its world.
+    /// The world of the run.
     pub world: World,
     /// The world's words as tokens of the run.
     pub lexicon: Lexicon,
-    /// Held-out stories.
+    /// The held-out stories.
     pub stories: Vec<Story>,
 }
 

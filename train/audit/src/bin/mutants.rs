@@ -91,7 +91,8 @@ fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, befo
         "1200",
     ]);
     command.args(["--no-shuffle", "--colors", "never", "--dir"]).arg(&tree).arg("--output").arg(&dir).args(["--file", path]);
-    // Samples are inputs, so other samples make no derivative wrong. The nets require them, and that they show an error of 0.1 %.
+    // Samples are inputs, so other samples make no derivative wrong. Separate tests require that they exist and that they reveal
+    // an error of 0.1 %.
     command.args(["--exclude-re", r"::samples\b"]);
     let survived: BTreeSet<&str> = before.iter().flat_map(|tested| &tested.survivors).map(|m| m.change.as_str()).collect();
     command.args(survived.iter().map(|change| format!("--re={}", plain(change))));

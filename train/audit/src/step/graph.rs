@@ -1,4 +1,4 @@
-//! The nodes of a step, as the page's script reads them.
+//! The nodes of a step, in the form that the page's script reads.
 
 use gradus_autograd::check;
 use gradus_autograd::trace::{Argument, Traced};
@@ -21,7 +21,7 @@ const DETAILS: usize = 300;
 /// A leaf, or an application of an op.
 #[derive(Clone, Debug, Serialize)]
 pub struct Node {
-    /// Its index in its list.
+    /// The index of the node in its list.
     pub id: usize,
     /// The op's name; `leaf` for a parameter, or for an input of a definition.
     pub op: &'static str,
@@ -41,7 +41,7 @@ pub struct Node {
     pub grad: Option<View>,
     /// The summands of the cotangent.
     pub summands: Vec<Term>,
-    /// For a parameter, the optimizer's update.
+    /// The optimizer's update; `None` for a node that is not a parameter.
     pub update: Option<ParameterUpdate>,
     /// The check by differences of the cotangents that the node passes to its inputs.
     pub proof: Option<Proof>,
@@ -66,11 +66,11 @@ pub struct Node {
 pub struct Input {
     /// The input's node; `None` for a constant, whose value is in `view`.
     pub node: Option<usize>,
-    /// For a constant, the node from whose value it was detached.
+    /// The node from whose value a constant was detached.
     pub detached: Option<usize>,
-    /// Its shape.
+    /// The shape of the input.
     pub shape: Vec<usize>,
-    /// A constant's value.
+    /// The value of a constant.
     pub view: Option<View>,
 }
 
@@ -81,7 +81,7 @@ pub struct Term {
     pub from: usize,
     /// The input of that node to which it belongs.
     pub input: usize,
-    /// Its norm.
+    /// The norm of the summand.
     pub norm: f64,
     /// The summand's view; `None` for a single summand, which is the cotangent itself.
     pub view: Option<View>,

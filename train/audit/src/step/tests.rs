@@ -36,7 +36,7 @@ fn plus(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a + b).collect()
 }
 
-/// Computes the loss as with pen and paper, one number after another: no tensor, no tape.
+/// Computes the loss with scalars only, as with pen and paper: without tensors or a tape.
 fn by_pen(p: &BTreeMap<String, Vec<Vec<f64>>>) -> (f64, Vec<f64>) {
     let x: Vec<Vec<f64>> = (0..2).map(|t| plus(&p["tokens_embed.weight"][t], &p["positions_embed.weight"][t])).collect();
     let of = |name: &str| &p[&format!("h.0.{name}")];
@@ -126,7 +126,7 @@ fn the_step_is_that_of_the_trainer() {
     }
 }
 
-/// Everything that the step depends on enters a digest: another label or another moment is another step.
+/// Every input of the step enters a digest: a change of a label or of a moment changes a digest.
 #[test]
 fn digests_tell_steps_apart() {
     let mut step = StepInputs::by_hand();

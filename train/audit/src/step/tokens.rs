@@ -16,7 +16,7 @@ pub struct Tokens {
     pub inputs: Vec<String>,
     /// The target of each slot (B·T).
     pub targets: Vec<String>,
-    /// Both as text, by their row of the embedding, in the order of the text.
+    /// The input tokens and targets as text, by their row of the embedding, in the order of the text.
     pub rows: Vec<(usize, String)>,
     /// Whether the target of a slot is the next token, and not the slot's own.
     #[serde(skip)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::view::View;
 
-/// The update's formulas, and the numbers in them that are the same for all parameters.
+/// The update's formulas, and the numbers in them that are common to all parameters.
 #[derive(Clone, Debug, Serialize)]
 pub struct UpdateRule {
     /// The name of the optimizer's form.

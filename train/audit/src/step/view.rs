@@ -18,7 +18,7 @@ const SLICES: usize = 4;
 /// The statistics of a tensor, and slices of its last two axes.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
-    /// Its shape.
+    /// The shape of the tensor.
     pub shape: Vec<usize>,
     /// The square root of the sum of squares.
     pub norm: f64,
@@ -34,7 +34,7 @@ pub struct View {
     pub odd: usize,
     /// The number of slices, of which `slices` may be the first few.
     pub of: usize,
-    /// The value that 127 stands for in the maps of means; `None` if the tensor is shown whole.
+    /// The value that 127 represents in the maps of means; `None` if the tensor is shown whole.
     pub top: Option<f64>,
     /// Slices of the last two axes; a vector is one row.
     pub slices: Vec<Slice>,
@@ -43,7 +43,7 @@ pub struct View {
 /// A slice prepared for display: a matrix.
 #[derive(Clone, Debug, Serialize)]
 pub struct Slice {
-    /// Its index along the leading axes.
+    /// The index of the slice along the leading axes.
     pub at: Vec<usize>,
     /// The number of rows and columns.
     pub size: [usize; 2],

@@ -1,5 +1,5 @@
-//! The paper's claims, each with its figure, the result of the reproduction, and a verdict by a [predefined
-//! rule](gradus_study::rule).
+//! The paper's claims, each with its figure, the result of the reproduction, and a verdict by a
+//! [predefined rule](gradus_study::rule).
 
 mod learnt;
 mod zero_shot;
@@ -49,7 +49,7 @@ const CLASSIFICATION: [&str; 2] = ["cola", "sst-2"];
 const AUX_HELPS: [&str; 4] = ["mnli-both", "qnli", "rte", "qqp"];
 const AUX_DOES_NOT: [&str; 4] = ["cola", "sst-2", "mrpc", "sts-b"];
 
-/// All claims that this reproduction can test.
+/// Returns all claims that this reproduction can test.
 pub fn all(results: &Results, sizes: &Sizes) -> Vec<Claim> {
     let mut all = ablations(results, sizes.layers);
     all.extend(zero_shot::claims(results));

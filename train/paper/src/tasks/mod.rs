@@ -66,7 +66,7 @@ use self::tale::Teller;
 
 /// The first random stream of the tasks; pre-training takes its stories from streams 1 and 2.
 const STREAMS: u64 = 1 << 32;
-/// One label in this many is flipped in QQP.
+/// The inverse of the fraction of flipped labels in QQP.
 const FLIPPED: usize = 10;
 
 /// The range of the number of training rows: fewer leave a split of some task empty, and more different rows do not exist.
@@ -93,7 +93,7 @@ struct Maker {
 }
 
 const THREE: &[Split] = &[Split::Train, Split::Dev, Split::Test];
-/// Story Cloze and DPRD have no dev file: their readers hold out the last fifth of the training file.
+/// The splits of Story Cloze and DPRD, which have no dev file: their readers hold out the last fifth of the training file.
 const TWO: &[Split] = &[Split::Train, Split::Test];
 
 static MAKERS: [Maker; 14] = [

@@ -7,21 +7,21 @@ use gradus_world::{Facts, Story, Who, World};
 /// questions have tasks of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scene {
-    /// Once Mia the brave rabbit lived near Tom the fox.
+    /// The opening: Once Mia the brave rabbit lived near Tom the fox.
     Opening,
-    /// One rainy day Tom was sad because he had lost the red kite.
+    /// The longing: One rainy day Tom was sad because he had lost the red kite.
     Longing,
-    /// Rosa had seen the kite at the lake.
+    /// The helper: Rosa had seen the kite at the lake.
     Helper,
-    /// So Mia took her rope to the lake, and Tom brought his key.
+    /// The departure: So Mia took her rope to the lake, and Tom brought his key.
     Departure = 4,
-    /// Soon a dark tunnel stopped them.
+    /// The obstacle: Soon a dark tunnel stopped them.
     Obstacle = 6,
-    /// Tom used his lantern. (The next sentence gives the mood: *Very positive.*)
+    /// The outcome: Tom used his lantern. (The next sentence gives the mood: *Very positive.*)
     Outcome,
-    /// At the lake a grumpy giant sold the happy rabbit the kite for a song.
+    /// The price: At the lake a grumpy giant sold the happy rabbit the kite for a song.
     Price = 9,
-    /// At last Mia gave Tom the kite because Tom had lost it.
+    /// The ending: At last Mia gave Tom the kite because Tom had lost it.
     Ending = 11,
 }
 
@@ -122,13 +122,13 @@ pub(super) fn carriers(f: &Facts) -> Vec<(Who, &'static str)> {
     [(Who::Hero, f.hero_tool)].into_iter().chain(f.friend_tool.map(|tool| (Who::Friend, tool))).collect()
 }
 
-/// Returns, for example: Mia used her rope.
+/// Returns a sentence such as "Mia used her rope."
 pub(super) fn uses(f: &Facts, who: Who, tool: &str) -> String {
     let one = f.who(who);
     format!("{} used {} {tool}.", capital(one.name), one.gender.possessive())
 }
 
-/// Returns, for example: They got lost.
+/// Returns a sentence such as "They got lost."
 pub(super) fn got(f: &Facts, mishap: &str) -> String {
     format!("{} got {mishap}.", capital(f.travellers()))
 }
