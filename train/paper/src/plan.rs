@@ -106,7 +106,7 @@ impl Sizes {
     /// Checks that the sizes are valid for a miniature.
     ///
     /// # Errors
-    /// Returns the flag that is out of range, and its range.
+    /// Returns an error if a flag is out of range; the error states the flag and its range.
     pub fn check(&self) -> Result<(), RangeError> {
         let (seeds, first, scale) = (self.seeds, self.first_seed, self.scale);
         require("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;

@@ -29,7 +29,7 @@ impl Lexicon {
     /// Reads the words of a run's stories, in the order of their tokens.
     ///
     /// # Errors
-    /// Returns the first token that is not a word of the world.
+    /// Returns an error if a token is not a word of the world.
     pub fn of(source: &dyn TextSource) -> Result<Self, LexiconError> {
         let mut seen = vec![false; source.tokenizer().vocab_size()];
         for part in [Split::Train, Split::HeldOut] {

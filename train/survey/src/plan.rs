@@ -45,7 +45,7 @@ pub struct Survey {
     pub(crate) rates: Vec<f64>,
     /// The number of held-out stories for evaluation.
     pub(crate) stories: usize,
-    /// The number of places in them in which all models predict a hidden word; a model that needs one pass also predicts all
+    /// The number of held-out places in which all models predict a hidden word; a model that needs one pass also predicts all
     /// places.
     pub(crate) places: usize,
     /// The number of stories that each model generates.
@@ -84,7 +84,7 @@ impl Survey {
     /// Checks that the settings are valid for a survey.
     ///
     /// # Errors
-    /// Returns the flag that is out of range, and its range.
+    /// Returns an error if a flag is out of range; the error states the flag and its range.
     pub fn check(&self) -> Result<(), RangeError> {
         let (seeds, first, scale) = (self.seeds, self.first_seed, self.scale);
         require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
