@@ -13,8 +13,8 @@ pub(crate) struct AddedToken {
     pub id: u32,
     /// Whether it is a control token (`<start>`), rather than a word of the language.
     pub special: bool,
-    /// Whether it is matched in normalised text (so in any case), rather than in the raw text. Gradus makes none of
-    /// these, but reads and writes those of others.
+    /// Whether it is matched in normalised text (so in any case), rather than in the raw text. Gradus makes no such tokens, but
+    /// reads and writes those of other tokenizers.
     pub normalized: bool,
     /// Options for the text next to it.
     pub edges: Edges,
@@ -28,17 +28,18 @@ impl AddedToken {
     /// GPT-2's special token.
     pub(crate) const GPT2: [&str; 1] = ["<|endoftext|>"];
 
-    /// The names of the special tokens of a byte-level vocabulary with these ids: RoBERTa's if it has them all, else GPT-2's.
+    /// Returns the names of the special tokens of a byte-level vocabulary with these ids: RoBERTa's if it has them all, else
+    /// GPT-2's.
     pub(crate) fn of_bytes(id: impl Fn(&str) -> Option<u32>) -> &'static [&'static str] {
         if Self::ROBERTA.iter().all(|name| id(name).is_some()) { &Self::ROBERTA } else { &Self::GPT2 }
     }
 
-    /// A special token that is matched anywhere in the raw text.
+    /// Creates a special token that is matched anywhere in the raw text.
     pub(crate) fn special(content: &str, id: u32) -> Self {
         AddedToken { content: content.to_owned(), id, special: true, normalized: false, edges: Edges::default() }
     }
 
-    /// A special token with its published options: RoBERTa's `<mask>` includes the white space before it.
+    /// Creates a special token with its published options: RoBERTa's `<mask>` includes the white space before it.
     pub(crate) fn published(content: &str, id: u32) -> Self {
         AddedToken { edges: Edges { left: content == MASK, ..Edges::default() }, ..Self::special(content, id) }
     }
@@ -58,7 +59,7 @@ pub(crate) struct AddedTokens {
 }
 
 impl AddedTokens {
-    /// Adds a token, or gives it other options if it is already added. `normalize` is the tokenizer's normaliser.
+    /// Adds a token, or replaces the options of a token that is already added. `normalize` is the tokenizer's normaliser.
     pub(crate) fn insert(&mut self, token: AddedToken, normalize: impl Fn(&str) -> String) -> Result<(), TextError> {
         let refuse = |reason: String| Err(TextError::Special { token: token.content.clone(), reason });
         let pattern = |token: &AddedToken| if token.normalized { normalize(&token.content) } else { token.content.clone() };
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
     use crate::matcher::Piece;
 
-    /// As many as a file may list: compared with one another they would take minutes.
+    /// A file may list this many tokens. Comparing each with all others would take minutes.
     #[test]
     fn a_hundred_thousand_tokens_are_found() {
         let mut added = AddedTokens::default();

@@ -1,5 +1,5 @@
-//! Mode `basic`: how text becomes words, as Hugging Face's `OpenAIGPTTokenizer` does it (BERT's basic tokenizer); and BERT's own, of
-//! which [`Cleaning`] may leave out steps.
+//! Mode `basic`: the splitting of text into words as in Hugging Face's `OpenAIGPTTokenizer` (BERT's basic tokenizer), and BERT's
+//! own variants, in which [`Cleaning`] may disable steps.
 //!
 //! ```text
 //! text → clean      NUL, U+FFFD and control characters out; every white space becomes ' '
@@ -9,13 +9,13 @@
 //!      → words      split at white space; every punctuation mark is a word of its own
 //! ```
 //!
-//! What it loses: case, accents, the kind and amount of white space (so line ends too). Decoding gives words joined by
+//! The steps remove case, accents, and the kind and amount of white space (line ends included). Decoding returns words joined by
 //! single spaces.
 //!
-//! Unicode categories come from the crate `unicode_categories` because the reference takes them from there: its tables
-//! are those of Unicode 8 with "private use" reduced to the ends of its ranges, and parity of ids means sharing that.
-//! Its decompositions are those of Unicode 12, ours are newer: 21 characters of five scripts added since (Dives Akuru,
-//! Todhri, Tulu-Tigalari, Gurung Khema, Kirat Rai) come apart here and not there.
+//! Unicode categories come from the crate `unicode_categories`, as in the reference, so that the ids agree: its tables are those
+//! of Unicode 8 with "private use" reduced to the ends of its ranges. The reference decomposes as in Unicode 12, and this crate
+//! as in a newer version: 21 characters of five scripts added since (Dives Akuru, Todhri, Tulu-Tigalari, Gurung Khema, Kirat Rai)
+//! are decomposed here and not in the reference.
 
 use unicode_categories::UnicodeCategories;
 use unicode_normalization::UnicodeNormalization;
@@ -43,33 +43,33 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// What becomes of a text before it is split: the switches of `tokenizers`' `BertNormalizer`.
+/// The steps that are applied to a text before it is split: the options of `tokenizers`' `BertNormalizer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cleaning {
-    /// Are control characters left out, and is all white space a blank?
+    /// Whether control characters are removed and every white space becomes a blank.
     pub clean: bool,
-    /// Do CJK ideographs stand apart?
+    /// Whether a space is put on either side of each CJK ideograph.
     pub ideographs: bool,
-    /// Are accents taken off?
+    /// Whether accents are removed.
     pub accents: bool,
-    /// Does all become lower case?
+    /// Whether the text is lower-cased.
     pub lowercase: bool,
 }
 
 impl Cleaning {
-    /// All of it: GPT-1's, and that of BERT's uncased models.
+    /// All steps, as in GPT-1 and in BERT's uncased models.
     pub const ALL: Cleaning = Cleaning { clean: true, ideographs: true, accents: true, lowercase: true };
 }
 
-/// [`each_word`] with [`Cleaning::ALL`].
+/// Calls `word` with every word of `text`, as [`each_word`] with [`Cleaning::ALL`].
 pub fn for_each_word(text: &str, word: impl FnMut(&str)) {
     each_word(text, Cleaning::ALL, word);
 }
 
 /// Calls `word` with every word of `text`, normalised, in order.
 ///
-/// ASCII white space and punctuation are word boundaries in any case, and no normalisation reaches across them (they are
-/// starters, to Unicode), so the text is cut there first and only chunks with odd bytes take the slow path.
+/// ASCII white space and punctuation always separate words, and normalisation never combines characters across them (they are
+/// Unicode starters). So the text is first cut there, and only chunks with odd bytes take the slow path.
 pub fn each_word(text: &str, cleaning: Cleaning, mut word: impl FnMut(&str)) {
     let bytes = text.as_bytes();
     let mut buffer = String::new();
@@ -110,19 +110,19 @@ pub fn loses_accents(word: &str) -> bool {
     !word.is_ascii() && word.nfd().any(UnicodeCategories::is_mark_nonspacing)
 }
 
-/// The text after cleaning, spacing of ideographs, stripping of accents and lower-casing; not yet split.
+/// Returns the text after cleaning, spacing of ideographs, removal of accents and lower-casing; not yet split.
 pub fn normalize(text: &str) -> String {
     normalize_by(text, Cleaning::ALL)
 }
 
-/// The same with some of it.
+/// Returns the text after the steps of `cleaning`; not yet split.
 pub fn normalize_by(text: &str, cleaning: Cleaning) -> String {
     let mut normalized = String::with_capacity(text.len());
     normalize_into(text, cleaning, &mut normalized);
     normalized
 }
 
-/// Splits text that is normalised already.
+/// Splits text that is already normalised, and calls `word` with every word.
 pub fn split(normalized: &str, mut word: impl FnMut(&str)) {
     for run in normalized.split(char::is_whitespace) {
         let mut start = 0;
@@ -167,7 +167,7 @@ fn is_punctuation(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_punctuation() } else { c.is_punctuation() }
 }
 
-/// The blocks of CJK ideographs, as BERT lists them (U+2B820–U+2B91F are not among them).
+/// Returns whether a character is in one of the blocks of CJK ideographs, as BERT lists them (without U+2B820–U+2B91F).
 fn is_ideograph(c: char) -> bool {
     matches!(
         u32::from(c),
@@ -205,10 +205,10 @@ mod tests {
         assert_eq!(words(" \n\t"), Vec::<String>::new());
     }
 
-    /// Every character of Unicode between two letters, against digests made with Hugging Face's own code.
+    /// Compares every character of Unicode, between two letters, with digests made with Hugging Face's own code.
     #[test]
     fn every_character_as_the_reference() {
-        // What Unicode has decomposed since the reference's tables: the reference keeps these whole.
+        // Unicode has added these decompositions since the reference's tables, so the reference does not decompose them.
         let newer = |c: char| {
             matches!(u32::from(c),
                 0x105C9 | 0x105E4 | 0x11383 | 0x11385 | 0x1138E | 0x11391 | 0x113C5 | 0x113C7 | 0x113C8 | 0x11938
@@ -222,7 +222,7 @@ mod tests {
         has_digests(digests, of);
     }
 
-    /// The same of BERT's cased models, which keep accents and case; words apart by NUL.
+    /// Compares every character as BERT's cased models treat it, which keep accents and case. Words are separated by NUL.
     #[test]
     fn every_character_as_the_cased_reference() {
         let cased = Cleaning { accents: false, lowercase: false, ..Cleaning::ALL };
@@ -234,7 +234,7 @@ mod tests {
         has_digests(include_str!("../tests/data/wordpiece/every_character.txt"), of);
     }
 
-    /// Are these the digests of what becomes of 4,096 characters each?
+    /// Returns whether the digests are those of the results of `of`, for 4,096 characters each.
     fn has_digests(digests: &str, of: impl Fn(char) -> String) {
         for (line, block) in digests.lines().zip((0u32..).step_by(0x1000)) {
             let lines: String = (block..block + 0x1000).filter_map(char::from_u32).map(&of).collect();
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(digests.lines().count(), 0x110);
     }
 
-    /// The fast path against the definition: normalise the whole text, then split it.
+    /// Compares the fast path with the definition: normalise the whole text, then split it.
     #[test]
     fn chunks_equal_the_whole() {
         let alphabet: Vec<char> =

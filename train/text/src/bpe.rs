@@ -1,4 +1,4 @@
-//! Byte-pair encoding as GPT-1 has it (Sennrich, Haddow, Birch 2016; the paper's §4.1).
+//! Byte-pair encoding as in GPT-1 (Sennrich, Haddow, Birch 2016; the paper's §4.1).
 //!
 //! ```text
 //! word            l o w e r
@@ -7,9 +7,9 @@
 //! tokens          low  er</w>
 //! ```
 //!
-//! A *merge* names two neighbouring symbols that become one. Of all pairs in a word that are merges, the one of lowest rank
-//! (the earliest learned) is merged first, the leftmost of them, until none is left. A character that the vocabulary does
-//! not hold is the token `<unk>` and never merges.
+//! A *merge* names two neighbouring symbols that become one. Among all pairs in a word that are merges, the one of lowest rank
+//! (the earliest learned) is merged first, the leftmost of equal rank, until no merge is left. A character outside the vocabulary
+//! is the token `<unk>` and never merges.
 
 use std::collections::HashMap;
 
@@ -23,12 +23,12 @@ use crate::mode::Mode;
 
 /// Marks a symbol as the last of its word.
 pub const END_OF_WORD: &str = "</w>";
-/// Stands for every symbol that the vocabulary does not hold.
+/// Stands for every symbol outside the vocabulary.
 pub const UNKNOWN: &str = "<unk>";
-/// What is expected of such a token.
+/// The description of the token for unknown symbols in error messages.
 pub(crate) const FOR_UNKNOWN: &str = "a token for unknown symbols";
 
-/// The tokens of a vocabulary in the order of their ids, before any merge: `<unk>`, the characters, the same at a word's end.
+/// Returns the tokens of a vocabulary before any merge, by id: `<unk>`, the characters, and the characters at a word's end.
 pub(crate) fn alphabet(characters: &[char]) -> Vec<String> {
     let inner = characters.iter().map(char::to_string);
     let last = characters.iter().map(|c| format!("{c}{END_OF_WORD}"));
@@ -37,8 +37,8 @@ pub(crate) fn alphabet(characters: &[char]) -> Vec<String> {
 
 /// A vocabulary with its merges.
 ///
-/// It can be used from several threads at once; the words met are remembered in a cache that all share, which changes the
-/// speed and never the result. A clone begins with an empty one.
+/// It can be used from several threads at once. They share a cache of the words met, which changes the speed and never the
+/// result. A clone begins with an empty cache.
 #[derive(Clone, Debug)]
 pub struct Bpe {
     mode: Mode,
@@ -54,8 +54,7 @@ pub struct Bpe {
 }
 
 impl Bpe {
-    /// A vocabulary from its tokens, in order of their ids, and its merges, in order of their ranks. An unused id has an empty
-    /// token.
+    /// Creates a vocabulary from its tokens, by id, and its merges, by rank. An unused id has an empty token.
     ///
     /// # Errors
     /// Returns an error if a token occurs twice, `<unk>` is missing, or a merge's parts or result are not tokens.
@@ -63,7 +62,7 @@ impl Bpe {
         Bpe::of(tokens, merges, UNKNOWN)
     }
 
-    /// A vocabulary whose token for unknown symbols is `unknown`.
+    /// Creates a vocabulary whose token for unknown symbols is `unknown`.
     pub(crate) fn of(tokens: Vec<String>, merges: &[(String, String)], unknown: &str) -> Result<Self, TextError> {
         let ids = ids_of(&tokens)?;
         let unknown = required_among(&ids, unknown, FOR_UNKNOWN)?;
@@ -84,13 +83,13 @@ impl Bpe {
         Bpe { cleaning, ..self }
     }
 
-    /// The normalization of mode `basic`; in GPT-1, all steps.
+    /// Returns the normalization of mode `basic`; in GPT-1, all steps.
     pub fn cleaning(&self) -> Cleaning {
         self.cleaning
     }
 
-    /// The tokens that no text can produce: they are longer than one symbol, and no merge makes them. It means that merges are
-    /// missing.
+    /// Returns the tokens that no text can produce: they are longer than one symbol, and no merge makes them. If there are any,
+    /// merges are missing.
     pub fn unreachable(&self) -> impl Iterator<Item = &str> {
         let mut made = vec![false; self.tokens.len()];
         self.ranks.values().for_each(|merge| made[merge.into as usize] = true);
@@ -99,12 +98,12 @@ impl Bpe {
         self.tokens.iter().zip(made).filter(|(token, made)| !made && !token.is_empty()).map(|(token, _)| token.as_str())
     }
 
-    /// How text becomes words.
+    /// Returns the mode in which text is split into words.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The same vocabulary, with text cut in this mode.
+    /// Sets the mode in which text is split into words.
     #[must_use]
     pub fn with_mode(self, mode: Mode) -> Self {
         Bpe { mode, ..self }
@@ -135,7 +134,7 @@ impl Bpe {
         self.unknown
     }
 
-    /// Appends the ids of raw text. `html`: it goes on after a text that holds a `<`.
+    /// Appends the ids of raw text. `html`: whether the text before it contains a `<`.
     pub fn encode_into(&self, text: &str, html: bool, ids: &mut Vec<u32>) {
         match self.mode {
             Mode::Basic => basic::each_word(text, self.cleaning, |word| self.encode_word(word, ids)),
@@ -143,7 +142,7 @@ impl Bpe {
         }
     }
 
-    /// Appends the ids of text that is normalised already.
+    /// Appends the ids of text that is already normalised.
     pub(crate) fn encode_normalized_into(&self, text: &str, ids: &mut Vec<u32>) {
         basic::split(text, |word| self.encode_word(word, ids));
     }
@@ -155,7 +154,7 @@ impl Bpe {
         ids
     }
 
-    /// Appends the ids of one word, from the cache where it knows the word.
+    /// Appends the ids of one word, from the cache if it holds the word.
     fn encode_word(&self, word: &str, ids: &mut Vec<u32>) {
         if let Some(known) = self.cache.get(word) {
             return ids.extend_from_slice(known);
@@ -177,7 +176,7 @@ fn inconsistent(place: String, expected: &str, found: String) -> TextError {
     TextError::Vocabulary { place, expected: expected.into(), found }
 }
 
-/// The ids of the tokens of a vocabulary; empty tokens are left out.
+/// Maps the tokens of a vocabulary to their ids; empty tokens are left out.
 ///
 /// # Errors
 /// Returns an error if a token occurs twice.
@@ -191,10 +190,10 @@ pub(crate) fn ids_of(tokens: &[String]) -> Result<HashMap<String, u32>, TextErro
     Ok(ids)
 }
 
-/// The id of a token that must be there.
+/// Returns the id of a token that the vocabulary must have.
 ///
 /// # Errors
-/// [`TextError::Vocabulary`] if it is not.
+/// [`TextError::Vocabulary`] if the token is missing.
 pub(crate) fn required_among(ids: &HashMap<String, u32>, token: &str, expected: &str) -> Result<u32, TextError> {
     ids.get(token).copied().ok_or_else(|| {
         let found = format!("{} without it", count_of(ids.len(), "token"));
@@ -202,13 +201,13 @@ pub(crate) fn required_among(ids: &HashMap<String, u32>, token: &str, expected: 
     })
 }
 
-/// Merges by their rank, as pairs of ids, and what each pair becomes.
+/// Merges by rank, as pairs of ids, and the result of each pair.
 pub(crate) struct Ranked {
     pub pairs: Vec<(u32, u32)>,
     pub ranks: HashMap<(u32, u32), Merge>,
 }
 
-/// Merges as ids.
+/// Converts merges to ids.
 ///
 /// # Errors
 /// [`TextError::Vocabulary`] if a merge's parts or result are not tokens.
@@ -225,7 +224,7 @@ pub(crate) fn ranked(ids: &HashMap<String, u32>, merges: &[(String, String)]) ->
         let pair = (id_of(&merge.0, rank, merge)?, id_of(&merge.1, rank, merge)?);
         let into = id_of(&format!("{}{}", merge.0, merge.1), rank, merge)?;
         pairs.push(pair);
-        // A pair that training met again is listed again; the last rank counts, as in `transformers`.
+        // A pair that training met again is listed again; its last rank counts, as in `transformers`.
         ranks.insert(pair, Merge { rank: rank as u32, into });
     }
     Ok(Ranked { pairs, ranks })
@@ -273,7 +272,7 @@ mod tests {
         });
     }
 
-    /// More words than the cache has slots, twice over: what is remembered and what is not give the same ids.
+    /// Encodes more than twice as many words as the cache has slots: cached and uncached words have the same ids.
     #[test]
     fn a_full_cache_changes_nothing() {
         let bpe = bpe("abcdefgh", &[("a", "b"), ("ab", "c"), ("d", "e</w>"), ("h", "h")]);

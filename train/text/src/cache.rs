@@ -1,10 +1,10 @@
-//! Words met and their ids.
+//! A cache of words and their ids.
 
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Words met and their ids: a hash table of fixed size, whose slots are written once and never change. So threads read it
-/// without waiting for one another, and once a word's slots are taken by others it is merged afresh each time.
+/// A cache of words and their ids: a hash table of fixed size, whose slots are written once and never change. So threads read it
+/// without locks. A word whose slots are all taken by other words is merged again each time.
 pub(crate) struct Cache {
     slots: Box<[OnceLock<Known>]>,
 }
@@ -25,7 +25,7 @@ impl Cache {
         (0..Self::PROBES).map(move |i| &self.slots[start.wrapping_add(i) % Self::SLOTS])
     }
 
-    /// The word's ids if it is known.
+    /// Returns the word's ids if the cache holds it.
     pub(crate) fn get(&self, word: &str) -> Option<&[u32]> {
         self.slots(word).map_while(OnceLock::get).find(|known| *known.0 == *word).map(|known| &*known.1)
     }

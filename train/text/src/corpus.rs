@@ -10,11 +10,11 @@ use gradus_io::files::FileError;
 use crate::error::TextError;
 use crate::foreign::foreign;
 
-/// The files of a corpus: the file itself, or every file of the folder and its subfolders, sorted by path. Names that
-/// begin with a dot are passed over, and so are links to folders (they could form loops).
+/// Returns the files of a corpus: the file itself, or every file of the folder and its subfolders, sorted by path. Names that
+/// begin with a dot are skipped, and so are links to folders (they could form loops).
 ///
 /// # Errors
-/// [`TextError::File`] if nothing is at `path`; [`TextError::Missing`] if it is neither file nor folder, or holds no file.
+/// [`TextError::File`] if `path` does not exist; [`TextError::Missing`] if it is neither file nor folder, or contains no file.
 pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
     let metadata = fs::metadata(path).map_err(|e| FileError::new("read", path, e))?;
     if metadata.is_file() {
@@ -53,13 +53,13 @@ pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
 /// Reads a UTF-8 text file. A byte-order mark is removed; nothing else is changed.
 ///
 /// # Errors
-/// [`TextError::File`], and those of [`utf8`].
+/// [`TextError::File`], and the errors of [`utf8`].
 pub fn read_text(path: &Path) -> Result<String, TextError> {
     let bytes = disk::read(path).map_err(|e| FileError::new("read", path, e))?;
     Ok(utf8(path, 0, &bytes)?.to_owned())
 }
 
-/// `bytes`, found at byte `offset` of a file, as text; without a byte-order mark at the file's beginning.
+/// Returns `bytes`, found at byte `offset` of a file, as text, without a byte-order mark at the file's beginning.
 ///
 /// # Errors
 /// [`TextError::Foreign`], [`TextError::Binary`] (a NUL byte) or [`TextError::NotUtf8`], with the offset in the file.
@@ -81,7 +81,7 @@ pub fn utf8<'a>(path: &Path, offset: usize, bytes: &'a [u8]) -> Result<&'a str, 
 /// path and text.
 ///
 /// # Errors
-/// Those of [`corpus_files`], [`read_text`] and `document`, and [`TextError::Empty`] if no file holds anything but white space.
+/// The errors of [`corpus_files`], [`read_text`] and `document`, and [`TextError::Empty`] if all files are empty or white space.
 pub fn each_document<E: From<TextError>>(path: &Path, mut document: impl FnMut(&Path, &str) -> Result<(), E>) -> Result<(), E> {
     let mut blank = true;
     for file in corpus_files(path)? {
@@ -93,14 +93,14 @@ pub fn each_document<E: From<TextError>>(path: &Path, mut document: impl FnMut(&
     if blank { Err(TextError::Empty { path: path.to_owned() }.into()) } else { Ok(()) }
 }
 
-/// What a line of a Project Gutenberg file says about the lines after it.
+/// The meaning of a line of a Project Gutenberg file for the lines after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Marker {
     /// `*** START OF THIS PROJECT GUTENBERG EBOOK …`, or the end of the older "small print".
     Start,
     /// `*** END OF THE PROJECT GUTENBERG EBOOK …`.
     End,
-    /// `End of Project Gutenberg's …`: the notice before the end, by a few lines.
+    /// `End of Project Gutenberg's …`: the notice a few lines before the end.
     Notice,
 }
 
@@ -125,8 +125,8 @@ impl Marker {
     }
 }
 
-/// The text between a Project Gutenberg file's start and end markers, with `\r\n` as `\n` and the blank lines at both
-/// ends removed. Several books in one text are each stripped. A text without markers is returned as it is, byte for byte.
+/// Returns the text between a Project Gutenberg file's start and end markers, with `\r\n` as `\n` and the blank lines at both
+/// ends removed. Several books in one text are each stripped. A text without markers is returned unchanged, byte for byte.
 pub fn strip_gutenberg(text: &str) -> Cow<'_, str> {
     const NOTICE_TO_END: usize = 10; // lines
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(strip_gutenberg("Body.\n*** END OF THE PROJECT GUTENBERG EBOOK X ***\nlicence"), "Body.\n");
         let other = "No markers.\r\nEnd of the Project Gutenberg matter.\r\n*** START OF SOMETHING ***\r\n";
         assert!(matches!(strip_gutenberg(other), Cow::Borrowed(text) if text == other));
-        // A notice far from any end is the author's own.
+        // A notice far from any end belongs to the book.
         let far = format!("*** END OF THE PROJECT GUTENBERG EBOOK X ***{}", "\n");
         let text = format!("End of Project Gutenberg is discussed.\n{}{far}", "x\n".repeat(20));
         assert_eq!(strip_gutenberg(&text), format!("End of Project Gutenberg is discussed.\n{}", "x\n".repeat(20)));
@@ -214,7 +214,7 @@ mod tests {
         #[cfg(unix)]
         {
             assert!(message(Path::new("/dev/zero")).contains("neither a file nor a folder"));
-            // Within a folder, too, nothing is passed over in silence.
+            // Within a folder, too, nothing is skipped in silence.
             let link = dir.path().join("link.txt");
             std::os::unix::fs::symlink(dir.path().join("none"), &link).unwrap();
             assert!(message(dir.path()).contains("link.txt") && message(dir.path()).contains("a link to nothing"));

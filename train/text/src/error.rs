@@ -1,4 +1,4 @@
-//! What can go wrong with text, each with the place and the remedy.
+//! The errors of the text layer, each with the place and the remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,21 @@ use thiserror::Error;
 
 use crate::mode::Mode;
 
-/// An error of the text layer. Its message says what was expected, what was found, where, and what to do. Offsets count bytes
-/// from 0.
+/// An error of the text layer. Its message names the expected value, the value found, the place and the remedy. Offsets count
+/// bytes from 0.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum TextError {
     #[error(transparent)]
     File(#[from] FileError),
-    /// There is nothing at this path, or nothing of the kind that is needed.
+    /// Nothing exists at this path, or nothing of the required kind.
     #[error("{path}: {found}. {remedy}")]
     Missing { path: PathBuf, found: String, remedy: String },
-    /// The text, or what is left of it after its licence is removed, is empty.
+    /// The text, or the rest of it after its licence is removed, is empty.
     #[error("{path}: the corpus holds no text. Give a file or folder of UTF-8 text")]
     Empty { path: PathBuf },
-    /// A file whose first bytes say that it is something else.
+    /// A file of another format, according to its first bytes.
     #[error("{path}: expected text in UTF-8, found {what}. Convert it: {command}")]
     Foreign { path: PathBuf, what: &'static str, command: &'static str },
     #[error(
@@ -31,13 +31,13 @@ pub enum TextError {
     Binary { path: PathBuf, offset: usize },
     #[error("{path}: byte {offset} (0x{byte:02x}) is not valid UTF-8. Convert the file, for example: iconv -f LATIN1 -t UTF-8")]
     NotUtf8 { path: PathBuf, offset: usize, byte: u8 },
-    /// A tokenizer file that is not what it claims to be, or that Gradus does not read.
+    /// A tokenizer file that is damaged, or that Gradus does not read.
     #[error("{path}, {place}: expected {expected}, found {found}. {remedy}")]
     Format { path: PathBuf, place: Box<str>, expected: Box<str>, found: String, remedy: Box<str> },
-    /// Tokens and merges that do not make a vocabulary.
+    /// Tokens and merges that do not form a vocabulary.
     #[error("the vocabulary is inconsistent at {place}: expected {expected}, found {found}")]
     Vocabulary { place: String, expected: String, found: String },
-    /// A character tokenizer met a character that its corpus did not hold; the offset is that in the text to encode.
+    /// A character tokenizer met a character that its corpus did not contain; the offset is into the text to encode.
     #[error(
         "byte {offset} of the text: the character {character:?} is not among the {known} characters of this \
          character tokenizer. Build it on a corpus that holds the character, or use the byte or BPE tokenizer"
@@ -55,13 +55,13 @@ pub enum TextError {
          added, or the tokenizer is another model's. Take the token out of the text, or copy the model's own tokenizer there"
     )]
     NoRow { token: String, id: u32, rows: usize },
-    /// The vocabulary asked for cannot even hold the characters.
+    /// The requested vocabulary is too small for the characters.
     #[error(
         "a vocabulary of {requested} is too small: <unk>, {characters} characters, the same at a word's end and \
          {specials} specials need {needed}. Ask for at least {needed}, or keep only the most common characters"
     )]
     TooSmall { requested: usize, needed: usize, characters: usize, specials: usize },
-    /// Words of a tokenizer that has none.
+    /// A mode was given for a tokenizer without modes.
     #[error(
         "mode {mode}: expected a BPE tokenizer of GPT-1's form, found {found}. Leave the mode out, or take another tokenizer"
     )]
@@ -71,7 +71,7 @@ pub enum TextError {
 }
 
 impl TextError {
-    /// That of a part of a text which begins `start` bytes after the whole text does.
+    /// Returns the error of a part of a text as an error of the whole text, which begins `start` bytes earlier.
     #[must_use]
     pub fn after(mut self, start: usize) -> Self {
         if let TextError::UnknownCharacter { offset, .. } = &mut self {

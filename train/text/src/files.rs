@@ -49,7 +49,7 @@ const CONFIG: &str = "tokenizer_config.json";
 const GRADUS: &str = "gradus_tokenizer.json";
 /// The field of the ids without a row in the model's embedding: `{"start": …, "end": …}`.
 const ROWLESS: &str = "gradus_rowless";
-/// The class that reads such tokenizers.
+/// The class that reads the tokenizers of mode `basic`.
 const CLASS: &str = "OpenAIGPTTokenizer";
 /// Vocabulary and merges as a pair of files: Hugging Face's names, those of GPT-1's release and of GPT-2's.
 const PAIRS: [(&str, &str); 3] = [("vocab.json", "merges.txt"), RELEASE, ("encoder.json", "vocab.bpe")];
@@ -74,7 +74,7 @@ impl Tokenizer {
         Ok(checksums::write(folder, &files)?)
     }
 
-    /// Its files by name; the main one is the last.
+    /// Returns the tokenizer's files by name; the main one is the last.
     pub fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
         let two = |roles, main| vec![self.config(roles), (TOKENIZER, main)];
         let bpe = match &self.vocabulary {
@@ -96,7 +96,7 @@ impl Tokenizer {
         vec![self.config_of_pair(bpe), (merges, merges_text(bpe)), (vocabulary, json_text(&ById::of(self, bpe.tokens())))]
     }
 
-    /// `tokenizer_config.json` beside a vocabulary and merges, as in `transformers` 4: the added tokens, and our mode.
+    /// Returns `tokenizer_config.json` for a vocabulary and merges, as in `transformers` 4: the added tokens and Gradus's mode.
     pub(crate) fn config_of_pair(&self, bpe: &Bpe) -> (&'static str, Vec<u8>) {
         let added = self.added.as_slice().iter().map(|token| (token.id.to_string(), json!(SavedToken::of(token))));
         let added: Value = added.collect();
@@ -104,7 +104,7 @@ impl Tokenizer {
         self.config(roles)
     }
 
-    /// `tokenizer_config.json` with these fields, the ids without a row, and whether special tokens stay text.
+    /// Returns `tokenizer_config.json` with these fields, the ids without a row, and whether special tokens stay text.
     fn config(&self, mut roles: Value) -> (&'static str, Vec<u8>) {
         if !self.rowless.is_empty() {
             roles[ROWLESS] = json!(self.rowless);
@@ -115,7 +115,7 @@ impl Tokenizer {
         (CONFIG, json_text(&roles))
     }
 
-    /// Reads a tokenizer: a folder, or its main file (`tokenizer.json`, `gradus_tokenizer.json`, `vocab.json`,
+    /// Reads a tokenizer from a folder, or from its main file (`tokenizer.json`, `gradus_tokenizer.json`, `vocab.json`,
     /// `encoder_bpe_40000.json`, `encoder.json`, `vocab.txt`).
     ///
     /// # Errors
@@ -149,11 +149,11 @@ impl Tokenizer {
         }
     }
 
-    /// Reads a tokenizer from files that `open` finds by their names, such as `tokenizer.json`. `folder` is where they are, for
-    /// messages. A file that is not there is [`NotFound`](io::ErrorKind::NotFound).
+    /// Reads a tokenizer from files that `open` finds by their names, such as `tokenizer.json`. `folder` is their path in
+    /// messages. For a missing file, `open` returns [`NotFound`](io::ErrorKind::NotFound).
     ///
     /// # Errors
-    /// Those of [`Tokenizer::load`].
+    /// The errors of [`Tokenizer::load`].
     pub fn read(folder: &Path, open: &dyn Fn(&str) -> io::Result<Vec<u8>>) -> Result<Self, TextError> {
         let open = |name: &str| match open(name) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -171,7 +171,7 @@ fn is_there(path: &Path) -> bool {
 
 type Open<'a> = dyn Fn(&str) -> Result<Option<Vec<u8>>, TextError> + 'a;
 
-/// Where a tokenizer's files come from.
+/// The source of a tokenizer's files.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     folder: &'a Path,
@@ -224,7 +224,7 @@ impl Source<'_> {
     }
 }
 
-/// A line per merge, after a line that names the version.
+/// Returns the merges as lines, after a line that names the version.
 pub(crate) fn merges_text(bpe: &Bpe) -> Vec<u8> {
     let lines = bpe.merge_tokens().map(|(a, b)| format!("{a} {b}\n"));
     std::iter::once("#version: 0.2\n".to_owned()).chain(lines).collect::<String>().into_bytes()
@@ -293,7 +293,7 @@ fn set_roles<'a>(config: &mut Value, names: impl IntoIterator<Item = (&'a str, &
 
 const DAMAGED: &str = "The file is damaged or was edited: copy it again, or save the tokenizer again";
 
-/// The two symbols of a merge, if these are two.
+/// Returns the two symbols of a merge, or `None` if the number of symbols is not two.
 fn two<'a>(symbols: impl Iterator<Item = &'a str>) -> Option<(String, String)> {
     match symbols.collect::<Vec<_>>()[..] {
         [a, b] if !a.is_empty() && !b.is_empty() => Some((a.to_owned(), b.to_owned())),
@@ -334,7 +334,7 @@ fn in_order(path: &Path, ids: Vec<(String, u32)>) -> Result<Vec<String>, TextErr
     Ok(tokens.into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// An error of a vocabulary as one of the file that it comes from, the vocabulary's or the merges'.
+/// Converts an error of a vocabulary to an error of the file that it comes from: the vocabulary's or the merges'.
 fn of_files([path, of_merges]: [&Path; 2], error: TextError) -> TextError {
     match error {
         TextError::Vocabulary { place, expected, found } => {
@@ -355,7 +355,7 @@ fn is_control(token: &str) -> bool {
 /// The place of an error about all merges.
 const MERGES: &str = "the merges";
 
-/// Returns an error if tokens are `lost`: no merge makes them.
+/// Returns an error if there are `lost` tokens, which no merge makes.
 fn complete<'a>(of_merges: &Path, merges: usize, lost: impl Iterator<Item = &'a str>) -> Result<(), TextError> {
     let lost: Vec<&str> = lost.filter(|token| !is_control(token)).collect();
     let [first, ..] = lost[..] else { return Ok(()) };
@@ -368,7 +368,7 @@ fn format_error(path: &Path, place: &str, expected: &str, found: String, remedy:
     TextError::Format { path: path.to_owned(), place: place.into(), expected: expected.into(), found, remedy: remedy.into() }
 }
 
-/// A value as JSON, cut to a length that a message can hold.
+/// Returns a value as JSON, cut to a length that fits a message.
 fn short(value: &Value) -> String {
     let mut text = value.to_string();
     if let Some((end, _)) = text.char_indices().nth(60) {

@@ -1,6 +1,6 @@
-//! What a file is that is no text in UTF-8, by its first bytes.
+//! The format of a file that is not text in UTF-8, by its first bytes.
 
-/// The first bytes, what they begin, and the command that makes it readable.
+/// The first bytes, the format that begins with them, and the command that makes it readable.
 const KINDS: [(&[u8], &str, &str); 7] = [
     (b"\xFF\xFE", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
     (b"\xFE\xFF", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
@@ -11,7 +11,7 @@ const KINDS: [(&[u8], &str, &str); 7] = [
     (b"\x28\xB5\x2F\xFD", "a file packed by zstd", "zstd -dc FILE > TEXT"),
 ];
 
-/// What a file with these bytes is, and the command that makes it readable; `None` where they do not tell.
+/// Returns the format of a file with these first bytes, and the command that makes it readable; `None` if the format is unknown.
 pub fn foreign(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     KINDS.into_iter().find(|(first, ..)| bytes.starts_with(first)).map(|(_, what, command)| (what, command))
 }

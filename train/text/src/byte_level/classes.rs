@@ -1,20 +1,20 @@
-//! Which characters are letters (Unicode's general category L), numbers (N) and white space to GPT-2's pattern.
+//! The characters that are letters (Unicode's general category L), numbers (N) and white space in GPT-2's pattern.
 //!
-//! The tables are those of Unicode 16, which `tokenizers` 0.23.3 has in its Oniguruma: every character was asked of it, and a test
-//! compares with its answers. Other versions differ in characters that are newer than GPT-2:
+//! The tables are those of Unicode 16, as in the Oniguruma of `tokenizers` 0.23.3. A test compares every character with its
+//! results. Other versions differ in characters that are newer than GPT-2:
 //!
-//! - OpenAI's own code uses Python's `regex`, as new as the copy that is installed. That of Unicode 17 also has numbers at U+11DE0–11DE9
-//!   and U+16FF4–16FF6, and letters of scripts as new.
-//! - `unicode_categories`, from which the classes of [`basic`](crate::basic) come, has Unicode 8. It lacks 25,314 of these letters and 478
-//!   numbers, ideographs and Tangut the most of them, and has two letters that are marks now, U+1885 and U+1886.
+//! - OpenAI's own code uses the installed version of Python's `regex`. With Unicode 17 it also has numbers at U+11DE0–11DE9 and
+//!   U+16FF4–16FF6, and letters of scripts as new.
+//! - `unicode_categories`, the source of the classes of [`basic`](crate::basic), has Unicode 8. It lacks 25,314 of these letters
+//!   (most of them ideographs and Tangut) and 478 numbers, and has two letters that are marks now, U+1885 and U+1886.
 
-/// What a character is to the pattern.
+/// The class of a character in the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Space,
     Letter,
     Number,
-    /// Anything else: marks, punctuation, symbols, control characters, what is not assigned.
+    /// Anything else: marks, punctuation, symbols, control characters, unassigned code points.
     Other,
 }
 

@@ -1,15 +1,16 @@
-//! A visible character for each byte, so that a token of any bytes can be written as text: `Ġ` is the blank, `Ċ` the line's end.
+//! A visible character for each byte, so that a token of any bytes can be written as text: `Ġ` is the blank, `Ċ` the line end.
 //!
-//! A byte that is visible in Latin-1 (without the soft hyphen) stands for itself; the other 68, in their order, are U+0100 and on.
+//! A byte that is visible in Latin-1 (without the soft hyphen) is its own letter. The other 68 bytes, in order, are U+0100 and
+//! following.
 
-/// The first letter of the bytes that do not stand for themselves.
+/// The first letter of the bytes that are not their own letters.
 const SHIFTED: u32 = 0x100;
 
 const fn is_itself(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF)
 }
 
-/// The letters by their bytes.
+/// The letter of each byte.
 const LETTERS: [char; 256] = {
     let (mut letters, mut byte, mut shifted) = (['\0'; 256], 0, SHIFTED);
     while byte < 256 {
@@ -25,12 +26,12 @@ const LETTERS: [char; 256] = {
     letters
 };
 
-/// What stands for a byte.
+/// Returns the letter of a byte.
 pub(crate) fn letter(byte: u8) -> char {
     LETTERS[byte as usize]
 }
 
-/// What a letter stands for, if it is one.
+/// Returns the byte of a letter; `None` for other characters.
 pub(crate) fn byte(letter: char) -> Option<u8> {
     match u32::from(letter) {
         code @ ..SHIFTED => u8::try_from(code).ok().filter(|&byte| is_itself(byte)),

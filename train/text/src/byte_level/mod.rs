@@ -1,4 +1,4 @@
-//! Byte-level BPE, GPT-2's and RoBERTa's (Radford et al. 2019, §2.2; `encoder.py` of OpenAI's gpt-2).
+//! Byte-level BPE of GPT-2 and RoBERTa (Radford et al. 2019, §2.2; `encoder.py` of OpenAI's gpt-2).
 //!
 //! ```text
 //! text     It's  Zoë
@@ -59,7 +59,8 @@ pub(crate) struct Way {
 }
 
 impl ByteBpe {
-    /// A vocabulary from its tokens, by id, and its merges, by rank, all in letters for bytes. An unused id has an empty token.
+    /// Creates a vocabulary from its tokens, by id, and its merges, by rank, all in letters for bytes. An unused id has an empty
+    /// token.
     ///
     /// # Errors
     /// Returns an error if a token occurs twice, or a merge's parts or result are not tokens.
@@ -125,7 +126,7 @@ impl ByteBpe {
         self.encode_normalized_into(&self.way.normalizer.apply(text), ids);
     }
 
-    /// Appends the ids of text that is normalised already.
+    /// Appends the ids of text that is already normalised.
     pub(crate) fn encode_normalized_into(&self, text: &str, ids: &mut Vec<u32>) {
         let text = match self.way.prefix && !text.is_empty() && !text.starts_with(' ') {
             true => Cow::Owned(format!(" {text}")),
@@ -149,7 +150,7 @@ impl ByteBpe {
                 return ids.push(id);
             }
         }
-        let mut fuses = false; // is the last symbol that of unknown bytes, to be joined by more of them?
+        let mut fuses = false; // whether the last symbol stands for unknown bytes, to which further ones are joined
         let symbols = piece.bytes().filter_map(|byte| {
             let symbol = self.symbols[byte as usize].or(unknown.filter(|_| !fuses));
             fuses = self.way.fuse && self.symbols[byte as usize].is_none();
@@ -158,7 +159,7 @@ impl ByteBpe {
         merge(symbols, piece.len(), |a, b| self.ranks.get(&(a, b)).copied(), ids);
     }
 
-    /// Appends the bytes of a token; of one that has other characters than letters for bytes, the characters' own.
+    /// Appends the bytes of a token. If the token has characters that are not letters of bytes, appends their UTF-8 instead.
     pub(crate) fn decode_into(token: &str, bytes: &mut Vec<u8>) {
         match token.chars().map(letters::byte).collect::<Option<Vec<u8>>>() {
             Some(of_letters) => bytes.extend(of_letters),

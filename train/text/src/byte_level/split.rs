@@ -1,4 +1,4 @@
-//! GPT-2's cutting of text into pieces, within which pairs are merged (`encoder.py` of OpenAI's gpt-2), as its pattern has it:
+//! GPT-2's splitting of text into pieces, within which pairs are merged (`encoder.py` of OpenAI's gpt-2). The pattern is:
 //!
 //! ```text
 //! 's|'t|'re|'ve|'m|'ll|'d    the ends of contractions, in lower case
@@ -9,8 +9,8 @@
 //! \s+                        … unless it is the only one
 //! ```
 //!
-//! The first line that matches is taken, at each place; nothing is left out. A `match` on the first character says which it is, so the
-//! time is proportional to the text.
+//! At each position, the first line that matches is taken; no text is skipped. A `match` on the first character selects the line,
+//! so the time is proportional to the text.
 
 use super::classes::Class;
 
@@ -25,7 +25,7 @@ pub(super) fn for_each_piece(mut text: &str, mut piece: impl FnMut(&str)) {
     }
 }
 
-/// The bytes of the first piece.
+/// Returns the length of the first piece, in bytes.
 fn first(text: &str) -> usize {
     if let Some(contraction) = CONTRACTIONS.iter().find(|contraction| text.starts_with(**contraction)) {
         return contraction.len();
@@ -37,7 +37,7 @@ fn first(text: &str) -> usize {
     }
 }
 
-/// The bytes of the white space at the beginning that are a piece.
+/// Returns the length of the leading white space that is a piece, in bytes.
 fn spaces(text: &str) -> usize {
     let all = run(text, Class::Space);
     match text[..all].char_indices().next_back() {
@@ -46,7 +46,7 @@ fn spaces(text: &str) -> usize {
     }
 }
 
-/// The bytes of the characters of one class at the beginning.
+/// Returns the length of the leading characters of one class, in bytes.
 fn run(text: &str, class: Class) -> usize {
     text.char_indices().find(|&(_, c)| Class::of(c) != class).map_or(text.len(), |(at, _)| at)
 }
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(pieces(""), [""; 0]);
     }
 
-    /// Each character between a letter, a number, a mark and a blank, for all of Unicode, against digests that `tokenizers` made
+    /// Compares each character of Unicode, between a letter, a number, a mark and a blank, with digests made with `tokenizers`
     /// (tests/golden/relatives_tokenizers.py).
     #[test]
     fn every_character_as_the_reference() {

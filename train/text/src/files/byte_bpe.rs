@@ -65,7 +65,7 @@ pub(super) fn roles(tokenizer: &Tokenizer, bpe: &ByteBpe) -> Value {
     roles
 }
 
-/// The fields that make a tokenizer byte-level, with the values that do.
+/// Returns the fields that make a tokenizer byte-level, with their allowed values.
 fn rules() -> [Rule; 3] {
     [
         ("/decoder/type", vec![json!("ByteLevel"), Value::Null]),
@@ -74,8 +74,8 @@ fn rules() -> [Rule; 3] {
     ]
 }
 
-/// Reads the tokenizer as `tokenizer.json` defines it. Special tokens that the post-processor adds are ignored: Gradus adds those
-/// that a model needs.
+/// Reads the tokenizer as `tokenizer.json` defines it. Special tokens that the post-processor adds are ignored: Gradus adds the
+/// ones that a model needs.
 pub(super) fn read(settings: &Settings<'_>, document: &Document<'_>) -> Result<Tokenizer, TextError> {
     document.obeys(rules().into_iter().chain(rules_of_bpe()))?;
     let cutter = document.pre_tokenizer("ByteLevel")?;

@@ -19,10 +19,10 @@ pub(super) enum Form {
 /// A class that Gradus reads.
 #[derive(Debug)]
 pub(super) struct Class {
-    /// Its name, and the names of equal classes.
+    /// The class's name, and the names of equal classes.
     pub names: &'static [&'static str],
     pub form: Form,
-    /// Its special tokens, by role.
+    /// The class's special tokens, by role.
     pub specials: &'static [(&'static str, &'static str)],
     /// `lstrip` of the mask token.
     pub mask_left: bool,
@@ -133,17 +133,17 @@ const ALL: [&Class; 9] = [
 ];
 
 impl Class {
-    /// The special token that it has in a role.
+    /// Returns the class's special token in a role.
     pub(super) fn special(&self, role: &str) -> Option<&'static str> {
         self.specials.iter().find(|(name, _)| *name == role).map(|(_, token)| *token)
     }
 }
 
-/// The classes of `transformers` with the model types that have them, a line each (tests/golden/published_tokenizers.py). `!`: with
-/// this type a class of another name does not count.
+/// The classes of `transformers` with their model types, one line per class (tests/golden/published_tokenizers.py). `!`: with
+/// this type a class of another name is ignored.
 const OF_MODELS: &str = include_str!("models.txt");
 
-/// The class of a model type, and whether another one does not count.
+/// Returns the class of a model type, and whether a class of another name is ignored.
 fn of_model(model_type: &str) -> Option<(&'static str, bool)> {
     OF_MODELS.lines().find_map(|line| {
         let (class, types) = line.split_once(": ")?;
@@ -152,8 +152,8 @@ fn of_model(model_type: &str) -> Option<(&'static str, bool)> {
     })
 }
 
-/// The class that AutoTokenizer takes: the one that a file gives, unless the model's type has one that uses `tokenizer.json`
-/// unchanged; or else the one of the model's type.
+/// Returns the class that AutoTokenizer takes: the one that a file gives, unless the model's type has one that uses
+/// `tokenizer.json` unchanged; or else the one of the model's type.
 pub(super) fn chosen<'a>(given: Option<&'a str>, model_type: &str) -> Option<&'a str> {
     match (given, of_model(model_type)) {
         (Some(own), Some((class, is_alone))) if plain(own) != class && (is_alone || is_of_the_file(class)) => Some(class),
@@ -185,8 +185,8 @@ pub(super) fn is_of_the_file(name: &str) -> bool {
     OF_THE_FILE.contains(&name)
 }
 
-/// The class of this name; `None` for one that uses `tokenizer.json` unchanged. The error is the name of a class that Gradus does
-/// not read.
+/// Returns the class of this name; `None` for one that uses `tokenizer.json` unchanged. The error is the name of a class that
+/// Gradus does not read.
 pub(super) fn named(name: &str) -> Result<Option<&'static Class>, &str> {
     if is_of_the_file(name) {
         return Ok(None);
@@ -196,7 +196,7 @@ pub(super) fn named(name: &str) -> Result<Option<&'static Class>, &str> {
         return Ok(Some(class));
     }
     let stem = plain.strip_suffix("Tokenizer").unwrap_or(plain);
-    // For a class that it does not have, `transformers` uses `tokenizer.json` unchanged.
+    // For an unknown class, `transformers` uses `tokenizer.json` unchanged.
     if OTHERS.split_whitespace().any(|other| other == stem) { Err(name) } else { Ok(None) }
 }
 

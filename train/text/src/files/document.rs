@@ -45,7 +45,8 @@ impl<M> Saved<M> {
     }
 }
 
-/// The `TemplateProcessing` of one text and of two. `around`: the opening and the closing special token, each a name and an id.
+/// Returns the `TemplateProcessing` of one text and of two. `around`: the opening and the closing special token, each a name and
+/// an id.
 pub(super) fn template(around: Option<[(&str, u32); 2]>) -> Value {
     let sequence = |id: &str, type_id: u32| json!({"Sequence": {"id": id, "type_id": type_id}});
     let Some([open, close]) = around else {
@@ -66,7 +67,7 @@ pub(super) fn template(around: Option<[(&str, u32); 2]>) -> Value {
     })
 }
 
-/// The post-processor: the template of one text and of a pair, from the opening and closing special tokens.
+/// Returns the post-processor: the template of one text and of a pair, from the opening and closing special tokens.
 pub(super) fn post_processor(tokenizer: &Tokenizer, marks: Option<[(&str, u32); 2]>, pairs: Pairs) -> Value {
     match marks {
         Some([(open, cls), (close, sep)]) if pairs == Pairs::ROBERTA => json!({
@@ -96,7 +97,7 @@ pub(super) struct SavedBpe<'a> {
 }
 
 impl<'a> SavedBpe<'a> {
-    /// A BPE with this vocabulary, these merges, and default options.
+    /// Creates a BPE with this vocabulary, these merges, and default options.
     pub fn new(vocab: ById<'a>, merges: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         SavedBpe {
             r#type: "BPE",
@@ -116,7 +117,7 @@ impl<'a> SavedBpe<'a> {
 /// Tokens as an object of tokens and ids.
 pub(super) struct ById<'a> {
     tokens: &'a [String],
-    /// Number of tokens that are listed; if more than there are, the empty token is one.
+    /// Number of listed tokens; if it exceeds the number of tokens, the empty token is one of them.
     listed: usize,
 }
 
@@ -177,7 +178,7 @@ impl Document<'_> {
         Ok(())
     }
 
-    /// The error of a field with an unsupported value.
+    /// Returns the error of a field with an unsupported value.
     pub(super) fn other(&self, place: &str, expected: &str) -> TextError {
         format_error(self.path, place, expected, short(self.at(place)), NOT_OURS)
     }

@@ -41,7 +41,7 @@ pub(super) fn roles(tokenizer: &Tokenizer, bpe: &Bpe) -> Value {
     roles
 }
 
-/// The fields that make a tokenizer GPT-1's, with the values that do.
+/// Returns the fields that make a tokenizer GPT-1's, with their allowed values.
 fn rules() -> [Rule; 6] {
     [
         ("/decoder/type", vec![json!("BPEDecoder"), Value::Null]),

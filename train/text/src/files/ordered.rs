@@ -1,4 +1,4 @@
-//! Maps and JSON objects that keep the order of the file, in which `transformers` numbers tokens.
+//! Maps and JSON objects that keep the order of the file, by which `transformers` numbers tokens.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-/// A map in the order in which its keys were first inserted, as Python's.
+/// A map in the order in which its keys were first inserted, like Python's `dict`.
 #[derive(Clone, Debug)]
 pub(super) struct Ordered<V> {
     entries: Vec<(String, V)>,
@@ -21,7 +21,7 @@ impl<V> Default for Ordered<V> {
 }
 
 impl<V> Ordered<V> {
-    /// Adds a value, or replaces that of the key.
+    /// Inserts a value, or replaces the key's value.
     pub(super) fn insert(&mut self, key: String, value: V) {
         match self.places.get(&key) {
             Some(&at) => self.entries[at].1 = value,
@@ -78,7 +78,7 @@ impl Field {
         }
     }
 
-    /// The value, whose objects have lost their order.
+    /// Returns the value, whose objects have lost their order.
     pub(super) fn to_value(&self) -> Value {
         match self {
             Field::Object(object) => object.iter().map(|(key, field)| (key.to_owned(), field.to_value())).collect(),
@@ -139,7 +139,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
 mod tests {
     use super::*;
 
-    /// Of a key that occurs twice, Python keeps the first place and the last value.
+    /// For a key that occurs twice, Python keeps the first place and the last value.
     #[test]
     fn the_order_is_the_files() {
         let object: Object =

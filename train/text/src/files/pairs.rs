@@ -1,4 +1,4 @@
-//! Vocabulary and merges as two files, as OpenAI and version 4 of `transformers` have them.
+//! Vocabulary and merges as two files, as in OpenAI's releases and in version 4 of `transformers`.
 
 use std::collections::HashMap;
 
@@ -66,7 +66,7 @@ fn is_byte_level(ids: &[(String, u32)]) -> bool {
     has(&blank) && !has(&format!("{blank}{END_OF_WORD}"))
 }
 
-/// The mode in the configuration, which Gradus writes.
+/// Returns the mode in the configuration, which Gradus writes.
 fn mode(settings: &Settings<'_>) -> Result<Option<Mode>, TextError> {
     let Some(name) = settings.config.get(MODE) else { return Ok(None) };
     let bad = || settings.bad(MODE, "basic or spacy", name);

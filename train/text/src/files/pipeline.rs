@@ -1,4 +1,4 @@
-//! The pipeline of a tokenizer's files: that of its class, or without a class that of `tokenizer.json`.
+//! The pipeline of a tokenizer's files: the one of its class, or, without a class, the one of `tokenizer.json`.
 
 use super::class::{Class, Form};
 use super::document::{Document, Lists};

@@ -29,9 +29,9 @@ use crate::roles::{Pairs, Roles};
 use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
 
-/// The special tokens of each role, as older releases keep them.
+/// The special tokens of each role, in older releases.
 pub(super) const SPECIALS: &str = "special_tokens_map.json";
-/// Added tokens and their ids, as older releases keep them.
+/// Added tokens and their ids, in older releases.
 const ADDED: &str = "added_tokens.json";
 /// Added tokens by id, in [`CONFIG`].
 const DECODER: &str = "added_tokens_decoder";
@@ -65,12 +65,13 @@ impl<'a> Settings<'a> {
         Ok(settings)
     }
 
-    /// The class that AutoTokenizer takes: that of the tokenizer's configuration, of the model's, or of the model's type.
+    /// Returns the class that AutoTokenizer takes: the one of the tokenizer's configuration, of the model's, or of the model's
+    /// type.
     fn named(&self) -> Result<Option<Named>, TextError> {
         const FIELDS: [&str; 2] = ["tokenizer_class", "model_type"];
         let mut model = Object::default();
         if let Some(text) = self.source.find(MODEL)? {
-            // Python writes numbers that JSON lacks. Those of this file do not matter here.
+            // Python writes numbers that JSON lacks. They do not matter in this file.
             let text = ["-Infinity", "Infinity", "NaN"].iter().fold(text, |text, number| text.replace(number, "null"));
             model = serde_json::from_str(&text).map_err(|error| {
                 let place = format!("line {}, column {}", error.line(), error.column());
@@ -84,7 +85,7 @@ impl<'a> Settings<'a> {
         let of_model = FIELDS.map(|field| model.get(field).and_then(Field::as_str));
         let given = own.map(|own| (own, CONFIG)).or_else(|| Some((of_model[0]?, MODEL)));
         let mut chosen = class::chosen(given.map(|(name, _)| name), of_model[1].unwrap_or_default());
-        // LlamaTokenizer does not read bytes, so that `transformers` takes the file as it is.
+        // LlamaTokenizer is not byte-level, so `transformers` uses the file unchanged.
         if given.is_some_and(|(name, _)| class::plain(name) == "LlamaTokenizer")
             && self.source.find(TOKENIZER)?.is_some_and(|text| text.contains("\"ByteLevel\""))
         {
@@ -174,7 +175,7 @@ impl<'a> Settings<'a> {
         Ok(self.role("unk_token", Some(class))?.ok_or_else(none)?.token.content)
     }
 
-    /// The tokenizer of a vocabulary in which a file lists `listed` tokens, with its added tokens; `added`: those of
+    /// Creates the tokenizer of a vocabulary in which a file lists `listed` tokens, with its added tokens. `added`: the ones of
     /// `tokenizer.json`.
     pub(super) fn tokenizer(
         &self,
@@ -238,7 +239,7 @@ impl<'a> Settings<'a> {
         Ok(())
     }
 
-    /// Adds tokens as `PythonBackend.__init__` does: those with ids have them, and all are matched in the raw text.
+    /// Adds tokens as `PythonBackend.__init__` does: tokens with ids keep them, and all are matched in the raw text.
     fn add_in_python(&self, tokenizer: &mut Tokenizer, tokens: Vec<Given>) -> Result<(), TextError> {
         let (with_ids, specials): (Vec<_>, Vec<_>) = tokens.into_iter().partition(|given| given.token.id.is_some());
         let outside = with_ids.iter().filter(|given| tokenizer.vocabulary.id(&given.token.content).is_none()).count();
@@ -271,7 +272,7 @@ impl<'a> Settings<'a> {
         Ok(())
     }
 
-    /// The added tokens with ids; `listed`: those of `tokenizer.json`.
+    /// Returns the added tokens with ids. `listed`: the ones of `tokenizer.json`.
     fn with_ids(&self, listed: Vec<SavedToken>) -> Result<BTreeMap<u32, Given>, TextError> {
         let mut all = BTreeMap::new();
         if let Some(decoder) = self.config.get(DECODER) {

@@ -1,7 +1,8 @@
 //! The special tokens of the configuration files, in the order of `transformers` (`PreTrainedTokenizerBase._from_pretrained` and
 //! `__init__`): the roles that every class has, roles of a file's own, and lists without roles.
 //!
-//! A role in `special_tokens_map.json` overrides the one in `tokenizer_config.json`, which overrides the class's; null is no token.
+//! A role in `special_tokens_map.json` overrides the one in `tokenizer_config.json`, which overrides the class's. Null means no
+//! token.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,10 +20,10 @@ const ROLES: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "p
 /// The list of special tokens without a role, and its older name. An object has roles of its own.
 const EXTRA: &str = "extra_special_tokens";
 const ADDITIONAL: &str = "additional_special_tokens";
-/// Roles of its own, as `transformers` 5 writes them.
+/// Roles of the file's own, as `transformers` 5 writes them.
 const OWN: &str = "model_specific_special_tokens";
 
-/// A token as a file gives it, or a class.
+/// A token given by a file or a class.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Given {
     pub token: SavedToken,
@@ -45,7 +46,7 @@ impl Given {
         Given { token: SavedToken { id: Some(id), ..self.token }, ..self }
     }
 
-    /// The token of an object with its content and options.
+    /// Returns the token of an object with its content and options.
     pub(super) fn with_options(path: &Path, file: &'static str, place: &str, fields: &Object) -> Result<Self, TextError> {
         let mut token = SavedToken::default();
         let mut content = None;
@@ -130,7 +131,8 @@ impl Settings<'_> {
             Some(list) => self.tokens(&mut extra, list)?,
             None => {}
         }
-        // Roles of its own come first if they are objects, or from the older file; those of both have the configuration's token.
+        // The configuration's own roles come first if they are objects, or else roles from the older file. A role in both has the
+        // configuration's token.
         let objects = self.config.iter().filter(|(_, field)| field.as_str().is_none());
         for (role, field) in objects.chain(self.specials.iter()).filter(|(role, _)| is_own(role)) {
             let given = match self.specials.get(role) {
@@ -147,7 +149,7 @@ impl Settings<'_> {
         Ok(Specials { named: named.collect(), extra })
     }
 
-    /// The tokens that `transformers` takes as special in `added_tokens.json`: those of the files, without options in
+    /// Returns the tokens that `transformers` treats as special in `added_tokens.json`: the ones of the files, without options in
     /// `tokenizer_config.json`.
     pub(super) fn special_names(&self) -> Result<HashSet<String>, TextError> {
         let roles = ROLES.iter().filter_map(|role| self.role(role, None).transpose()).collect::<Result<Vec<_>, _>>()?;
@@ -155,7 +157,7 @@ impl Settings<'_> {
         Ok(all.filter(|given| given.is_text || given.file == Some(SPECIALS)).map(|given| given.token.content).collect())
     }
 
-    /// The lists of special tokens. An empty list in the configuration gives way to its list of the older name.
+    /// Returns the lists of special tokens. An empty list in the configuration is replaced by the list of the older name.
     fn lists(&self) -> Result<Lists<'_>, TextError> {
         let mut own = Ordered::default();
         for (role, field) in self.config.iter().filter(|(role, field)| is_own(role) && field.as_str().is_some()) {

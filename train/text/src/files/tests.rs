@@ -8,7 +8,7 @@ use gradus_io::checksums::CHECKSUMS_FILE;
 
 use super::*;
 
-/// Written by transformers 5 (tests/golden/tokenizer.py).
+/// The folder of files written by transformers 5 (tests/golden/tokenizer.py).
 fn data() -> PathBuf {
     PathBuf::from("tests/data/tokenizer")
 }
@@ -68,7 +68,7 @@ fn pairs_of_files() {
         for case in cases().iter().filter(|c| c.ids.iter().all(|&id| (id as usize) < bpe.tokens().len())) {
             assert_eq!(tokenizer.encode(&case.text).unwrap(), case.ids);
         }
-        // Specials in the configuration, as transformers 4 keeps them.
+        // Special tokens in the configuration, as in transformers 4.
         let config = json!({"added_tokens_decoder": {bpe.tokens().len().to_string(): {"content": "<start>", "special": true}}});
         fs::write(folder.path().join(CONFIG), config.to_string()).unwrap();
         let tokenizer = Tokenizer::load(folder.path()).unwrap();
@@ -116,7 +116,7 @@ fn bad_folders() {
     }
 }
 
-/// Each field changed to something that would change ids, or that cannot be: an error that names file and place.
+/// Changes each field to a value that is invalid or would change ids. The error names file and place.
 #[test]
 fn bad_tokenizer_json() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ fn bad_pairs_and_gradus_files() {
         write("merges.txt", merges);
         assert!(message().contains("merges.txt, ") && message().contains(words), "{}", message());
     }
-    // A file that was cut or emptied would give other ids without a word.
+    // A truncated or empty file would give other ids without an error.
     write("merges.txt", "#version: 0.2\n");
     assert!(message().contains("merges.txt, the merges: expected one for every token of more than a symbol"), "{}", message());
     assert!(message().contains(r#"found 0 merges, and none for 1 token, of which "ab</w>" is the first"#), "{}", message());
@@ -258,7 +258,7 @@ fn the_mode_is_kept() {
     }
 }
 
-/// An id without a row is refused again by the saved tokenizer, also if the embedding has grown for tokens that were added later.
+/// A saved tokenizer also refuses an id without a row, even if the embedding has grown for tokens that were added later.
 #[test]
 fn ids_without_a_row_are_kept() {
     let of = |folder: &str| Tokenizer::load(&Path::new("tests/data").join(folder)).unwrap();
@@ -284,7 +284,7 @@ fn ids_without_a_row_are_kept() {
     }
 }
 
-/// The second panicked.
+/// The second file panicked.
 #[test]
 fn a_damaged_configuration_is_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! WordPiece: `tokenizer.json` as `transformers`' BertTokenizer writes it, and `vocab.txt`, a line per token, as Google's code has it.
+//! WordPiece: `tokenizer.json` as `transformers`' BertTokenizer writes it, and `vocab.txt`, one line per token, as in Google's
+//! code.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +21,7 @@ use crate::wordpiece::{GOES_ON, LONGEST, Pieces, WordPiece};
 
 /// The largest `max_input_chars_per_word` that is accepted. It bounds the time per word, which is quadratic in its length.
 const MOST: u64 = 1000;
-/// The class that reads such tokenizers, and the class that uses `tokenizer.json` unchanged.
+/// The class that reads WordPiece tokenizers, and the class that uses `tokenizer.json` unchanged.
 const CLASSES: [&str; 2] = ["BertTokenizer", "PreTrainedTokenizerFast"];
 /// The options of BertJapaneseTokenizer for the tokenizers of words and of subwords.
 const WORDS: &str = "word_tokenizer_type";
@@ -56,7 +57,7 @@ pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, pieces: &'a WordPiece) -> Save
     Saved::of(tokenizer, around, model)
 }
 
-/// The special tokens by role, as configured, or else BERT's that the vocabulary has.
+/// Returns the special tokens by role: the configured ones, or else BERT's that are in the vocabulary.
 fn names(tokenizer: &Tokenizer) -> Vec<(&str, &str)> {
     let settings: Vec<_> = tokenizer.roles.iter().collect();
     let berts = class::BERT.specials.iter().copied().filter(|(_, name)| tokenizer.added.is_special(name));
@@ -94,7 +95,7 @@ pub(super) fn lines(tokenizer: &Tokenizer, pieces: &WordPiece) -> (Value, String
     (roles, pieces.tokens().iter().map(|token| format!("{token}\n")).collect())
 }
 
-/// The fields that make a tokenizer BERT's, with the values that do.
+/// Returns the fields that make a tokenizer BERT's, with their allowed values.
 fn rules() -> [Rule; 3] {
     [
         ("/decoder/type", vec![json!("WordPiece"), Value::Null]),
@@ -120,7 +121,7 @@ pub(super) fn read(settings: &Settings<'_>, document: &Document<'_>) -> Result<T
     settings.tokenizer(Vocabulary::WordPiece(pieces), None, (listed, document.added()?), document.pairs())
 }
 
-/// Returns an error for an option of BertJapaneseTokenizer that Gradus does not have.
+/// Returns an error for an option of BertJapaneseTokenizer that Gradus does not support.
 fn has_usual_options(settings: &Settings<'_>) -> Result<(), TextError> {
     let remedy = "BertJapaneseTokenizer with another value cuts text in a way that Gradus does not have: take another model";
     for (name, allowed) in [
@@ -168,9 +169,9 @@ pub(super) fn of_class(
     settings.tokenizer(Vocabulary::WordPiece(pieces.with_pieces(pieces_are)), Some(class), (listed, added), None)
 }
 
-/// Reads `vocab.txt` as `tokenizers` does: the lines are numbered from 0, and trailing white space is removed. A blank line leaves
-/// its id unused. A token on two lines has the number of the later one. BertJapaneseTokenizer reads it as Python does: white space
-/// is kept, and a carriage return ends a line, too. `added`: the added tokens of a `tokenizer.json` beside it.
+/// Reads `vocab.txt` as `tokenizers` does: the lines are numbered from 0, and trailing white space is removed. A blank line
+/// leaves its id unused. A token on two lines has the number of the later one. BertJapaneseTokenizer reads it as Python does:
+/// white space is kept, and a carriage return also ends a line. `added`: the added tokens of a `tokenizer.json` beside it.
 pub(super) fn load_lines(source: Source<'_>, name: &str, added: Vec<SavedToken>) -> Result<Tokenizer, TextError> {
     let (path, text) = (&source.path(name), source.read(name)?);
     let settings = Settings::read(source)?;

@@ -1,4 +1,5 @@
-//! Directories of tokenizers as published models have them, with the ids of `transformers` (tests/golden/published_tokenizers.py).
+//! Directories of tokenizers like those of published models, with the ids of `transformers`
+//! (tests/golden/published_tokenizers.py).
 
 use std::collections::BTreeMap;
 
@@ -103,7 +104,7 @@ const LINES: &str = "a blank last line";
 const DOCUMENT: &str = "tokenizer.json by its class";
 const MODEL: &str = "a cased file of a model 'bert'";
 
-/// The error of a case with another file.
+/// Returns the error of a case with another file.
 fn error_of(base: &str, name: &str, content: Value) -> String {
     let mut files = fixture().files(base);
     files.retain(|(own, _)| own != name);
@@ -175,7 +176,7 @@ fn a_damaged_file_is_named() {
         (PAIR, CONFIG, json!({"tokenizer_class": 1}), "/tokenizer_class: expected the name of a class, found 1"),
         (LINES, CONFIG, json!({"tokenizer_class": "BertTokenizer", "unk_token": null}), "expected a token for unknown words"),
         (PAIR, added, json!({"<x>": "y"}), "token \"<x>\": expected an id, found \"y\""),
-        // `transformers` would give this token another id than the file does.
+        // `transformers` would give this token an id other than the file's.
         (PAIR, added, json!({"<x>": 265, "<|pad|>": 300}), "added token \"<|pad|>\": expected id 266, found id 300"),
         (PAIR, map, json!({"pad_token": {"lstrip": true}}), "/pad_token: expected a token, with its content, found {\"lstrip\""),
         (MODEL, "config.json", json!("bert"), "line 1, column 6: expected the model's configuration, found not JSON"),

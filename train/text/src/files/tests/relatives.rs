@@ -20,7 +20,7 @@ pub(super) fn read(files: &Files) -> Result<Tokenizer, TextError> {
     })
 }
 
-/// With these places of a file changed.
+/// Loads a tokenizer with these places of a file changed.
 fn changed(folder: &str, changes: &[(&str, Value)]) -> Result<Tokenizer, TextError> {
     let mut document = document(folder);
     for (place, value) in changes {
@@ -33,7 +33,7 @@ fn cases(folder: &str) -> Vec<Value> {
     serde_json::from_str(&text_of(&format!("{folder}/cases.json"))).unwrap()
 }
 
-/// How many cases have these ids and texts; all, or else the first that does not is told.
+/// Returns the number of cases with matching ids and texts, or the first case that differs.
 fn same(tokenizer: &Tokenizer, folder: &str, variant: &str) -> Result<usize, String> {
     let mut cases = cases(folder).into_iter();
     cases.try_fold(0, |n, case| {
@@ -47,7 +47,7 @@ fn same(tokenizer: &Tokenizer, folder: &str, variant: &str) -> Result<usize, Str
     })
 }
 
-/// Each tokenizer gives its own ids, and no other's.
+/// Checks that each tokenizer gives its own ids and not those of another variant.
 fn tell_apart(folder: &str, variants: &[(&str, Tokenizer)]) {
     for (name, tokenizer) in variants {
         assert_eq!(same(tokenizer, folder, name), Ok(cases(folder).len()));
@@ -140,7 +140,7 @@ fn bytes_lose_nothing() {
     }
 }
 
-/// Two files, under either pair of names, with what `transformers` 4 says beside them and without.
+/// Two files, under either pair of names, with and without the files that `transformers` 4 writes beside them.
 #[test]
 fn pairs_of_byte_level_bpe() {
     for (folder, variant, config) in [
@@ -204,7 +204,7 @@ fn kinds_and_their_ways() {
     }
 }
 
-/// Each field changed to something that would change ids, or that cannot be: an error that names file and place.
+/// Changes each field to a value that is invalid or would change ids. The error names file and place.
 #[test]
 fn bad_files() {
     let word = "wordpiece";
