@@ -5,7 +5,7 @@
 //! files that belong together    write each .NAME.tmp │ fsync
 //!                               checksums.json: their new sums, and the old ones as `before` │ fsync the folder
 //!                               rename each over NAME, in order │ fsync the folder
-//!                               checksums.json: the new sums alone
+//!                               checksums.json: only the new sums
 //! ```
 //!
 //! After a crash at any point, each file is old or new, and its checksum is listed. For a new file, `before` contains `null`.
@@ -62,14 +62,14 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// The length and digest of these bytes.
+    /// Returns the length and digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let mut sum = Summing::default();
         sum.update(bytes);
         sum.sum()
     }
 
-    /// That of a file, or of as much of its beginning.
+    /// Returns the length and digest of a file, or of its first `length` bytes.
     fn of_file(path: &Path, length: Option<u64>) -> io::Result<Self> {
         let mut file = disk::open_to_read(path)?.take(length.unwrap_or(u64::MAX));
         let (mut sum, mut buffer) = (Summing::default(), vec![0; 1 << 18]);
@@ -82,7 +82,7 @@ impl Sum {
     }
 }
 
-/// The sum of what is written in parts.
+/// The sum of data that is written in parts.
 #[derive(Clone, Debug, Default)]
 pub struct Summing {
     hash: Sha256,
@@ -90,13 +90,13 @@ pub struct Summing {
 }
 
 impl Summing {
-    /// Takes in what comes next.
+    /// Adds the next part.
     pub fn update(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
     }
 
-    /// The sum so far.
+    /// Returns the sum so far.
     pub fn sum(&self) -> Sum {
         Sum { bytes: self.bytes, sha256: hex::encode(self.hash.clone().finalize()) }
     }
@@ -105,7 +105,7 @@ impl Summing {
 /// The error message for a link in place of a listed file or folder.
 const IS_LINK: &str = "expected what was written there, found a link";
 
-/// A file's sum, and while it is being replaced, those that it may still have; `None`: it may be missing.
+/// A file's sum and, while it is being replaced, the other sums that it may have; `None`: it may be missing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry {
     #[serde(flatten)]
@@ -226,10 +226,10 @@ impl Checksums {
         }
     }
 
-    /// Compares a file with its sum. True if it is listed.
+    /// Compares a file with its sum. Returns whether it is listed.
     ///
     /// # Errors
-    /// A file that is damaged, or listed and missing.
+    /// Returns an error if the file is damaged, or listed and missing.
     pub fn check(&self, name: &str) -> Result<bool, FileError> {
         let Some(entry) = self.listed.files.get(name) else { return Ok(false) };
         self.check_links(name)?;
@@ -241,12 +241,12 @@ impl Checksums {
         Err(FileError::damaged(&path, mismatch(&entry.now, found)))
     }
 
-    /// The sum of a file as it is, compared as that of `entry`; `None`: it is missing.
+    /// Returns the current sum of a file, computed as that of `entry`; `None` if the file is missing.
     fn found(&self, name: &str, entry: &Entry) -> Result<Option<Sum>, FileError> {
         self.sum_of(name, (name == LOG_FILE).then_some(entry.now.bytes))
     }
 
-    /// The sum of a file, or of so much of its beginning; `None`: it is missing.
+    /// Returns the sum of a file, or of its first `length` bytes; `None` if the file is missing.
     fn sum_of(&self, name: &str, length: Option<u64>) -> Result<Option<Sum>, FileError> {
         let path = self.folder.join(name);
         match Sum::of_file(&path, length) {
@@ -302,20 +302,20 @@ fn is_within(name: &str) -> bool {
     !name.is_empty() && Path::new(name).components().all(plain)
 }
 
-/// Reads a file, compared with its sum where it has one.
+/// Reads a file and compares it with its sum, if it has one.
 ///
 /// # Errors
-/// A file that is missing or damaged.
+/// Returns an error if the file is missing or damaged.
 pub fn read(folder: &Path, name: &str) -> Result<Vec<u8>, FileError> {
     check(folder, &[name])?;
     let path = folder.join(name);
     disk::read(&path).map_err(|cause| FileError::new("read", &path, cause))
 }
 
-/// Compares files with their sums; false where the folder has no sums.
+/// Compares files with their sums. Returns false if the folder has no sums.
 ///
 /// # Errors
-/// A file that is damaged, or listed and missing.
+/// Returns an error if a file is damaged, or listed and missing.
 pub fn check(folder: &Path, names: &[&str]) -> Result<bool, FileError> {
     let Some(sums) = Checksums::of(folder)? else { return Ok(false) };
     names.iter().try_for_each(|name| sums.check(name).map(drop))?;
@@ -325,7 +325,7 @@ pub fn check(folder: &Path, names: &[&str]) -> Result<bool, FileError> {
 /// Returns whether a file is listed with a checksum, in its folder or in one above, or is a [`CHECKSUMS_FILE`].
 ///
 /// # Errors
-/// Where the sums cannot be read.
+/// Returns an error if the sums cannot be read.
 pub fn is_kept(path: &Path) -> Result<bool, FileError> {
     let path = std::path::absolute(path).map_err(|cause| FileError::new("find", path, cause))?;
     for folder in path.ancestors().skip(1) {
@@ -338,10 +338,10 @@ pub fn is_kept(path: &Path) -> Result<bool, FileError> {
     Ok(false)
 }
 
-/// Refuses a file that was written with its sum and has lost it, so that nothing tells whether it was changed.
+/// Checks that a file which was written with a sum still has one. Without it, a change of the file would not be detected.
 ///
 /// # Errors
-/// A file that is not listed, or not what was written.
+/// Returns an error if the file is not listed, or differs from what was written.
 pub fn check_listed(folder: &Path, name: &str) -> Result<(), FileError> {
     if Checksums::of(folder)?.is_some_and(|sums| sums.listed.files.contains_key(name)) {
         return check(folder, &[name]).map(drop);
@@ -349,25 +349,26 @@ pub fn check_listed(folder: &Path, name: &str) -> Result<(), FileError> {
     Err(FileError::damaged(&folder.join(name), format!("its sum, with which it was written, is not in {CHECKSUMS_FILE}")))
 }
 
-/// Compares all listed files whose names are chosen with their sums; false where the folder has no sums.
+/// Compares the listed files for which `is_chosen` holds with their sums. Returns false if the folder has no sums.
 ///
 /// # Errors
-/// The first that is damaged or missing.
+/// Returns an error for the first file that is damaged or missing.
 pub fn check_where(folder: &Path, is_chosen: impl Fn(&str) -> bool) -> Result<bool, FileError> {
     let Some(sums) = Checksums::of(folder)? else { return Ok(false) };
     sums.listed.files.keys().filter(|name| is_chosen(name)).try_for_each(|name| sums.check(name).map(drop))?;
     Ok(true)
 }
 
-/// Compares all files of a folder in `folder` with their sums; false where `folder` has no sums.
+/// Compares all files of the folder `inner` in `folder` with their sums. Returns false if `folder` has no sums.
 ///
 /// # Errors
-/// The first that is damaged, or listed and missing.
+/// Returns an error for the first file that is damaged, or listed and missing.
 pub fn check_within(folder: &Path, inner: &str) -> Result<bool, FileError> {
     check_where(folder, |name| Path::new(name).starts_with(inner))
 }
 
-/// Files of a folder that belong together: when all are on the disk, [`Group::commit`] gives each its name, in the order in which they
+/// Files of a folder that belong together. When all are on the disk, [`Group::commit`] renames each, in the order of their
+/// addition.
 /// were added.
 #[derive(Debug)]
 pub struct Group {
@@ -378,15 +379,15 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group without files.
+    /// Creates a group without files.
     pub fn of(folder: &Path) -> Self {
         Group { folder: folder.to_owned(), files: Vec::new(), kept: None, log: None }
     }
 
-    /// Writes a file, under a temporary name.
+    /// Writes a file under a temporary name.
     ///
     /// # Errors
-    /// Where the system refuses; nothing has changed then.
+    /// Returns an error if the file cannot be written; nothing has changed then.
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
         let path = self.folder.join(name);
         let fill =
@@ -395,15 +396,15 @@ impl Group {
         Ok(())
     }
 
-    /// Writes several.
+    /// Writes several files.
     ///
     /// # Errors
-    /// As [`Group::add`].
+    /// Returns an error in the cases of [`Group::add`].
     pub fn add_all(&mut self, files: &[(&str, Vec<u8>)]) -> Result<(), FileError> {
         files.iter().try_for_each(|(name, bytes)| self.add(name, bytes))
     }
 
-    /// The file that has this name now keeps another, in place of what had that.
+    /// Keeps the file that now has the name `name` under the name `previous`, replacing the file of that name.
     pub fn keep(&mut self, name: &'static str, previous: &'static str) {
         self.kept = Some((name, previous));
     }
@@ -413,10 +414,10 @@ impl Group {
         self.log = Some(sum);
     }
 
-    /// Gives each its name.
+    /// Gives each file its name.
     ///
     /// # Errors
-    /// Where the system refuses. Each file is whole then, old or new.
+    /// Returns an error if an operation fails. Each file is then complete, old or new.
     pub fn commit(self) -> Result<(), FileError> {
         let _alone = alone();
         let folder = &self.folder;
@@ -447,7 +448,7 @@ impl Group {
     }
 }
 
-/// Sums are read, changed and written by one thread at a time; that one process works in a folder is its `Lock`'s care.
+/// Locks the checksums: one thread at a time reads, changes and writes them. A `Lock` excludes other processes from a folder.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -456,7 +457,7 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Writes files that belong together.
 ///
 /// # Errors
-/// As [`Group::add`] and [`Group::commit`].
+/// Returns an error in the cases of [`Group::add`] and [`Group::commit`].
 pub fn write(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<(), FileError> {
     let mut group = Group::of(folder);
     group.add_all(files)?;
@@ -464,7 +465,7 @@ pub fn write(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<(), FileError> 
 }
 
 impl Checksums {
-    /// The sum of a file: the listed one, or where it is there and not listed, that which it has.
+    /// Returns the listed sum of a file, or, if it exists and is not listed, its current sum.
     fn listed(&self, name: &str) -> Result<Option<Sum>, FileError> {
         match self.listed.files.get(name) {
             Some(entry) => Ok(Some(entry.now.clone())),
@@ -472,7 +473,7 @@ impl Checksums {
         }
     }
 
-    /// Lists the sum that a file is about to have beside the one it has.
+    /// Lists the next sum of a file in addition to its current one.
     fn announce(&mut self, name: &str, sum: Sum) -> Result<(), FileError> {
         let before = vec![self.listed(name)?];
         self.listed.files.insert(name.to_owned(), Entry { now: sum, before });
@@ -483,7 +484,7 @@ impl Checksums {
 /// Removes files that are no longer needed.
 ///
 /// # Errors
-/// Where the system refuses.
+/// Returns an error if a file cannot be removed.
 pub fn remove(folder: &Path, names: &[&str]) -> Result<(), FileError> {
     let _alone = alone();
     if let Some(mut sums) = Checksums::of(folder)? {
@@ -500,10 +501,10 @@ pub fn remove(folder: &Path, names: &[&str]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Undoes the first [`Group::commit`] of a folder, which a crash ended: the folder is again what it was before it.
+/// Undoes the first [`Group::commit`] of a folder, which a crash interrupted: restores the state before it.
 ///
 /// # Errors
-/// Where the system refuses.
+/// Returns an error if an operation fails.
 pub fn undo_first(folder: &Path) -> Result<(), FileError> {
     let Some(sums) = Checksums::of(folder)? else { return Ok(()) };
     let is_first = !sums.listed.files.is_empty() && sums.listed.files.values().all(|entry| entry.before.contains(&None));

@@ -1,13 +1,13 @@
-//! How time and memory of encoding grow with hostile text: one line without end, a million accents on one letter, nested damage,
-//! every character of Unicode, for both modes.
+//! Measures the growth of encoding time and memory with the length of hostile text, for both modes: a line without end, a million
+//! accents on one letter, nested damage, every character of Unicode.
 //!
 //! ```text
 //! cargo run --release -p gradus-text --example slopes -- [--tokenizer DIR] [--from BYTES] [--to BYTES] [FAMILY…]
 //! ```
 //!
-//! For each family of texts it prints the seconds and the peak of memory at sizes that double, and the slope of log time over
-//! log size, fitted by least squares: 1 is time in proportion, 2 a trap. Each size is encoded in a process of its own, so that
-//! none finds another's memory. Peaks are Linux's, of resident memory beyond the text's own.
+//! For each family of texts it prints the seconds and the peak of memory at sizes that double, and the slope of log time over log
+//! size, fitted by least squares: 1 is linear, 2 quadratic. Each size is encoded in a process of its own, so that the peaks are
+//! independent. On Linux, the peak is that of resident memory beyond the text's own.
 
 use std::error::Error;
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use gradus_text::{BpeTrainer, Mode, Tokenizer};
 
-/// Names, and what is repeated.
+/// Names of families, and the repeated text of each.
 const FAMILIES: &[(&str, &str)] = &[
     ("words", "The cat sat on the mat and "),
     ("one letter", "a"),
@@ -67,7 +67,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("full width", "Ａｶ"),
 ];
 
-/// The same that no repetition makes.
+/// Families that are not repetitions.
 const OTHERS: &[&str] = &[
     "nested mojibake",
     "nested entities",
@@ -107,7 +107,7 @@ fn text(family: &str, bytes: usize) -> String {
     }
 }
 
-/// A small vocabulary of this page's own words and letters.
+/// Returns a small vocabulary of the words and letters of this file.
 fn trained() -> Result<Tokenizer, Box<dyn Error>> {
     let trainer = BpeTrainer { specials: vec!["<start>".into()], ..BpeTrainer::new(400) };
     let mut words = trainer.word_counts();
@@ -115,27 +115,27 @@ fn trained() -> Result<Tokenizer, Box<dyn Error>> {
     Ok(trainer.train(&words, |_, _| {})?)
 }
 
-/// A number of kilobytes from Linux's account of this process; 0 elsewhere.
+/// Returns a number of kilobytes from Linux's status of this process; 0 elsewhere.
 fn kilobytes(field: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
     line.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
 }
 
-/// Seconds that this thread has run, by Linux's account, so that what else the machine does does not count; of a clock elsewhere.
+/// Returns the CPU time of this thread in seconds on Linux, so that other load has no effect; elsewhere the time since `since`.
 fn seconds(since: Instant) -> f64 {
-    std::thread::yield_now(); // the account is then brought up to date
+    std::thread::yield_now(); // updates the statistics
     let account = std::fs::read_to_string("/proc/self/schedstat").ok();
     let nanoseconds = account.and_then(|account| account.split(' ').next()?.parse::<f64>().ok());
     nanoseconds.map_or(since.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
 }
 
-/// Seconds (the least of three, where that is short) and kilobytes of one encoding, printed for the process that asked.
+/// Measures one encoding and prints the seconds (the least of three, if short) and kilobytes for the parent process.
 fn measure(tokenizer: &Tokenizer, family: &str, bytes: usize) -> Result<(), Box<dyn Error>> {
     tokenizer.encode("Ã© warm.")?;
     let (text, since) = (text(family, bytes), Instant::now());
     let before = kilobytes("VmRSS:");
-    let _ = std::fs::write("/proc/self/clear_refs", "5"); // the peak begins anew
+    let _ = std::fs::write("/proc/self/clear_refs", "5"); // resets the peak
     let (mut peak, mut least) = (0, f64::INFINITY);
     for _ in 0..if bytes > 1 << 24 { 1 } else { 3 } {
         let start = seconds(since);
@@ -148,7 +148,7 @@ fn measure(tokenizer: &Tokenizer, family: &str, bytes: usize) -> Result<(), Box<
     Ok(())
 }
 
-/// The slope of log y over log x.
+/// Returns the slope of log y over log x.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.max(1e-9).ln())).collect();
     let n = logs.len() as f64;

@@ -109,27 +109,27 @@ impl Bpe {
         Bpe { mode, ..self }
     }
 
-    /// The tokens, by id.
+    /// Returns the tokens, by id.
     pub fn tokens(&self) -> &[String] {
         &self.tokens
     }
 
-    /// The merges, by rank, as pairs of ids.
+    /// Returns the merges, by rank, as pairs of ids.
     pub fn merges(&self) -> &[(u32, u32)] {
         &self.merges
     }
 
-    /// The merges, by rank, as pairs of tokens.
+    /// Returns the merges, by rank, as pairs of tokens.
     pub fn merge_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
         self.merges.iter().map(|&(a, b)| (self.tokens[a as usize].as_str(), self.tokens[b as usize].as_str()))
     }
 
-    /// The id of a token.
+    /// Returns the id of a token.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.ids.get(token).copied()
     }
 
-    /// The id of the token for unknown symbols, `<unk>`.
+    /// Returns the id of the token for unknown symbols, `<unk>`.
     pub fn unknown(&self) -> u32 {
         self.unknown
     }
@@ -147,7 +147,7 @@ impl Bpe {
         basic::split(text, |word| self.encode_word(word, ids));
     }
 
-    /// The ids of one word.
+    /// Returns the ids of one word.
     pub(crate) fn word(&self, word: &str) -> Vec<u32> {
         let mut ids = Vec::new();
         self.encode_word(word, &mut ids);

@@ -17,7 +17,7 @@ impl Cache {
     const PROBES: usize = 8;
     const LONGEST_WORD: usize = 64; // bytes; longer ones are seldom met twice
 
-    /// The slots that a word may take.
+    /// Returns the slots that a word may take.
     fn slots(&self, word: &str) -> impl Iterator<Item = &OnceLock<Known>> {
         // FNV-1a, 64 bits
         let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));

@@ -180,7 +180,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The tokenizer that a file belongs to.
+    /// Returns the tokenizer that a file belongs to.
     fn tokenizer(self, name: &str) -> Result<Tokenizer, TextError> {
         match PAIRS.iter().find(|(vocabulary, merges)| name == *vocabulary || name == *merges) {
             Some((vocabulary, merges)) => pairs::load(self, vocabulary, merges),
@@ -230,7 +230,7 @@ pub(crate) fn merges_text(bpe: &Bpe) -> Vec<u8> {
     std::iter::once("#version: 0.2\n".to_owned()).chain(lines).collect::<String>().into_bytes()
 }
 
-/// The main file of a folder.
+/// Returns the main file of a folder.
 fn main_file(folder: &Path, has: &dyn Fn(&str) -> bool) -> Result<&'static str, TextError> {
     match (has(TOKENIZER), has(GRADUS)) {
         (true, true) => {

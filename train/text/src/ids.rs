@@ -1,11 +1,11 @@
-//! Numbers as text, separated by white space: token ids, what is asked, segments.
+//! Numbers as text, separated by white space: token ids, target ids, segments.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why a text is not such numbers. Lines count from 1, entries from 0.
+/// The reason why a text does not contain the expected numbers. Lines count from 1, entries from 0.
 #[derive(Debug, PartialEq, Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum IdsError {
@@ -15,19 +15,19 @@ pub enum IdsError {
     Other { path: PathBuf, line: usize, position: usize, found: String, expected: Entries },
 }
 
-/// What the entries of a file are.
+/// The kind of a file's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entries {
-    /// Token ids below this, the vocabulary of an owner: `model` or `tokenizer`.
+    /// Token ids below the size of the vocabulary of an owner, `model` or `tokenizer`.
     Ids(usize, &'static str),
-    /// The same of a model, and `-` where there is none.
+    /// Token ids below the size of a model's vocabulary, and `-` for no target.
     Targets(usize),
-    /// Segments below this.
+    /// Segments below this number.
     Segments(usize),
 }
 
 impl Entries {
-    /// All are below this.
+    /// Returns the exclusive upper bound of the entries.
     fn limit(self) -> usize {
         match self {
             Entries::Ids(n, _) | Entries::Targets(n) | Entries::Segments(n) => n,
@@ -48,15 +48,15 @@ impl fmt::Display for Entries {
     }
 }
 
-/// The ids in a text, each below `vocab`, the vocabulary of `owner` (`model` or `tokenizer`); errors name `path`.
+/// Parses the ids in a text, each below `vocab`, the vocabulary size of `owner` (`model` or `tokenizer`); errors name `path`.
 ///
 /// # Errors
-/// A word that is no such id, or no ids.
+/// A word that is not such an id, or a text without ids.
 pub fn parse_ids(path: &Path, text: &str, vocab: usize, owner: &'static str) -> Result<Vec<u32>, IdsError> {
     entries(path, text, Entries::Ids(vocab, owner), number)
 }
 
-/// The same of a model, with `-` where there is no id.
+/// Parses the ids in a text, each below a model's vocabulary size `vocab`, with `-` for no id.
 ///
 /// # Errors
 /// As [`parse_ids`].
@@ -69,7 +69,7 @@ pub fn parse_targets(path: &Path, text: &str, vocab: usize) -> Result<Vec<Option
     )
 }
 
-/// Segments, each below `segments`.
+/// Parses the segments in a text, each below `segments`.
 ///
 /// # Errors
 /// As [`parse_ids`].
@@ -77,7 +77,7 @@ pub fn parse_segments(path: &Path, text: &str, segments: usize) -> Result<Vec<u3
     entries(path, text, Entries::Segments(segments), number)
 }
 
-/// Each word of a text, read.
+/// Parses each word of a text with `read`.
 fn entries<A>(path: &Path, text: &str, expected: Entries, read: impl Fn(&str, usize) -> Option<A>) -> Result<Vec<A>, IdsError> {
     let words = (1..).zip(text.lines()).flat_map(|(line, text)| text.split_whitespace().map(move |word| (line, word)));
     let entry = |(position, (line, word)): (usize, (usize, &str))| {

@@ -1,6 +1,7 @@
 //! Text: from characters to token ids and back.
 //!
-//! A [`Tokenizer`] is a [`Vocabulary`] and its added tokens, such as `<start>`, which are found in the raw text first and kept whole.
+//! A [`Tokenizer`] is a [`Vocabulary`] and its added tokens, such as `<start>`, which are matched first, in the raw text, and
+//! kept whole.
 //!
 //! | vocabulary | words | ids | round trip |
 //! |-|-|-|-|
@@ -11,18 +12,18 @@
 //! | bytes | none | one per byte, 256 | lossless |
 //! | [`Characters`] | none | one per character of the corpus | lossless; other characters are an error |
 //!
-//! BPE is GPT-1's own (the paper's §4.1). Its words are those of Hugging Face's `OpenAIGPTTokenizer` (`basic`) or of OpenAI's code
-//! (`spacy`), and its ids theirs:
+//! BPE is GPT-1's own (the paper's §4.1). Its words and ids are those of Hugging Face's `OpenAIGPTTokenizer` (`basic`) or of
+//! OpenAI's code (`spacy`):
 //!
-//! - `decode(encode(text))` gives the words joined by single spaces: in `basic` `"It's  Zoë!"` → `"it ' s zoe !"`.
-//!   Encoding that again gives the same ids, unless some character was unknown (`<unk>` stays `<unk>`, but no space follows it).
-//! - A character that the vocabulary does not hold is `<unk>`.
+//! - `decode(encode(text))` returns the words joined by single spaces: in `basic` `"It's  Zoë!"` → `"it ' s zoe !"`. Encoding the
+//!   result gives the same ids, unless some character was unknown (`<unk>` stays `<unk>`, but no space follows it).
+//! - A character outside the vocabulary is `<unk>`.
 //!
 //! # Files
-//! [`Tokenizer::save`] writes a BPE of mode `basic`, WordPiece and byte-level BPE as `tokenizer.json` + `tokenizer_config.json`, as
-//! `transformers` 5 does. Mode `spacy`, which has no such form, is `vocab.json` + `merges.txt` + `tokenizer_config.json`: the slow
-//! tokenizer of `transformers` 4 reads them so where spaCy and ftfy are installed; version 5 takes them for `basic`. Bytes and characters
-//! are kept in `gradus_tokenizer.json`, which only Gradus reads.
+//! [`Tokenizer::save`] writes a BPE of mode `basic`, WordPiece and byte-level BPE as `tokenizer.json` + `tokenizer_config.json`,
+//! as `transformers` 5 does. Mode `spacy`, which has no such form, is `vocab.json` + `merges.txt` + `tokenizer_config.json`: the
+//! slow tokenizer of `transformers` 4 reads these files correctly if spaCy and ftfy are installed; version 5 reads them as
+//! `basic`. Bytes and characters are kept in `gradus_tokenizer.json`, which only Gradus reads.
 //!
 //! [`Tokenizer::load`] reads all these, and the files of published models: `encoder_bpe_40000.json` + `vocab_40000.bpe` (GPT-1),
 //! which [`Tokenizer::save_release`] writes; `vocab.txt` (BERT); `vocab.json` + `merges.txt` or `encoder.json` + `vocab.bpe`
@@ -30,8 +31,8 @@
 //! pipeline; an unsupported class is an error. Tokens are added from `tokenizer_config.json`, `special_tokens_map.json` and
 //! `added_tokens.json`. The default mode is `basic`.
 //!
-//! Special tokens that a post-processor adds, such as `[CLS]` and `[SEP]`, are not among a text's ids: Gradus adds those that a
-//! model needs.
+//! The ids of a text do not include special tokens that a post-processor adds, such as `[CLS]` and `[SEP]`: Gradus adds the ones
+//! that a model needs.
 //!
 //! ```
 //! use gradus_text::{BpeTrainer, Tokenizer};

@@ -1,5 +1,5 @@
-//! Finding added tokens in a text, as `AddedVocabulary::find_matches` of `tokenizers` does: the leftmost, and of those that start
-//! there the longest.
+//! Finds added tokens in a text, as `AddedVocabulary::find_matches` of `tokenizers` does: the leftmost, and among those with the
+//! same start the longest.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ pub(crate) struct Edges {
     pub word: bool,
 }
 
-/// What is found where a pattern is.
+/// The token of a pattern.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub id: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Target {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Matcher {
     patterns: HashMap<String, Target>,
-    /// Made of the patterns by the first search.
+    /// The automaton of the patterns, built by the first search.
     automaton: OnceLock<Automaton>,
 }
 
@@ -53,16 +53,16 @@ struct Match {
 /// The state of a search.
 #[derive(Clone, Copy, Default)]
 struct Search {
-    /// Where the text begins that is not yet part of a piece.
+    /// The start of the text that is not yet part of a piece.
     from: usize,
-    /// Where the next pattern may begin: behind the last one, without the white space that belongs to it.
+    /// The earliest start of the next pattern: behind the last one, without the white space that belongs to it.
     at: usize,
     /// The end of the last run of white space behind a pattern.
     blank: usize,
 }
 
 impl Matcher {
-    /// Adds a pattern that is not empty. Of two alike, the first counts.
+    /// Adds a pattern that is not empty. Of two equal patterns, the first counts.
     pub(crate) fn insert(&mut self, pattern: String, target: Target) {
         self.patterns.entry(pattern).or_insert(target);
         self.automaton = OnceLock::new();
@@ -80,7 +80,7 @@ impl Matcher {
         self.patterns.is_empty()
     }
 
-    /// The last bytes of the tokens that include the white space after them.
+    /// Returns the last bytes of the tokens that include the white space after them.
     pub(crate) fn ends_before_space(&self) -> impl Iterator<Item = u8> {
         let all = self.patterns.iter().filter(|(_, target)| target.edges.right);
         all.filter_map(|(pattern, _)| pattern.as_bytes().last().copied())
@@ -88,7 +88,7 @@ impl Matcher {
 
     /// Splits `text` into its tokens and the text between them, each with its byte offset.
     pub(crate) fn split<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, Piece<'a>)> {
-        let (mut search, mut found) = (Search::default(), None); // `found`: a token behind the text that was given last
+        let (mut search, mut found) = (Search::default(), None); // `found`: a token after the text that was returned last
         std::iter::from_fn(move || {
             let from = search.from;
             let (end, piece) = match found.take().or_else(|| self.find(text, &mut search)) {
@@ -105,7 +105,7 @@ impl Matcher {
         })
     }
 
-    /// The next match. One that is skipped or that `single_word` rejects is passed as a whole.
+    /// Finds the next match. A skipped match, or one that `single_word` rejects, is passed as a whole.
     fn find(&self, text: &str, search: &mut Search) -> Option<Match> {
         if self.is_empty() {
             return None;
@@ -147,9 +147,9 @@ struct Automaton {
 struct Node {
     /// Number of bytes.
     depth: usize,
-    /// The longest other node that the bytes end with.
+    /// The longest other node that is a suffix of the bytes.
     fail: u32,
-    /// The longest pattern that the bytes end with, and its length.
+    /// The longest pattern that is a suffix of the bytes, and its length.
     pattern: Option<(usize, Target)>,
 }
 
@@ -185,7 +185,7 @@ impl Automaton {
         automaton
     }
 
-    /// The longest node that a node's bytes with one more end with.
+    /// Returns the longest node that is a suffix of a node's bytes followed by `byte`.
     fn step(&self, mut node: u32, byte: u8) -> u32 {
         loop {
             match self.next.get(&(node, byte)) {
@@ -196,7 +196,7 @@ impl Automaton {
         }
     }
 
-    /// The leftmost longest pattern from byte `from` on: its start, its end and its target.
+    /// Finds the leftmost longest pattern from byte `from` on: its start, its end and its target.
     fn find(&self, bytes: &[u8], from: usize) -> Option<(usize, usize, Target)> {
         let (mut node, mut best) = (0, None::<(usize, usize, Target)>);
         for (end, &byte) in (from + 1..).zip(&bytes[from..]) {
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(pieces(&Matcher::default(), "<a>"), [Text("<a>")]);
     }
 
-    /// Against the definition: the least start, and then the greatest end.
+    /// Compares with the definition: the least start, and then the greatest end.
     #[test]
     fn the_automaton_finds_what_is_leftmost_and_longest() {
         let mut state = 1u64;
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// A search that began again at each byte would take 10 billion steps.
+    /// A search that restarted at each byte would take 10 billion steps.
     #[test]
     fn a_long_token_in_a_text_of_its_beginning() {
         let (beginning, edges) = ("a".repeat(100_000), Edges::default());
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(pieces(&matcher, " <m> "), [Token(1), Text(" ")]);
     }
 
-    /// `tokenizers` searches on behind the pattern, so the white space that belongs to one token may be another's, too.
+    /// `tokenizers` searches on from the end of the pattern, so white space may belong to two tokens.
     #[test]
     fn white_space_of_two_tokens() {
         let matcher = matcher(&[("<x>", Edges { right: true, ..Edges::default() }), ("  ", Edges::default())]);

@@ -1,25 +1,25 @@
-//! Merging the symbols of one word: the pair of lowest rank first, the leftmost of them, until no pair is a merge.
+//! Merges the symbols of one word: the pair of lowest rank first, the leftmost of equal rank, until no pair is a merge.
 //!
-//! Symbols are a linked list in an array. A queue holds the pairs that are merges; one that has changed since it was queued is
-//! passed over. A word of a hundred megabytes is no trap: O(n log n) in its characters, and in long words the queue is walked in
-//! the order in which memory lies.
+//! Symbols are a linked list in an array. A queue holds the pairs that are merges; a pair that has changed since it was queued is
+//! skipped. The time is O(n log n) in the number of characters, also for a word of a hundred megabytes. In long words the queue
+//! is read in the order of memory.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// What a pair becomes, and how early.
+/// The result of a merge, and its rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Merge {
     pub rank: u32,
     pub into: u32,
 }
 
-/// No symbol, no place.
+/// Marks the absence of a symbol or a place.
 const NONE: u32 = u32::MAX;
-/// Symbols of a long word.
+/// The number of symbols from which a word is long.
 const LONG: usize = 1 << 12;
 
-/// A symbol, with the places of its neighbours beside it: in a long word each look at memory is dear.
+/// A symbol, with the places of its neighbours beside it, because memory accesses are expensive in a long word.
 #[derive(Clone, Copy)]
 struct Node {
     symbol: u32,
@@ -27,10 +27,10 @@ struct Node {
     next: u32,
 }
 
-/// Appends to `ids` what becomes of these symbols, of which there are about `count`.
+/// Merges about `count` symbols and appends the resulting ids to `ids`.
 ///
 /// # Panics
-/// For 2³² − 1 symbols or more.
+/// Panics for 2³² − 1 symbols or more.
 pub(crate) fn merge(
     symbols: impl Iterator<Item = u32>,
     count: usize,
@@ -87,7 +87,7 @@ fn merge_by(
     ids.extend(word.iter().map(|node| node.symbol).filter(|&symbol| symbol != NONE));
 }
 
-/// Pairs to come, as rank and place: the lowest rank first, then the leftmost.
+/// The queued pairs, as rank and place: the lowest rank first, then the leftmost.
 trait Queue {
     fn push(&mut self, rank: u32, place: u32);
     fn pop(&mut self) -> Option<(u32, u32)>;
@@ -102,8 +102,8 @@ impl Queue for BinaryHeap<Reverse<(u32, u32)>> {
     }
 }
 
-/// The places of each rank by themselves. A heap of a long word's pairs would be read from end to end of memory at each step;
-/// here a rank's places are sorted once, and mostly come sorted, for merges go from left to right.
+/// A queue with separate places for each rank. A heap of a long word's pairs would access memory at random in each step. Here a
+/// rank's places are sorted once, and are mostly sorted already, since merges go from left to right.
 #[derive(Default)]
 struct Buckets {
     of: HashMap<u32, Bucket>,
@@ -114,9 +114,9 @@ struct Buckets {
 #[derive(Default)]
 struct Bucket {
     places: Vec<u32>,
-    /// Places taken, if any was: then they are sorted.
+    /// The number of places taken; if greater than 0, the places are sorted.
     taken: usize,
-    /// Places that came after that.
+    /// Places that were added after the sorting.
     late: BinaryHeap<Reverse<u32>>,
 }
 
@@ -138,7 +138,7 @@ impl Queue for Buckets {
         let Reverse(rank) = *self.ranks.peek()?;
         let bucket = self.of.get_mut(&rank)?;
         if bucket.taken == 0 {
-            bucket.places.sort(); // by runs, which is what they are
+            bucket.places.sort(); // merges the sorted runs of which it consists
         }
         let place = match (bucket.places.get(bucket.taken), bucket.late.peek()) {
             (Some(&place), Some(&Reverse(late))) if late < place => bucket.late.pop().map_or(place, |Reverse(late)| late),
@@ -160,7 +160,7 @@ impl Queue for Buckets {
 mod tests {
     use super::*;
 
-    /// Overlaps, one symbol from two pairs, merges whose rank is below that of their own parts: in every word of two letters.
+    /// Overlaps, one symbol from two pairs, and merges whose rank is below that of their own parts: in every word of two letters.
     #[test]
     fn both_queues_equal_the_definition() {
         // 0 = a, 1 = b, 2 = ab, 3 = aa, 4 = aab, 5 = ba, 6 = aaaa
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// A long word takes the buckets, and gives what the heap gives.
+    /// A long word takes the buckets, with the same result as the heap.
     #[test]
     fn a_long_word_is_merged_as_a_short_one() {
         let rule = |a: u32, b: u32| (a + b < 900).then(|| Merge { rank: a * 7919 % 97 + b % 89, into: a + b + 1 });

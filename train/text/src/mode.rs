@@ -1,4 +1,4 @@
-//! How text becomes words.
+//! The modes of splitting text into words.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{basic, openai};
 
-/// How text becomes words before the pairs are merged.
+/// A mode of splitting text into words before the pairs are merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mode {
-    /// BERT's basic tokenizer, as Hugging Face has it for GPT-1: see [`basic`].
+    /// BERT's basic tokenizer, as in Hugging Face's GPT-1 tokenizer: see [`basic`].
     #[default]
     Basic,
-    /// ftfy and spaCy, as OpenAI's code has them: see [`openai`].
+    /// ftfy and spaCy, as in OpenAI's code: see [`openai`].
     Spacy,
 }
 
@@ -23,7 +23,7 @@ impl Mode {
     /// Every mode.
     pub const ALL: [Mode; 2] = [Mode::Basic, Mode::Spacy];
 
-    /// The mode's name on the command line and in files.
+    /// Returns the mode's name on the command line and in files.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Basic => "basic",
@@ -31,7 +31,7 @@ impl Mode {
         }
     }
 
-    /// Calls `word` with every word of a text, in order. `html`: the text goes on after one that holds a `<`.
+    /// Calls `word` with every word of a text, in order. `html`: whether the text before it contains a `<`.
     pub(crate) fn for_each_word(self, text: &str, html: bool, word: impl FnMut(&str)) {
         match self {
             Mode::Basic => basic::for_each_word(text, word),

@@ -86,7 +86,7 @@ impl From<Cleaning> for Normalizer {
 }
 
 impl Normalizer {
-    /// The options of `BertNormalizer`, if it is the only step.
+    /// Returns the options of `BertNormalizer`, if it is the only step.
     pub(crate) fn bert(&self) -> Option<Cleaning> {
         match self.0[..] {
             [Step::Bert(cleaning)] => Some(cleaning),
@@ -94,12 +94,12 @@ impl Normalizer {
         }
     }
 
-    /// The normalizer of BertJapaneseTokenizer.
+    /// Returns the normalizer of BertJapaneseTokenizer.
     pub(crate) fn japanese(lowercase: bool) -> Self {
         Normalizer(vec![Step::Japanese { lowercase }])
     }
 
-    /// Whether it is [`Normalizer::japanese`], and with `lowercase`.
+    /// Returns whether it is [`Normalizer::japanese`], and its `lowercase`.
     pub(crate) fn is_japanese(&self) -> Option<bool> {
         match self.0[..] {
             [Step::Japanese { lowercase }] => Some(lowercase),
@@ -112,7 +112,7 @@ impl Normalizer {
         self.0.iter().fold(text.into(), |text, step| step.apply(&text).into())
     }
 
-    /// The `normalizer` field of `tokenizer.json`.
+    /// Returns the `normalizer` field of `tokenizer.json`.
     pub(crate) fn to_json(&self) -> Value {
         match self.0[..] {
             [] => Value::Null,

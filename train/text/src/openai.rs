@@ -1,5 +1,5 @@
-//! Mode `spacy`: how text becomes words, as OpenAI's code does it (`TextEncoder` of `text_utils.py` in finetune-transformer-lm), so
-//! as GPT-1's own weights expect it.
+//! Mode `spacy`: the splitting of text into words as in OpenAI's code (`TextEncoder` of `text_utils.py` in
+//! finetune-transformer-lm), which GPT-1's weights require.
 //!
 //! ```text
 //! text → ftfy         text made less broken
@@ -9,18 +9,20 @@
 //!      → words        the tokens in lower case; the line end with the blank behind it is the word "\n"
 //! ```
 //!
-//! The marks are those that the original's pattern finds. It is no raw string, so `\\+` in it is a plus sign, and a backslash gets
-//! no blanks.
+//! The marks are those that the original's pattern matches. The pattern is not a raw string, so `\\+` in it is a plus sign, and a
+//! backslash gets no blanks.
 //!
-//! What it loses: case, the kind and amount of white space (but line ends stay), what ftfy repairs. Accents stay.
+//! The steps remove case, the kind and amount of white space (but line ends stay), and everything that ftfy repairs. Accents
+//! stay.
 
 use crate::ftfy;
 use crate::spacy::{English, is_space};
 
-/// What the line end of standardized text is to BPE.
+/// The word for a line end of standardized text.
 pub const LINE_END: &str = "\n";
 
-/// Calls `word` with every word of `text`, in order. `html`: the text goes on after one that holds a `<`, in which entities stay.
+/// Calls `word` with every word of `text`, in order. `html`: whether the text before it contains a `<`, after which entities
+/// stay.
 pub fn for_each_word(text: &str, html: bool, mut word: impl FnMut(&str)) {
     let mut lower = String::new();
     English::new().for_each_token(&standardize(&ftfy::fix_text_after(text, html)), |token| {
@@ -39,7 +41,7 @@ pub fn for_each_word(text: &str, html: bool, mut word: impl FnMut(&str)) {
     });
 }
 
-/// White space that is not written yet.
+/// White space that is not yet written.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Gap {
     None,
@@ -47,7 +49,7 @@ enum Gap {
     LineEnd,
 }
 
-/// `text_standardize` of the original.
+/// Standardizes a text as `text_standardize` of the original does.
 pub fn standardize(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     let (mut gap, mut last) = (Gap::None, None);
@@ -58,7 +60,7 @@ pub fn standardize(text: &str) -> String {
             last = None;
             return;
         }
-        // A run of one mark is apart from what stands before and behind it.
+        // A run of one mark is separated from the characters before and after it.
         if last.is_some_and(|last| last != c && (is_mark(last) || is_mark(c))) && gap == Gap::None {
             gap = Gap::Blank;
         }

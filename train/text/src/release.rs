@@ -1,5 +1,5 @@
-//! A vocabulary as OpenAI's release of GPT-1 has it, to the byte as Python writes it: `encoder_bpe_40000.json`, tokens and ids on
-//! one line in ASCII, `<unk>` at its end; and `vocab_40000.bpe`, the merges.
+//! A vocabulary in the format of OpenAI's release of GPT-1, byte for byte as Python writes it: `encoder_bpe_40000.json`, tokens
+//! and ids on one line in ASCII, with `<unk>` at the end; and `vocab_40000.bpe`, the merges.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::tokenizer::Tokenizer;
 use crate::vocabulary::Vocabulary;
 
 impl Tokenizer {
-    /// Its BPE, where it is the tokenizer of a model in `folder` that OpenAI's release can hold.
+    /// Returns the tokenizer's BPE if OpenAI's release can represent it, for the tokenizer of a model in `folder`.
     ///
     /// # Errors
-    /// A tokenizer without merges.
+    /// Returns an error for a tokenizer without merges.
     pub fn released(&self, folder: &Path) -> Result<&Bpe, TextError> {
         let Vocabulary::Bpe(bpe) = &self.vocabulary else {
             let found =
@@ -32,8 +32,8 @@ impl Tokenizer {
         Ok(bpe)
     }
 
-    /// Writes a BPE as OpenAI's release has it into a folder, created if needed. Added tokens come last in the vocabulary, as
-    /// `train.py` adds its own; `tokenizer_config.json` says which these are, and the mode.
+    /// Writes a BPE in the format of OpenAI's release into a folder, created if needed. Added tokens come last in the vocabulary,
+    /// as in `train.py`; `tokenizer_config.json` lists them and gives the mode.
     ///
     /// # Errors
     /// [`TextError::File`]; [`TextError::Missing`] for a tokenizer without merges.
@@ -53,7 +53,7 @@ impl Tokenizer {
     }
 }
 
-/// An object of tokens and ids as Python's `json.dump` writes it.
+/// Writes an object of tokens and ids as Python's `json.dump` does.
 fn write_object(file: &mut dyn Write, entries: &[(&str, usize)]) -> io::Result<()> {
     let mut sign = "{";
     for (token, id) in entries {

@@ -28,12 +28,12 @@ pub struct Roles {
 }
 
 impl Roles {
-    /// The roles with their tokens.
+    /// Returns the roles with their tokens.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.names.iter().map(|(role, name)| (role.as_str(), name.as_str()))
     }
 
-    /// The token of a role.
+    /// Returns the token of a role.
     pub fn get(&self, role: &str) -> Option<&str> {
         self.names.get(role).map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! Text to ids and back.
+//! Converts text to ids and back.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::roles::{Pairs, Roles};
 use crate::vocabulary::Vocabulary;
 use crate::wordpiece::WordPiece;
 
-/// Text to ids and back. Usable from several threads at once.
+/// Converts text to ids and back. It can be used from several threads at once.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
     pub(crate) vocabulary: Vocabulary,
@@ -31,29 +31,30 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// A BPE tokenizer. `<unk>` in the text is its id, as in `transformers`.
+    /// Creates a BPE tokenizer. `<unk>` in the text is its id, as in `transformers`.
     pub fn bpe(bpe: Bpe) -> Self {
         Tokenizer::with_specials(Vocabulary::Bpe(bpe), &[UNKNOWN])
     }
 
-    /// A WordPiece tokenizer. Those of `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]` that are in the vocabulary are its specials.
+    /// Creates a WordPiece tokenizer. Its special tokens are `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]`, if in the
+    /// vocabulary.
     pub fn word_piece(pieces: WordPiece) -> Self {
         Tokenizer::with_specials(Vocabulary::WordPiece(pieces), &AddedToken::BERT)
     }
 
-    /// A byte-level BPE tokenizer. RoBERTa's `<s>`, `<pad>`, `</s>`, `<unk>` and `<mask>`, if all are in the vocabulary, are its
-    /// specials; otherwise `<|endoftext|>` is, if it is there.
+    /// Creates a byte-level BPE tokenizer. Its special tokens are RoBERTa's `<s>`, `<pad>`, `</s>`, `<unk>` and `<mask>` if all
+    /// are in the vocabulary, and otherwise `<|endoftext|>` if it is.
     pub fn byte_bpe(bpe: ByteBpe) -> Self {
         let names = AddedToken::of_bytes(|name| bpe.id(name));
         Tokenizer::with_specials(Vocabulary::ByteBpe(bpe), names)
     }
 
-    /// The letter that stands for a byte in the tokens of a byte-level BPE: `Ġ` for a blank.
+    /// Returns the letter of a byte in the tokens of a byte-level BPE: `Ġ` for a blank.
     pub fn letter(byte: u8) -> char {
         letter(byte)
     }
 
-    /// A tokenizer whose added tokens are those of `names` that the vocabulary has.
+    /// Creates a tokenizer whose added tokens are those of `names` that are in the vocabulary.
     fn with_specials(vocabulary: Vocabulary, names: &[&str]) -> Self {
         let mut added = AddedTokens::default();
         for (name, id) in names.iter().filter_map(|name| Some((name, vocabulary.id(name)?))) {
@@ -62,7 +63,7 @@ impl Tokenizer {
         Tokenizer { added, ..Tokenizer::of(vocabulary) }
     }
 
-    /// A tokenizer without added tokens.
+    /// Creates a tokenizer without added tokens.
     pub(crate) fn of(vocabulary: Vocabulary) -> Self {
         let listed = vocabulary.listed();
         Tokenizer { vocabulary, added: AddedTokens::default(), roles: Roles::default(), listed, rowless: 0..0 }
@@ -76,7 +77,7 @@ impl Tokenizer {
         self.without_rows(ids)
     }
 
-    /// Adds to the ids without a row. The ids between two ranges have none either.
+    /// Adds to the ids without a row. The ids between two ranges have no row either.
     pub(crate) fn without_rows(self, ids: Range<usize>) -> Self {
         let rowless = match (ids.is_empty(), self.rowless.is_empty()) {
             (true, _) => self.rowless,
@@ -99,52 +100,53 @@ impl Tokenizer {
         }
     }
 
-    /// The byte tokenizer: ids 0 to 255.
+    /// Creates the byte tokenizer: ids 0 to 255.
     pub fn bytes() -> Self {
         Tokenizer::of(Vocabulary::Byte)
     }
 
-    /// The character tokenizer of a corpus.
+    /// Creates the character tokenizer of a corpus.
     pub fn characters<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         Tokenizer::of(Vocabulary::Char(Characters::of(texts)))
     }
 
-    /// The vocabulary.
+    /// Returns the vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
 
-    /// `bpe`, `wordpiece`, `byte-bpe`, `byte` or `char`.
+    /// Returns `bpe`, `wordpiece`, `byte-bpe`, `byte` or `char`.
     pub fn kind(&self) -> &'static str {
         self.vocabulary.kind()
     }
 
-    /// Number of ids, added tokens included: the rows of a model's token embedding. Ids are 0 to this less one.
+    /// Returns the number of ids, added tokens included: the rows of a model's token embedding. Ids are less than this.
     pub fn vocab_size(&self) -> usize {
         let own = self.vocabulary.size();
         own.max(self.added.as_slice().last().map_or(0, |t| t.id as usize + 1))
     }
 
-    /// The id of a token, added tokens first. For bytes and characters, tokens are as [`token`](Self::token) shows them.
+    /// Returns the id of a token, added tokens first. For bytes and characters, tokens are as [`token`](Self::token) shows them.
     pub fn token_id(&self, token: &str) -> Option<u32> {
         self.added.id(token).or_else(|| self.vocabulary.id(token))
     }
 
-    /// The token of an id as text: a BPE's with its `</w>`, `##` or `Ġ`, a byte as `A` or `<0x0A>`. `None` outside the vocabulary.
+    /// Returns the token of an id as text: a BPE's with its `</w>`, `##` or `Ġ`, a byte as `A` or `<0x0A>`. `None` outside the
+    /// vocabulary.
     pub fn token(&self, id: u32) -> Option<String> {
         self.added.get(id).map(|t| t.content.clone()).or_else(|| self.vocabulary.token(id))
     }
 
-    /// The id of the next token that is added, as in `tokenizers`: the number of tokens, or the greatest id of an added token plus 1.
-    /// In a vocabulary with unused ids, another token may have this id.
+    /// Returns the id of the next token that is added, as in `tokenizers`: the number of tokens, or the greatest id of an added
+    /// token plus 1. In a vocabulary with unused ids, another token may have this id.
     pub(crate) fn next_id(&self) -> u32 {
         self.added.as_slice().last().map_or(0, |token| token.id + 1).max(self.listed as u32)
     }
 
-    /// Adds a special token and gives its id: the next one, or the one it has if it is in the vocabulary already.
+    /// Adds a special token and returns its id: the next one, or its existing id if it is already in the vocabulary.
     ///
     /// # Errors
-    /// [`TextError::Special`] for an empty token, and if the next id is that of another token, as it may be in a vocabulary with
+    /// [`TextError::Special`] for an empty token, and if another token has the next id, which can happen in a vocabulary with
     /// unused ids.
     pub fn add_special(&mut self, content: &str) -> Result<u32, TextError> {
         if let Some(id) = self.added.id(content) {
@@ -166,12 +168,12 @@ impl Tokenizer {
         self.added.insert(token, |text| self.vocabulary.normalize(text).into_owned())
     }
 
-    /// The roles of the special tokens, as configured in the files that it was read from.
+    /// Returns the roles of the special tokens, as configured in the files that it was read from.
     pub fn roles(&self) -> &Roles {
         &self.roles
     }
 
-    /// The tokens that open and close a text, with their ids: by role, or else by these names.
+    /// Returns the tokens that open and close a text, with their ids: by role, or else by these names.
     pub(crate) fn frame<'a>(&'a self, names: [&'a str; 2]) -> Option<[(&'a str, u32); 2]> {
         let [open, close] = names;
         let named = [self.roles.get("cls_token").unwrap_or(open), self.roles.get("sep_token").unwrap_or(close)];
@@ -179,7 +181,7 @@ impl Tokenizer {
         open.zip(close).map(<[_; 2]>::from)
     }
 
-    /// The template of a pair of texts: the configured one, or else `usual`.
+    /// Returns the template of a pair of texts: the configured one, or else `usual`.
     pub(crate) fn pairs(&self, usual: Pairs) -> Pairs {
         self.roles.pairs.unwrap_or(usual)
     }
@@ -189,7 +191,7 @@ impl Tokenizer {
         matches!(&self.vocabulary, Vocabulary::ByteBpe(bpe) if bpe.prefix())
     }
 
-    /// How a BPE of GPT-1's form cuts text into words; `None` for the others, which have one way.
+    /// Returns the mode in which a BPE of GPT-1's form splits text into words; `None` for other tokenizers, which have no modes.
     pub fn mode(&self) -> Option<Mode> {
         match &self.vocabulary {
             Vocabulary::Bpe(bpe) => Some(bpe.mode()),
@@ -197,7 +199,7 @@ impl Tokenizer {
         }
     }
 
-    /// Sets the mode in which text is cut into words.
+    /// Sets the mode in which text is split into words.
     ///
     /// # Errors
     /// Returns an error for a tokenizer without modes, and for mode `spacy` if added tokens are matched in normalised text.
@@ -214,7 +216,7 @@ impl Tokenizer {
         }
     }
 
-    /// The ids of a text. Added tokens are found in the raw text and kept whole; the rest is the vocabulary's.
+    /// Returns the ids of a text. Added tokens are found in the raw text and kept whole; the rest is encoded by the vocabulary.
     ///
     /// # Errors
     /// Returns [`TextError::UnknownCharacter`] if a character tokenizer does not have a character of the text, and
@@ -252,7 +254,7 @@ impl Tokenizer {
         !self.added.normalized.is_empty() && !matches!(self.vocabulary, Vocabulary::Byte | Vocabulary::Char(_))
     }
 
-    /// Where a text may be cut so that the ids of its pieces are its own.
+    /// Returns the places where a text may be cut so that the ids of its pieces, concatenated, are its ids.
     pub fn cut(&self) -> Cut {
         match &self.vocabulary {
             Vocabulary::Bpe(bpe) if bpe.mode() == Mode::Spacy => Cut::Lines,
@@ -264,20 +266,21 @@ impl Tokenizer {
         }
     }
 
-    /// The last characters, in ASCII, of the tokens that include the white space after them, as a set of bits.
+    /// Returns the last characters, in ASCII, of the tokens that include the white space after them, as a set of bits.
     fn ends_before_space(&self) -> u128 {
         let ends = self.added.raw.ends_before_space().chain(self.added.normalized.ends_before_space());
         ends.filter(u8::is_ascii).fold(0, |ends, last| ends | 1 << last)
     }
 
-    /// Does a word's token begin with the blank before the word, so that a text is to end before that blank where a word is to follow?
+    /// Returns whether a word's token begins with the blank before the word. A text before such a word must end before that
+    /// blank.
     pub fn blanks_lead(&self) -> bool {
         matches!(self.vocabulary, Vocabulary::ByteBpe(_))
     }
 
-    /// What stands for a line end between two words; `None` where a line end is no word. Otherwise
-    /// a text can be cut after a line end ([`Cut::Lines`]): these ids then stand between the pieces' own, unless either has none or an
-    /// added token is next to the cut.
+    /// Returns the ids of a line end between two words; `None` if a line end is not a word. Otherwise a text can be cut after a
+    /// line end ([`Cut::Lines`]): these ids are then between the ids of the pieces, unless either has none or an added token is
+    /// next to the cut.
     pub fn line_end(&self) -> Option<Vec<u32>> {
         match &self.vocabulary {
             Vocabulary::Bpe(bpe) if bpe.mode() == Mode::Spacy => Some(bpe.word(LINE_END)),
@@ -285,29 +288,29 @@ impl Tokenizer {
         }
     }
 
-    /// Does a text hold a `<` that is not an added token's? What goes on after it is encoded as [`encode_after`](Self::encode_after)
-    /// says.
+    /// Returns whether a text contains a `<` outside added tokens. The text after it is encoded by
+    /// [`encode_after`](Self::encode_after).
     pub fn is_html(&self, text: &str) -> bool {
         text.contains('<')
             && self.added.raw.split(text).any(|(_, piece)| matches!(piece, Piece::Text(text) if text.contains('<')))
     }
 
-    /// Is this the id of an added token?
+    /// Returns whether an id is that of an added token.
     pub fn is_added(&self, id: u32) -> bool {
         self.added.get(id).is_some()
     }
 
-    /// [`encode`](Self::encode) for a text in which added tokens are words like any other: `<extract>` in a data set is not a
-    /// control token.
+    /// Encodes a text as [`encode`](Self::encode) does, but with added tokens as ordinary words: `<extract>` in a data set is not
+    /// a control token.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, TextError> {
         let mut ids = Vec::with_capacity(text.len() / 4 + 1);
         self.vocabulary.encode_into(text, 0, false, &mut ids)?;
         self.within_rows(ids)
     }
 
-    /// The text of a sequence of ids, added tokens included. A BPE's `</w>` becomes a space, but not the last one.
-    /// WordPiece's tokens have a space before them, but for the first, `##` and some marks, as `tokenizers` has it. Bytes that are not
-    /// UTF-8, as an untrained model makes them, become U+FFFD.
+    /// Decodes a sequence of ids, added tokens included. A BPE's `</w>` becomes a space, but not the last one. WordPiece's tokens
+    /// have a space before them, except for the first, `##` and some marks, as in `tokenizers`. Bytes that are not UTF-8, as an
+    /// untrained model generates them, become U+FFFD.
     ///
     /// # Errors
     /// [`TextError::UnknownId`] for an id outside the vocabulary.
@@ -331,12 +334,13 @@ impl Tokenizer {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// SHA-256, in hexadecimal, of everything that decides the ids: kind and mode, tokens, merges, added tokens. Two
-    /// tokenizers with the same fingerprint encode alike, whatever files they came from, so it can key a cache.
+    /// Returns the SHA-256, in hexadecimal, of everything that determines the ids: kind and mode, tokens, merges, added tokens.
+    /// Two tokenizers with the same fingerprint have the same ids for every text, whatever files they came from, so it can key a
+    /// cache.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         let mut field = |text: &str| {
-            hash.update((text.len() as u64).to_le_bytes()); // a length before each field: no two contents run together
+            hash.update((text.len() as u64).to_le_bytes()); // lengths separate the fields
             hash.update(text.as_bytes());
         };
         field("gradus tokenizer 1");

@@ -6,11 +6,11 @@
 //!         merge the pair of the largest count everywhere
 //! ```
 //!
-//! Ties go to the pair whose left symbol is the older (the smaller id), then whose right symbol is. So the result depends
-//! on the corpus alone: not on threads, nor on the order of its files.
+//! Ties go to the pair whose left symbol is the older (the smaller id), then to the one whose right symbol is. So the result
+//! depends only on the corpus, not on the number of threads or the order of its files.
 //!
-//! Each merge changes only the words that hold the pair, so counts are kept up to date word by word, and a heap holds
-//! upper bounds of them: a count that fell since it was pushed goes back with its present value when it comes up.
+//! Each merge changes only the words that contain the pair, so counts are updated word by word. A heap holds upper bounds of the
+//! counts: a count that has fallen since it was pushed is pushed again with its present value when it is popped.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -25,10 +25,10 @@ use crate::matcher::{Edges, Matcher, Piece, Target};
 use crate::mode::Mode;
 use crate::tokenizer::Tokenizer;
 
-/// Words of more characters count for the alphabet only: no language has them, and they would be walked for every merge.
+/// Longer words, in characters, count for the alphabet only: no language has them, and every merge would traverse them.
 pub const LONGEST_WORD: usize = 1000;
 
-/// What to learn.
+/// The options of the training.
 #[derive(Clone, Debug)]
 pub struct BpeTrainer {
     /// Number of ids in all: `<unk>`, characters twice (within a word, at its end), merges and specials. A corpus with too
@@ -41,17 +41,17 @@ pub struct BpeTrainer {
     /// Keep only this many characters, the most common (ties: the smaller code point); the others become `<unk>`. Default:
     /// keep all.
     pub max_characters: Option<usize>,
-    /// How text becomes words. Default: [`Mode::Basic`].
+    /// The mode in which text is split into words. Default: [`Mode::Basic`].
     pub mode: Mode,
 }
 
 impl BpeTrainer {
-    /// A trainer for `vocab_size` ids in all, without specials.
+    /// Creates a trainer for `vocab_size` ids in all, without specials.
     pub fn new(vocab_size: usize) -> Self {
         BpeTrainer { vocab_size, specials: Vec::new(), min_frequency: 2, max_characters: None, mode: Mode::Basic }
     }
 
-    /// An empty count that knows this trainer's specials: add each text of the corpus to it, then [`train`](Self::train).
+    /// Creates an empty count with this trainer's specials. Add each text of the corpus to it, then call [`train`](Self::train).
     pub fn word_counts(&self) -> WordCounts {
         let mut specials = Matcher::default();
         for special in self.specials.iter().map(String::as_str).filter(|s| !s.is_empty()).chain([UNKNOWN]) {
@@ -60,11 +60,11 @@ impl BpeTrainer {
         WordCounts { specials, mode: self.mode, counts: Counts::new(), read: 0, folded: 0, first_folded: None }
     }
 
-    /// Learns the vocabulary from the words counted. `progress(done, total)` is called now and then with the number of
+    /// Learns the vocabulary from the counted words. `progress(done, total)` is called from time to time with the number of
     /// merges.
     ///
-    /// The vocabulary is laid out as GPT-1's: `<unk>` is 0, then the characters by code point, the same with `</w>`, the
-    /// merges by rank, the specials. (A token that two different pairs make has one id, that of the first.)
+    /// The vocabulary has GPT-1's layout: `<unk>` is 0, then the characters by code point, the characters with `</w>`, the merges
+    /// by rank, the specials. (A token that two different pairs make has one id, that of the first.)
     ///
     /// # Errors
     /// [`TextError::TooSmall`] if `vocab_size` cannot hold the characters; [`TextError::Special`] for an empty or repeated
@@ -114,7 +114,7 @@ impl BpeTrainer {
         Ok(tokenizer)
     }
 
-    /// The characters to keep, by code point.
+    /// Returns the characters to keep, by code point.
     fn characters(&self, words: &WordCounts) -> Vec<char> {
         let mut counts: BTreeMap<char, u64> = BTreeMap::new();
         for (word, n) in &words.counts {
@@ -132,7 +132,7 @@ impl BpeTrainer {
     }
 }
 
-/// How often each word occurs.
+/// The number of occurrences of each word.
 #[derive(Clone, Debug)]
 pub struct WordCounts {
     specials: Matcher,
@@ -148,12 +148,12 @@ pub struct WordCounts {
 type Counts = HashMap<Box<str>, u64>;
 
 impl WordCounts {
-    /// How many different words are too long to learn from.
+    /// Returns the number of different words that are too long to learn from.
     pub fn too_long(&self) -> usize {
         self.counts.keys().filter(|word| word.chars().count() > LONGEST_WORD).count()
     }
 
-    /// A note on lost accents, if mode `basic` removes the accents of one word in a thousand or more.
+    /// Returns a note on lost accents if mode `basic` removes the accents of at least one word in a thousand.
     pub fn note(&self) -> Option<String> {
         let first = self.first_folded.as_ref().filter(|_| 1000 * self.folded >= self.read)?;
         let (folded, read) = (number(self.folded as u64), number(self.read as u64));
@@ -172,7 +172,7 @@ impl WordCounts {
         for (_, piece) in self.specials.split(text) {
             let Piece::Text(text) = piece else { continue };
             let counts = match self.mode {
-                // No word crosses a blank or a line's end.
+                // No word extends across a blank or a line end.
                 Mode::Basic => text.par_split([' ', '\n']).fold(Counts::new, counted).reduce(Counts::new, merged),
                 mode => {
                     let mut counts = Counts::new();
@@ -205,7 +205,7 @@ fn merged(a: Counts, b: Counts) -> Counts {
     large
 }
 
-/// `counts` with the words of `text`.
+/// Adds the words of `text` to `counts`.
 fn counted(mut counts: Counts, text: &str) -> Counts {
     basic::for_each_word(text, |word| count(&mut counts, word));
     counts
@@ -230,7 +230,7 @@ struct Pairs {
 #[derive(Default)]
 struct Occurrences {
     count: u64,
-    words: Vec<u32>, // may hold words that have lost the pair, or a word twice
+    words: Vec<u32>, // may include words that have lost the pair, or a word twice
 }
 
 impl Pairs {
@@ -258,7 +258,7 @@ impl Pairs {
         Pairs { words, pairs, heap }
     }
 
-    /// The pair to merge next: the largest count, then the smallest ids.
+    /// Pops the pair to merge next: the largest count, then the smallest ids.
     fn pop(&mut self, min: u64) -> Option<Pair> {
         while let Some((bound, Reverse(pair))) = self.heap.pop() {
             let count = self.pairs.get(&pair).map_or(0, |at| at.count);
@@ -272,7 +272,7 @@ impl Pairs {
         None
     }
 
-    /// Replaces the pair by `new` in every word that holds it.
+    /// Replaces the pair by `new` in every word that contains it.
     fn merge(&mut self, pair: Pair, new: u32) {
         let mut holders = std::mem::take(&mut self.pairs.entry(pair).or_default().words);
         holders.sort_unstable();
@@ -306,7 +306,7 @@ impl Pairs {
     }
 }
 
-/// The pairs of neighbours in a word, but for those with an unknown symbol.
+/// Returns the pairs of neighbours in a word, except those with an unknown symbol.
 fn neighbours(symbols: &[u32]) -> impl Iterator<Item = Pair> + '_ {
     symbols.windows(2).map(|w| (w[0], w[1])).filter(|&(a, b)| a != 0 && b != 0)
 }
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(note(Mode::Basic, &("café ".to_owned() + &"tea ".repeat(2000))), None);
     }
 
-    /// The definition: count all pairs of all words afresh for every merge.
+    /// Computes the definition: count all pairs of all words anew for every merge.
     fn naive(words: &WordCounts, characters: &[char], merges: usize) -> Vec<(String, String)> {
         let mut tokens = alphabet(characters);
         let mut words = Pairs::new(words, characters).words;
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(learned.len(), 23);
     }
 
-    /// The same corpus learned by the Python of tests/golden/tokenizer.py, which has the same rule for ties.
+    /// Compares with the vocabulary that tests/golden/tokenizer.py learns from the same corpus, with the same rule for ties.
     #[test]
     fn learns_what_the_reference_learns() {
         let data = Path::new("tests/data/tokenizer");

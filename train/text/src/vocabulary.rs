@@ -1,4 +1,4 @@
-//! How text that is not an added token becomes ids.
+//! The encoding of text outside added tokens.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::error::TextError;
 use crate::plain::{Characters, byte_name};
 use crate::wordpiece::{Pieces, WordPiece};
 
-/// How text that is not an added token becomes ids.
+/// The encoding of text outside added tokens.
 #[derive(Clone, Debug)]
 pub enum Vocabulary {
     /// Byte-pair encoding as in GPT-1.
@@ -25,7 +25,7 @@ pub enum Vocabulary {
 }
 
 impl Vocabulary {
-    /// `bpe`, `wordpiece`, `byte-bpe`, `byte` or `char`.
+    /// Returns `bpe`, `wordpiece`, `byte-bpe`, `byte` or `char`.
     pub fn kind(&self) -> &'static str {
         match self {
             Vocabulary::Bpe(_) => "bpe",
@@ -36,7 +36,7 @@ impl Vocabulary {
         }
     }
 
-    /// The tokens by id, where they are texts.
+    /// Returns the tokens by id, if they are texts.
     fn tokens(&self) -> Option<&[String]> {
         match self {
             Vocabulary::Bpe(bpe) => Some(bpe.tokens()),
@@ -46,7 +46,7 @@ impl Vocabulary {
         }
     }
 
-    /// Number of ids.
+    /// Returns the number of ids.
     pub(crate) fn size(&self) -> usize {
         match self {
             Vocabulary::Byte => 256,
@@ -55,7 +55,7 @@ impl Vocabulary {
         }
     }
 
-    /// Number of ids that are in use.
+    /// Returns the number of ids that are in use.
     pub(crate) fn listed(&self) -> usize {
         self.tokens().map_or(self.size(), |tokens| tokens.iter().filter(|token| !token.is_empty()).count())
     }
@@ -78,7 +78,7 @@ impl Vocabulary {
         }
     }
 
-    /// The normalised text, in which added tokens with `normalized` are matched.
+    /// Returns the normalised text, in which added tokens with `normalized` are matched.
     pub(crate) fn normalize<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self {
             Vocabulary::Bpe(bpe) => basic::normalize_by(text, bpe.cleaning()).into(),
@@ -88,7 +88,7 @@ impl Vocabulary {
         }
     }
 
-    /// Appends the ids of a text, which begins at this byte of a longer one.
+    /// Appends the ids of a text, which begins at byte `offset` of a longer one.
     pub(crate) fn encode_into(&self, text: &str, offset: usize, html: bool, ids: &mut Vec<u32>) -> Result<(), TextError> {
         match self {
             Vocabulary::Bpe(bpe) => bpe.encode_into(text, html, ids),
@@ -111,7 +111,7 @@ impl Vocabulary {
         Ok(())
     }
 
-    /// Calls `field` with everything that decides the ids, in an order that stays.
+    /// Calls `field` with everything that determines the ids, in a fixed order.
     pub(crate) fn each_field(&self, mut field: impl FnMut(&str)) {
         field(self.kind());
         match self {

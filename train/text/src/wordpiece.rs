@@ -1,5 +1,5 @@
-//! WordPiece, BERT's tokenizer (Wu et al. 2016, §4.1; `tokenization.py` of Google's bert): a word is cut from left to right, each time
-//! at the end of the longest token.
+//! WordPiece, BERT's tokenizer (Wu et al. 2016, §4.1; `tokenization.py` of Google's bert): a word is cut from left to right, each
+//! time into the longest token.
 //!
 //! ```text
 //! text     Unaffable Zoë        unaffable zoe          [`basic`](crate::basic), of which cased models leave out steps
@@ -22,11 +22,11 @@ use crate::cache::Cache;
 use crate::error::TextError;
 use crate::normalizer::Normalizer;
 
-/// Begins a token that goes on within a word.
+/// The prefix of a token that continues a word.
 pub const GOES_ON: &str = "##";
-/// Stands for a word that the tokens do not make, in BERT's vocabularies.
+/// The token for unknown words in BERT's vocabularies.
 pub const UNKNOWN_WORD: &str = "[UNK]";
-/// A longer word is unknown.
+/// The maximum length of a known word, in characters.
 pub(crate) const LONGEST: usize = 100;
 
 /// The pieces that a word is cut into.
@@ -54,7 +54,7 @@ pub struct WordPiece {
 }
 
 impl WordPiece {
-    /// A vocabulary from its tokens, by id; an unused id has an empty token.
+    /// Creates a vocabulary from its tokens, by id; an unused id has an empty token.
     ///
     /// # Errors
     /// Returns an error if a token occurs twice, or `[UNK]` is missing.
@@ -62,7 +62,7 @@ impl WordPiece {
         WordPiece::of(tokens, cleaning.into(), UNKNOWN_WORD, LONGEST)
     }
 
-    /// A vocabulary with any normalizer, token for unknown words and length of the longest word, in characters.
+    /// Creates a vocabulary with a normalizer, a token for unknown words and the length of the longest word, in characters.
     pub(crate) fn of(tokens: Vec<String>, normalizer: Normalizer, unknown: &str, longest: usize) -> Result<Self, TextError> {
         let ids = ids_of(&tokens)?;
         let unknown = required_among(&ids, unknown, FOR_UNKNOWN)?;
@@ -87,27 +87,27 @@ impl WordPiece {
         WordPiece { cleanup, ..self }
     }
 
-    /// The normalizer, which is applied before a text is split into words.
+    /// Returns the normalizer, which is applied before a text is split into words.
     pub fn normalizer(&self) -> &Normalizer {
         &self.normalizer
     }
 
-    /// The pieces that a word is cut into.
+    /// Returns the pieces that a word is cut into.
     pub fn pieces(&self) -> Pieces {
         self.pieces
     }
 
-    /// The tokens, by id.
+    /// Returns the tokens, by id.
     pub fn tokens(&self) -> &[String] {
         &self.tokens
     }
 
-    /// The id of a token.
+    /// Returns the id of a token.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.ids.get(token).copied()
     }
 
-    /// The id of unknown words.
+    /// Returns the id of unknown words.
     pub fn unknown(&self) -> u32 {
         self.unknown
     }
@@ -128,7 +128,7 @@ impl WordPiece {
         }
     }
 
-    /// Appends the ids of text that is normalised already.
+    /// Appends the ids of text that is already normalised.
     pub(crate) fn encode_normalized_into(&self, text: &str, ids: &mut Vec<u32>) {
         basic::split(text, |word| self.encode_word(word, ids));
     }
@@ -148,7 +148,7 @@ impl WordPiece {
         self.cache.insert(word, &ids[start..]);
     }
 
-    /// Appends the tokens of a word; false where it is unknown.
+    /// Appends the tokens of a word; returns false if it is unknown.
     fn cut_word(&self, word: &str, ids: &mut Vec<u32>) -> bool {
         if word.chars().nth(self.longest).is_some() {
             return false;
@@ -162,7 +162,7 @@ impl WordPiece {
         true
     }
 
-    /// The text of a token that is the first or stands behind others.
+    /// Returns the text of a token that is the first or follows others.
     pub(crate) fn text_of(&self, token: &str, is_first: bool) -> String {
         let text = match token.strip_prefix(GOES_ON) {
             _ if is_first || token.is_empty() => token.to_owned(),
@@ -173,7 +173,7 @@ impl WordPiece {
     }
 }
 
-/// The blanks before marks and behind an apostrophe, as `tokenizers` takes them out of each token by itself.
+/// Removes the blanks before marks and behind an apostrophe, for each token separately, as in `tokenizers`.
 fn tidied(mut text: String) -> String {
     const BLANKS: [(&str, &str); 11] = [
         (" .", "."),
@@ -196,10 +196,10 @@ fn tidied(mut text: String) -> String {
     text
 }
 
-/// Tokens by their characters.
+/// A trie of the tokens, by their characters.
 #[derive(Clone, Debug)]
 struct Trie {
-    /// What follows a node by a character.
+    /// The node that follows a node by a character.
     next: HashMap<(u32, char), u32>,
     /// The token that ends at each node, or [`Trie::NONE`].
     ends: Vec<u32>,
@@ -230,7 +230,7 @@ impl Trie {
         }
     }
 
-    /// The longest token that a text begins with, and its length in bytes.
+    /// Returns the longest token that a text begins with, and its length in bytes.
     fn longest(&self, root: u32, text: &str) -> Option<(u32, usize)> {
         let (mut node, mut longest) = (root, None);
         for (at, c) in text.char_indices() {

@@ -1,9 +1,9 @@
-//! Text that is made to hurt: lines without end, marks without end, nested damage, every character. Memory grows with the text and
-//! no faster, pieces give the ids of the whole, and files with halves of surrogates are refused.
+//! Hostile text: lines without end, marks without end, nested damage, every character. Memory grows linearly with the text,
+//! pieces give the ids of the whole, and files with half surrogate pairs are refused.
 //!
-//! How time grows is measured, not tested: `cargo run --release -p gradus-text --example slopes`.
+//! The growth of time is measured, not tested: `cargo run --release -p gradus-text --example slopes`.
 
-// A global allocator is an `unsafe` trait; this one only counts and passes on to the system's.
+// A global allocator is an `unsafe` trait. This one only counts and calls the system's.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,7 +15,7 @@ use gradus_text::{BpeTrainer, ByteBpe, Cleaning, Cut, Mode, TextError, Tokenizer
 struct Counting;
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
-/// All bytes ever asked for: what is copied again and again shows here.
+/// All bytes ever allocated, which reveals repeated copies.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 fn count(size: usize) {
@@ -24,7 +24,7 @@ fn count(size: usize) {
     ASKED.fetch_add(size, Relaxed);
 }
 
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the trait's promises.
+// SAFETY: every call is passed on unchanged to the system's allocator, which fulfils the trait's contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -47,13 +47,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The counters are the process's: one test at a time.
+/// Locks the counters, which are shared by the process: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// What each family repeats; the example `slopes` has more of them.
+/// The repeated text of each family; the example `slopes` has more of them.
 const UNITS: [&str; 36] = [
     "the cat sat on the mat ",
     "thecatsat",
@@ -93,7 +93,7 @@ const UNITS: [&str; 36] = [
     "각",
 ];
 
-/// At least this many bytes of each family, and of those that no repetition makes.
+/// Returns at least this many bytes of each family, and of the texts that are not repetitions.
 fn families(bytes: usize) -> Vec<String> {
     let mut families: Vec<String> = UNITS.iter().map(|unit| unit.repeat(bytes / unit.len() + 1)).collect();
     families.push(format!("{}©", "Â".repeat(bytes / 2)));
@@ -108,7 +108,7 @@ fn every_character() -> String {
     ('\0'..=char::MAX).collect()
 }
 
-/// A small vocabulary that knows the characters of the families.
+/// Returns a small vocabulary with the characters of the families.
 fn tokenizer(mode: Mode) -> Tokenizer {
     let trainer = BpeTrainer { mode, ..BpeTrainer::new(400) };
     let mut words = trainer.word_counts();
@@ -116,7 +116,7 @@ fn tokenizer(mode: Mode) -> Tokenizer {
     trainer.train(&words, |_, _| {}).expect("room for the characters")
 }
 
-/// WordPiece that knows the characters of the families, and the pairs of the ASCII ones.
+/// Returns a WordPiece tokenizer with the characters of the families, and the pairs of the ASCII ones.
 fn pieces() -> Tokenizer {
     let characters: std::collections::BTreeSet<char> = families(100).iter().flat_map(|text| text.chars()).collect();
     let ascii = || characters.iter().filter(|c| c.is_ascii_lowercase());
@@ -126,7 +126,7 @@ fn pieces() -> Tokenizer {
     Tokenizer::word_piece(WordPiece::new(tokens.collect(), Cleaning::ALL).expect("sound"))
 }
 
-/// Byte-level BPE with merges that climb, so that a run of one letter is halved and halved.
+/// Returns a byte-level BPE whose merges build on each other, so that each merge halves a run of one letter.
 fn bytes() -> Tokenizer {
     let of = |text: &str| text.bytes().map(Tokenizer::letter).collect::<String>();
     let mut merges: Vec<(String, String)> = Vec::new();
@@ -141,12 +141,12 @@ fn bytes() -> Tokenizer {
     Tokenizer::byte_bpe(ByteBpe::new(tokens.collect(), &merges).expect("sound"))
 }
 
-/// Those of every kind that has words.
+/// Returns one tokenizer of every kind that has words.
 fn tokenizers() -> [Tokenizer; 4] {
     [tokenizer(Mode::Basic), tokenizer(Mode::Spacy), pieces(), bytes()]
 }
 
-/// The most bytes held, and all bytes asked for, while a text is encoded.
+/// Returns the most bytes held, and all bytes allocated, while a text is encoded.
 fn memory(tokenizer: &Tokenizer, text: &str) -> [usize; 2] {
     let tokenizer = tokenizer.clone(); // with an empty cache
     let before = [&LIVE, &ASKED].map(|counter| counter.load(Relaxed));
@@ -165,7 +165,7 @@ fn memory_grows_with_the_text_and_no_faster() {
         for (short, long) in families(N).iter().zip(&families(8 * N)) {
             let ([held, asked], [held_8, asked_8]) = (memory(&tokenizer, short), memory(&tokenizer, long));
             let what: String = short.chars().take(12).collect();
-            // Vectors double as they grow, so that a length may be held twice over, or not.
+            // Vectors double as they grow, so a vector's capacity may be up to twice its length.
             assert!(held_8 <= 16 * (held + N), "{mode}, {what:?}: {held} bytes held, {held_8} for eight times the text");
             assert!(asked_8 <= 16 * (asked + N), "{mode}, {what:?}: {asked} bytes asked for, {asked_8} for eight times the text");
             assert!(held_8 <= 64 * long.len(), "{mode}, {what:?}: {held_8} bytes held for {}", long.len());
@@ -185,7 +185,7 @@ fn every_character_has_ids_and_a_text() {
     }
 }
 
-/// Words do not reach across a line's end, which is a word itself in mode `spacy`.
+/// Words do not extend across a line end, which is a word itself in mode `spacy`.
 #[test]
 fn pieces_have_the_ids_of_the_whole() {
     let _alone = alone();
@@ -201,7 +201,7 @@ fn pieces_have_the_ids_of_the_whole() {
             ]
             .map(Result::unwrap);
             let between = if after.is_empty() { Vec::new() } else { tokenizer.line_end().unwrap_or_default() };
-            // An added token takes no part in what stands around it.
+            // An added token has no effect on the ids of the text next to it.
             if !b.starts_with("<unk>") {
                 assert_eq!(whole, [before, between, after].concat(), "{mode}: {a:?} and {b:?}");
             }
@@ -209,7 +209,7 @@ fn pieces_have_the_ids_of_the_whole() {
     }
 }
 
-/// Wherever a tokenizer says that a text may be cut.
+/// Cuts at all places that the tokenizer's `cut` allows.
 #[test]
 fn a_cut_changes_no_ids() {
     let _alone = alone();
@@ -229,7 +229,7 @@ fn a_cut_changes_no_ids() {
     assert!(!Cut::Blanks.allows(b"a\n b", 2) && !Cut::Blanks.allows(" b".as_bytes(), 0) && Cut::Blanks.allows(b"a  b", 1));
 }
 
-/// Nothing takes the square of a word's length: each would take minutes, or the machine's memory.
+/// Nothing takes time or memory quadratic in a word's length: each case would take minutes, or exhaust the memory.
 #[test]
 fn words_without_end_take_no_time() {
     let _alone = alone();
@@ -252,7 +252,7 @@ fn words_without_end_take_no_time() {
     }
 }
 
-/// A vocabulary whose every search goes to the end of the longest word and fails there.
+/// A vocabulary for which every search runs to the end of the longest word and fails there.
 #[test]
 fn a_hostile_trie_is_searched_in_bounded_time() {
     let _alone = alone();
@@ -280,7 +280,7 @@ fn a_decoded_text_has_the_same_ids() {
     assert!(same > 30, "{same} families have known characters alone");
 }
 
-/// Half of a surrogate pair, which no Rust string can hold, is an error of the file wherever it stands.
+/// Half of a surrogate pair, which no Rust string can contain, is an error of the file at any place.
 #[test]
 fn halves_of_surrogates_are_refused() {
     let _alone = alone();

@@ -1,10 +1,9 @@
 //! The grammar of the world: a story, decision by decision.
 //!
-//! A story has a hero and a friend, one of whom longs for a thing. A helper knows where it is. The hero sets out, alone or with
+//! A story has a hero and a friend, one of whom longs for a thing. A helper knows its place. The hero sets out, with or without
 //! the friend. They meet an obstacle, with or without the right tool, and the mood indicates which (with noise). The keeper of
-//! the thing names a price. Back home, a question concerns these facts, and the longing is over. Nearly everything is
-//! decided early and recurs much later; [`recall`] writes the repetitions.
-//! comes back much later; what comes back is in [`recall`].
+//! the thing names a price. Back home, a question concerns these facts, and the longing is over. Nearly everything is decided
+//! early and recurs much later; [`recall`] writes the repetitions.
 
 use crate::choose::{Choose, Phrase};
 use crate::error::WorldError;
@@ -228,7 +227,7 @@ fn keeper(
 fn home(words: &Words, known: &Known, about: (&str, Character, &str), c: &mut impl Choose) -> Result<(), WorldError> {
     c.vary(&[("back home", 2), ("home again", 1), ("safe home", 1)])?;
     c.say(",")?;
-    // The questioner was not there: the friend who stayed behind, or the helper.
+    // The questioner was not at the place: the friend who stayed behind, or the helper.
     recall(c, "{}", &[(if known.are_two() { known.helper } else { known.friend.name }, &words.names)])?;
     c.say("asked ,")?;
     question(words, known, about, c)

@@ -76,7 +76,7 @@ fn names_within(folder: &Path) -> Result<BTreeSet<String>, FileError> {
     Ok(within(folder)?.iter().filter_map(|path| name_in(folder, path)).collect())
 }
 
-/// The files of a folder and of its subfolders that have no checksums.
+/// Returns the files of a folder and of its subfolders that have no checksums.
 fn within(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let mut files = Vec::new();
     for path in disk::list(folder).map_err(|cause| FileError::new("list", folder, cause))? {

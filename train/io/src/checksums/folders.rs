@@ -11,7 +11,7 @@ use crate::disk;
 use crate::files::{self, FileError, is_unfinished, resolve_directory};
 use crate::hex;
 
-/// The file which states that a folder without checksums had some: its settings, or the checksums of a folder above.
+/// Returns the file which states that a folder without checksums had some: its settings, or the checksums of a folder above.
 pub(super) fn expected_by(folder: &Path) -> Option<PathBuf> {
     settings_with_checksums(folder).or_else(|| {
         let above = listed_by(folder).into_iter().next()?;
@@ -24,7 +24,7 @@ pub fn has_checksums(folder: &Path) -> bool {
     folder.join(CHECKSUMS_FILE).symlink_metadata().is_ok() || settings_with_checksums(folder).is_some()
 }
 
-/// The checksums of the folders above that list this folder, nearest first.
+/// Returns the checksums of the folders above that list this folder, nearest first.
 fn listed_by(folder: &Path) -> Vec<Checksums> {
     let Ok(folder) = std::path::absolute(folder) else { return Vec::new() };
     let lists = |above: &Path| {
@@ -35,7 +35,7 @@ fn listed_by(folder: &Path) -> Vec<Checksums> {
     folder.ancestors().skip(1).filter_map(lists).collect()
 }
 
-/// The nearest subfolders that have checksums.
+/// Returns the nearest subfolders that have checksums.
 pub(super) fn with_own_sums(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let mut found = Vec::new();
     for path in disk::list(folder).map_err(|cause| FileError::new("list", folder, cause))? {
@@ -51,7 +51,7 @@ pub(super) fn with_own_sums(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(found)
 }
 
-/// The SHA-256 of a folder's [`CHECKSUMS_FILE`]; `None` if there is none.
+/// Returns the SHA-256 of a folder's [`CHECKSUMS_FILE`]; `None` if there is none.
 pub(super) fn digest(folder: &Path) -> Result<Option<String>, FileError> {
     let path = folder.join(CHECKSUMS_FILE);
     match disk::read(&path) {

@@ -30,7 +30,7 @@ fn a_group_is_written_with_its_sums_and_nothing_else() {
     assert_eq!(read(at, "a").unwrap(), b"one");
     write(at, &[("a", b"two".to_vec())]).unwrap();
     assert!(check(at, &["a", "b"]).unwrap());
-    // A file that cannot be written leaves those before it as they were.
+    // If a file cannot be written, the files before it are unchanged.
     let error = write(at, &[("a", b"three".to_vec()), ("none/b", vec![])]).unwrap_err();
     assert_eq!((error.action, error.cause.kind()), ("write", io::ErrorKind::NotFound), "{error}");
     assert_eq!((read(at, "a").unwrap(), names(at).len()), (b"two".to_vec(), 3));
@@ -63,7 +63,7 @@ fn what_is_not_what_was_written_is_named() {
     write(at, &[("test.jsonl", b"{}\n".to_vec())]).unwrap();
     fs::write(at.join("test.jsonl"), "{}\n{}\n").unwrap();
     assert!(told("test.jsonl").contains("3 bytes were written, it has 6"), "{}", told("test.jsonl"));
-    // Without sums nothing is said; with some that cannot be read it is.
+    // Missing sums are no error; unreadable sums are.
     fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
     assert!(!check(at, &["a", "metrics.jsonl"]).unwrap());
     fs::create_dir(at.join(CHECKSUMS_FILE)).unwrap();
@@ -89,7 +89,7 @@ fn what_is_read_again_is_kept_wherever_its_sum_stands() {
     assert!(told.contains("its sum, with which it was written, is not in checksums.json"), "{told}");
 }
 
-/// Whatever a crash left of a group, each file has one of its sums, and the next group settles them.
+/// In any state that a crash leaves of a group, each file has one of its sums, and the next group settles them.
 #[test]
 fn between_two_states_either_is_right() {
     let folder = folder();
@@ -113,12 +113,12 @@ fn between_two_states_either_is_right() {
         assert_eq!(settled.listed.files.contains_key("b"), b.is_some());
         assert!(settled.listed.files.values().all(|entry| entry.before.is_empty()));
     }
-    // One that was there before is not lost by a crash.
+    // A crash does not lose a file that existed before.
     half.store().unwrap();
     fs::remove_file(at.join("a")).unwrap();
     write(at, &[("c", vec![])]).unwrap();
     assert!(check(at, &["a"]).unwrap_err().to_string().contains("missing"));
-    // What is neither is damaged, before and after.
+    // A file with neither sum is damaged, before and after.
     half.store().unwrap();
     fs::write(at.join("a"), "odd").unwrap();
     assert!(check(at, &["a"]).is_err());
@@ -165,7 +165,7 @@ fn pages_are_not_taken_but_where_they_are_listed() {
     }
     accept(at).unwrap();
     assert_eq!(sums(at).listed.files.keys().collect::<Vec<_>>(), ["a"]);
-    // A page that is listed stays so.
+    // A listed page stays listed.
     write(at, &[("report.html", b"x".to_vec())]).unwrap();
     fs::write(at.join("report.html"), "y").unwrap();
     accept(at).unwrap();

@@ -68,7 +68,7 @@ impl ByteBpe {
         ByteBpe::of(tokens, merges, Way::default())
     }
 
-    /// A vocabulary with other options.
+    /// Creates a vocabulary with other options.
     pub(crate) fn of(tokens: Vec<String>, merges: &[(String, String)], way: Way) -> Result<Self, TextError> {
         let ids = ids_of(&tokens)?;
         if let Some(unknown) = &way.unknown {
@@ -97,22 +97,22 @@ impl ByteBpe {
         &self.way
     }
 
-    /// The tokens, by id.
+    /// Returns the tokens, by id.
     pub fn tokens(&self) -> &[String] {
         &self.tokens
     }
 
-    /// The merges, by rank, as pairs of tokens.
+    /// Returns the merges, by rank, as pairs of tokens.
     pub fn merge_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
         self.merges.iter().map(|&(a, b)| (self.tokens[a as usize].as_str(), self.tokens[b as usize].as_str()))
     }
 
-    /// The id of a token.
+    /// Returns the id of a token.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.ids.get(token).copied()
     }
 
-    /// The tokens that no text can produce: they are longer than one byte, and no merge makes them.
+    /// Returns the tokens that no text can produce: they are longer than one byte, and no merge makes them.
     pub(crate) fn unreachable(&self) -> impl Iterator<Item = &str> {
         let mut made = vec![false; self.tokens.len()];
         self.ranks.values().for_each(|merge| made[merge.into as usize] = true);

@@ -17,7 +17,7 @@ fn is_robertas(added: &AddedTokens) -> bool {
     AddedToken::ROBERTA.iter().all(|name| added.id(name).is_some())
 }
 
-/// The opening and closing special tokens, and the template of a pair.
+/// Returns the opening and closing special tokens, and the template of a pair.
 fn frame(tokenizer: &Tokenizer) -> (Option<[(&str, u32); 2]>, Pairs) {
     let robertas = tokenizer.roles == Roles::default() && is_robertas(&tokenizer.added);
     let marks = tokenizer.frame(if robertas { ["<s>", "</s>"] } else { ["", ""] });
@@ -99,7 +99,7 @@ pub(super) fn read(settings: &Settings<'_>, document: &Document<'_>) -> Result<T
     assemble(settings, None, way, document.lists()?)
 }
 
-/// The byte-level BPE that a class builds.
+/// Returns the byte-level BPE that a class builds.
 pub(super) fn of_class(
     settings: &Settings<'_>,
     class: &'static Class,
@@ -110,7 +110,7 @@ pub(super) fn of_class(
     assemble(settings, Some(class), way, lists)
 }
 
-/// The byte-level BPE of two files without a class. The special tokens of published vocabularies are recognised by name.
+/// Returns the byte-level BPE of two files without a class. The special tokens of published vocabularies are recognised by name.
 pub(super) fn without_class(settings: &Settings<'_>, mut lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     let way = Way { prefix: settings.switch("add_prefix_space")?.unwrap_or(false), ..Way::default() };
     let id = |name: &str| lists.vocabulary.iter().find(|(token, _)| token == name).map(|(_, id)| *id);

@@ -162,7 +162,7 @@ pub(super) fn chosen<'a>(given: Option<&'a str>, model_type: &str) -> Option<&'a
     }
 }
 
-/// The name of a class without the suffix of older releases.
+/// Returns the name of a class without the suffix of older releases.
 pub(super) fn plain(name: &str) -> &str {
     name.strip_suffix("Fast").unwrap_or(name)
 }

@@ -147,7 +147,7 @@ const NOT_OURS: &str = "Gradus reads tokenizers of the forms of GPT-1 (transform
 /// A field, by JSON pointer, and its allowed values.
 pub(super) type Rule = (&'static str, Vec<Value>);
 
-/// The allowed values of a BPE's fields.
+/// Returns the allowed values of a BPE's fields.
 pub(super) fn rules_of_bpe() -> [Rule; 3] {
     [
         ("/model/continuing_subword_prefix", vec![Value::Null, json!("")]),
@@ -163,7 +163,7 @@ pub(super) struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// The value at a JSON pointer such as `/model/type`; `null` if absent.
+    /// Returns the value at a JSON pointer such as `/model/type`; `null` if absent.
     pub(super) fn at(&self, place: &str) -> &Value {
         self.value.pointer(place).unwrap_or(&Value::Null)
     }
@@ -183,7 +183,7 @@ impl Document<'_> {
         format_error(self.path, place, expected, short(self.at(place)), NOT_OURS)
     }
 
-    /// The normalizer.
+    /// Returns the normalizer.
     pub(super) fn normalizer(&self) -> Result<Normalizer, TextError> {
         let place = "/normalizer";
         Normalizer::from_json(self.at(place), place).map_err(|(place, found)| {
@@ -205,7 +205,7 @@ impl Document<'_> {
         if self.at(&of_type) == name { Ok(place) } else { Err(self.other(&of_type, &json!(name).to_string())) }
     }
 
-    /// The template of a pair of texts in the post-processor; `None` if it has none.
+    /// Returns the template of a pair of texts in the post-processor; `None` if it has none.
     pub(super) fn pairs(&self) -> Option<Pairs> {
         let processor = self.at("/post_processor");
         match processor["type"].as_str()? {
@@ -222,7 +222,7 @@ impl Document<'_> {
         }
     }
 
-    /// The lists of a BPE: vocabulary, merges and added tokens.
+    /// Returns the lists of a BPE: vocabulary, merges and added tokens.
     pub(super) fn lists(&self) -> Result<Lists<'_>, TextError> {
         Ok(Lists {
             paths: [self.path; 2],
@@ -240,7 +240,7 @@ impl Document<'_> {
             || (name.is_null() && self.at("/model/merges").is_null() && self.at("/model/max_input_chars_per_word").is_u64())
     }
 
-    /// A boolean field; `None` if it is absent or null.
+    /// Returns a boolean field; `None` if it is absent or null.
     pub(super) fn switch(&self, place: &str) -> Result<Option<bool>, TextError> {
         match self.at(place) {
             Value::Null => Ok(None),
@@ -249,7 +249,7 @@ impl Document<'_> {
         }
     }
 
-    /// The tokens with their ids, in the file's order.
+    /// Returns the tokens with their ids, in the file's order.
     pub(super) fn vocabulary(&self) -> Result<Vec<(String, u32)>, TextError> {
         let listed = self.at("/model/vocab");
         let bad = || format_error(self.path, "/model/vocab", "an object of tokens and ids", short(listed), DAMAGED);
@@ -261,7 +261,7 @@ impl Document<'_> {
         Ok(ids)
     }
 
-    /// The merges, by rank.
+    /// Returns the merges, by rank.
     pub(super) fn merges(&self) -> Result<Vec<(String, String)>, TextError> {
         let listed = self.at("/model/merges");
         let bad = |place: &str, found| format_error(self.path, place, "merges: [\"a\", \"b\"] or \"a b\"", found, DAMAGED);
@@ -277,7 +277,7 @@ impl Document<'_> {
         Ok(merges)
     }
 
-    /// The added tokens.
+    /// Returns the added tokens.
     pub(super) fn added(&self) -> Result<Vec<SavedToken>, TextError> {
         let listed = self.at("/added_tokens");
         let bad = |place: &str, found| format_error(self.path, place, "a list of {id, content, …}", short(found), DAMAGED);

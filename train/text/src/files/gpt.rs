@@ -31,7 +31,7 @@ pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, bpe: &'a Bpe) -> Saved<SavedBp
     Saved::of(tokenizer, around, model)
 }
 
-/// The contents of `tokenizer_config.json`.
+/// Returns the contents of `tokenizer_config.json`.
 pub(super) fn roles(tokenizer: &Tokenizer, bpe: &Bpe) -> Value {
     let has_own_unknown = tokenizer.roles.get("unk_token").is_some_and(|name| name != unknown(bpe));
     let is_gpts = bpe.cleaning() == Cleaning::ALL && tokenizer.roles.pairs.is_none() && !has_own_unknown;
@@ -69,7 +69,7 @@ pub(super) fn read(settings: &Settings<'_>, document: &Document<'_>) -> Result<T
     assemble(settings, None, (cleaning, unknown), document.lists()?)
 }
 
-/// The BPE that a class builds, GPT-1's or HerBERT's.
+/// Returns the BPE that a class builds, GPT-1's or HerBERT's.
 pub(super) fn of_class(
     settings: &Settings<'_>,
     class: &'static Class,

@@ -50,7 +50,7 @@ pub(super) fn load(source: Source<'_>, name: &str) -> Result<Tokenizer, TextErro
     }
 }
 
-/// The BPE that a class builds.
+/// Returns the BPE that a class builds.
 pub(super) fn bpe_of_class(settings: &Settings<'_>, class: &'static Class, lists: Lists<'_>) -> Result<Tokenizer, TextError> {
     match class.form {
         Form::Bytes { prefix } => byte_bpe::of_class(settings, class, prefix, lists),

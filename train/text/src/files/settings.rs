@@ -101,13 +101,13 @@ impl<'a> Settings<'a> {
         self.source.path(CONFIG)
     }
 
-    /// The class; `None` if none is given, or one that uses `tokenizer.json` unchanged.
+    /// Returns the class; `None` if none is given, or one that uses `tokenizer.json` unchanged.
     pub(super) fn class(&self) -> Result<Option<&'static Class>, TextError> {
         let Some(named) = &self.named else { return Ok(None) };
         class::named(&named.name).map_err(|name| self.refused(name))
     }
 
-    /// The class for files without a pipeline (`vocab.txt`, `vocab.json`). Returns an error if the class is unknown.
+    /// Returns the class for files without a pipeline (`vocab.txt`, `vocab.json`). Returns an error if the class is unknown.
     pub(super) fn class_of_lists(&self) -> Result<Option<&'static Class>, TextError> {
         let class = self.class()?;
         match &self.named {
@@ -121,13 +121,13 @@ impl<'a> Settings<'a> {
         self.named.is_some()
     }
 
-    /// The error of a class.
+    /// Returns the error of a class.
     pub(super) fn other_class(&self, expected: &str, found: &str, remedy: &str) -> TextError {
         let (file, field) = self.named.as_ref().map_or((CONFIG, "tokenizer_class"), |named| (named.file, named.field));
         format_error(&self.source.path(file), &format!("/{field}"), expected, found.to_owned(), remedy)
     }
 
-    /// The error of a class that Gradus does not read.
+    /// Returns the error of a class that Gradus does not read.
     pub(super) fn refused(&self, found: &str) -> TextError {
         let expected = "a tokenizer of GPT-1 (OpenAIGPTTokenizer), BERT (BertTokenizer), GPT-2 or RoBERTa, or PreTrainedTokenizerFast, \
             which is read as tokenizer.json says";
@@ -137,12 +137,12 @@ impl<'a> Settings<'a> {
         self.other_class(expected, found, &remedy)
     }
 
-    /// An option of the configuration; `None` if it is absent or null.
+    /// Returns an option of the configuration; `None` if it is absent or null.
     fn option(&self, name: &str) -> Option<&Field> {
         self.config.get(name).filter(|value| !value.is_null())
     }
 
-    /// The error of an option.
+    /// Returns the error of an option.
     pub(super) fn bad(&self, name: &str, expected: &str, found: &Field) -> TextError {
         format_error(&self.path(), &format!("/{name}"), expected, short(&found.to_value()), DAMAGED)
     }
@@ -169,7 +169,7 @@ impl<'a> Settings<'a> {
         self.option(name).map(|value| value.as_str().ok_or_else(|| self.bad(name, "a text", value))).transpose()
     }
 
-    /// The token for unknown words of a class.
+    /// Returns the token for unknown words of a class.
     pub(super) fn unknown(&self, class: &Class) -> Result<String, TextError> {
         let none = || self.bad("unk_token", "a token for unknown words", &Field::Other(Value::Null));
         Ok(self.role("unk_token", Some(class))?.ok_or_else(none)?.token.content)

@@ -99,7 +99,7 @@ pub(super) struct Specials {
 }
 
 impl Settings<'_> {
-    /// The token of a role that every class has: the configured one, or else the class's.
+    /// Returns the token of a role that every class has: the configured one, or else the class's.
     pub(super) fn role(&self, role: &str, class: Option<&Class>) -> Result<Option<Given>, TextError> {
         let older = self.specials.get(role).map(|field| (SPECIALS, field));
         let given = match older.or_else(|| Some((CONFIG, self.config.get(role)?))) {
@@ -115,7 +115,7 @@ impl Settings<'_> {
         }))
     }
 
-    /// The special tokens.
+    /// Returns the special tokens.
     pub(super) fn specials(&self, class: Option<&Class>) -> Result<Specials, TextError> {
         let mut named = Ordered::default();
         for role in ROLES {
@@ -221,7 +221,7 @@ impl Settings<'_> {
         Ok(())
     }
 
-    /// A special token: a string, or an object with its content and options.
+    /// Returns a special token: a string, or an object with its content and options.
     fn given(&self, file: &'static str, place: &str, field: &Field) -> Result<Given, TextError> {
         match field {
             Field::Other(Value::String(content)) => Ok(Given::text(content, Some(file))),

@@ -8,7 +8,7 @@ use gradus_io::checksums::CHECKSUMS_FILE;
 
 use super::*;
 
-/// The folder of files written by transformers 5 (tests/golden/tokenizer.py).
+/// Returns the folder of files written by transformers 5 (tests/golden/tokenizer.py).
 fn data() -> PathBuf {
     PathBuf::from("tests/data/tokenizer")
 }

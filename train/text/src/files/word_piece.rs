@@ -64,7 +64,7 @@ fn names(tokenizer: &Tokenizer) -> Vec<(&str, &str)> {
     if settings.is_empty() { berts.collect() } else { settings }
 }
 
-/// The contents of `tokenizer_config.json`. The class is BertTokenizer if its options can express the tokenizer.
+/// Returns the contents of `tokenizer_config.json`. The class is BertTokenizer if its options can express the tokenizer.
 pub(super) fn roles(tokenizer: &Tokenizer, pieces: &WordPiece) -> Value {
     let names = names(tokenizer);
     let has = |role: &str| names.iter().any(|(own, name)| *own == role && tokenizer.added.id(name).is_some());
@@ -81,7 +81,7 @@ pub(super) fn roles(tokenizer: &Tokenizer, pieces: &WordPiece) -> Value {
     roles
 }
 
-/// The contents of `tokenizer_config.json` and `vocab.txt` of BertJapaneseTokenizer.
+/// Returns the contents of `tokenizer_config.json` and `vocab.txt` of BertJapaneseTokenizer.
 pub(super) fn lines(tokenizer: &Tokenizer, pieces: &WordPiece) -> (Value, String) {
     let kind = if pieces.pieces() == Pieces::Characters { "character" } else { "wordpiece" };
     let mut roles = json!({ "tokenizer_class": "BertJapaneseTokenizer", (WORDS): "basic", (PIECES): kind });
@@ -135,7 +135,7 @@ fn has_usual_options(settings: &Settings<'_>) -> Result<(), TextError> {
     Ok(())
 }
 
-/// The WordPiece that a class builds from these tokens.
+/// Returns the WordPiece that a class builds from these tokens.
 pub(super) fn of_class(
     settings: &Settings<'_>,
     class: &'static Class,

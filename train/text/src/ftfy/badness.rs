@@ -1,4 +1,5 @@
-//! Whether text looks like mojibake: neighbours that nobody writes, such as an accented small letter and a currency sign.
+//! Detects mojibake by neighbouring characters that ordinary text does not have, such as an accented small letter and a currency
+//! sign.
 
 use super::classes::*;
 
@@ -7,7 +8,8 @@ const ACCENTED: u32 = LOWER | UPPER;
 const MARKS: u32 = OPENING | CLOSING;
 const SUSPECT: u32 = ACCENTED | BOX | MARKS | CURRENCY | NUMERIC | LAW;
 
-/// What stands before (0: anything), a character beyond ASCII and the next one, which are bad together.
+/// The classes of the character before (0: any), of a character beyond ASCII and of the next character, which together mark
+/// mojibake.
 const RULES: [(u32, u32, u32); 14] = [
     (0, SUSPECT | BAD, BAD),
     (0, BAD, SUSPECT),
@@ -25,7 +27,7 @@ const RULES: [(u32, u32, u32); 14] = [
     (ACCENTED | BOX | CURRENCY | NUMERIC | LAW, CLOSING, OPENING),
 ];
 
-/// Whether any part of the text looks like mojibake.
+/// Returns whether any part of the text looks like mojibake.
 pub(super) fn is_bad(text: &str) -> bool {
     let mut at = 0;
     while let Some(ascii) = text.as_bytes()[at..].iter().position(|byte| !byte.is_ascii()) {
@@ -57,13 +59,13 @@ fn is_bad_at(before: &str, c: char, after: &str) -> bool {
     RULES.iter().any(fits) || is_bad_accented(class, next, after) || is_bad_character(before, c, next, after)
 }
 
-/// Accented letters before punctuation inside of a word, capitals before a degree sign.
+/// Returns whether an accented letter stands before punctuation inside a word, or a capital before a degree sign.
 fn is_bad_accented(class: u32, next: char, after: &str) -> bool {
     class & ACCENTED != 0 && classes(next) & MARKS != 0 && after.chars().nth(1).is_some_and(is_word)
         || class & UPPER != 0 && next == '°'
 }
 
-/// What one character in particular looks like before others. `next` is the first of `after`.
+/// Returns whether a particular character looks like mojibake before the next ones. `next` is the first character of `after`.
 fn is_bad_character(before: &str, c: char, next: char, after: &str) -> bool {
     let class = classes(next);
     let third_is_of = |characters: &str| after.chars().nth(1).is_some_and(|third| characters.contains(third));
@@ -91,7 +93,7 @@ fn is_bad_character(before: &str, c: char, next: char, after: &str) -> bool {
     }
 }
 
-/// "Â" or "Ã" and a space which was 0xA0: "à", or a no-break space.
+/// Returns whether "Â" or "Ã" stands before a space that was 0xA0: "à", or a no-break space.
 fn is_bad_before_space(before: &str, c: char) -> bool {
     let mut back = before.chars().rev().map(classes);
     let Some(last) = back.next() else { return true };
@@ -100,13 +102,14 @@ fn is_bad_before_space(before: &str, c: char) -> bool {
         || c == 'Â' && last & (STOP | CLOSING) != 0
 }
 
-/// After "Г": Latin-1 read as Windows-1252, and its UTF-8 read as Windows-1251.
+/// Returns whether `after`, which follows "Г", is Latin-1 read as Windows-1252 whose UTF-8 was read as Windows-1251.
 fn is_twice_bad(after: &str) -> bool {
     let mut rest = after.strip_prefix("ўВЂВ").unwrap_or_default().chars();
     rest.next().is_some_and(|c| c != '\n') && rest.next().is_some_and(|c| c.is_ascii_alphabetic() || c == ' ')
 }
 
-/// Python's `\w`, as far as the codecs go: where another character stands, nothing that looks bad can be decoded.
+/// Returns whether Python's `\w` matches a character. Only the characters of the codecs matter: no text with another one that
+/// looks bad can be decoded.
 fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }

@@ -1,15 +1,15 @@
-//! Bytes that are UTF-8, or nearly.
+//! Decoding of bytes that are UTF-8 or a variant of it.
 
-/// The decoded text, if the bytes are UTF-8 or a variant of it.
+/// Returns the decoded text if the bytes are UTF-8 or a variant of it.
 pub(super) fn decode(bytes: Vec<u8>) -> Option<String> {
     if bytes.iter().any(|b| matches!(b, 0xED | 0xC0)) { decode_variant(&bytes) } else { String::from_utf8(bytes).ok() }
 }
 
-/// UTF-8 in which NUL may be `C0 80`, as Java writes it, and a character beyond U+FFFF a pair of surrogates, three bytes each
+/// Decodes UTF-8 in which NUL may be `C0 80`, as in Java, and a character beyond U+FFFF a pair of surrogates of three bytes each
 /// (CESU-8).
 ///
-/// A newline at the very end may stand for the last byte of either: a slip of the reference (its pattern asks for the end
-/// with `$`) which costs the newline.
+/// A newline at the very end may replace the last byte of either sequence, and is lost. This is a defect of the reference, whose
+/// pattern matches the end with `$`.
 fn decode_variant(bytes: &[u8]) -> Option<String> {
     let mut text = String::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -39,10 +39,10 @@ fn decode_variant(bytes: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// Spaces that must have been 0xA0 (a no-break space that some program took for a space) become 0xA0 again.
+/// Restores 0xA0 (a no-break space) where a program replaced it by a space.
 ///
-/// `C3 20` is "à", most often a word of its own: then the space stays as well, except in Portuguese "às", "àquele" and its
-/// like.
+/// `C3 20` is "à", usually a word by itself. Then the space is kept as well, except in Portuguese "às", "àquele" and similar
+/// words.
 pub(super) fn restore_byte_a0(bytes: Vec<u8>) -> Vec<u8> {
     if !bytes.contains(&b' ') {
         return bytes;
@@ -61,7 +61,7 @@ pub(super) fn restore_byte_a0(bytes: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// The length of the UTF-8 sequence with one 0xA0 turned into a space that `bytes` begin with, or 1.
+/// Returns the length of the UTF-8 sequence at the start of `bytes` in which a space replaces one 0xA0, or 1.
 fn altered_length(bytes: &[u8]) -> usize {
     const SPACE: u8 = b' ';
     match *bytes {
@@ -79,7 +79,7 @@ fn joined_to_a_grave(after: &[u8]) -> bool {
     [&b" "[..], b"quele", b"quela", b"quilo", b"s "].iter().any(|word| after.starts_with(word))
 }
 
-/// Sequences that lost a byte become U+FFFD: 0x1A stands for a lost byte, and so may one "?" in each.
+/// Replaces sequences that lost a byte by U+FFFD. 0x1A marks a lost byte, and so may one "?" in each sequence.
 pub(super) fn replace_lossy(bytes: Vec<u8>) -> Vec<u8> {
     if !bytes.iter().any(|b| matches!(b, 0x1A | b'?')) {
         return bytes;
@@ -98,7 +98,7 @@ pub(super) fn replace_lossy(bytes: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// The length of the lossy sequence that `bytes` begin with, or 0.
+/// Returns the length of the lossy sequence at the start of `bytes`, or 0.
 fn lossy_length(bytes: &[u8]) -> usize {
     let lost = |b: u8| matches!(b, 0x1A | b'?');
     let trail = |b: u8| matches!(b, 0x1A | 0x80..=0xBF);

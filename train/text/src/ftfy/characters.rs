@@ -1,12 +1,13 @@
-//! Fixes of single characters, and the last touches.
+//! Fixes of single characters, and the final steps.
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use super::codecs::c1_as_windows;
 
-/// C1 control characters as Windows-1252 has them; ligatures, full and half width, curly quotes and line breaks made plain.
+/// Decodes C1 control characters as Windows-1252, and replaces ligatures, full- and half-width forms, curly quotes and line
+/// breaks by plain characters.
 ///
-/// NEL (U+0085) would be a line break, but Windows-1252 has made it "…" by then.
+/// NEL (U+0085) would be a line break, but Windows-1252 has already decoded it as "…".
 pub(super) fn fix_characters(text: &str) -> Option<String> {
     let mut next = text.find(is_fixed)?;
     let mut out = String::with_capacity(text.len());
@@ -24,7 +25,7 @@ pub(super) fn fix_characters(text: &str) -> Option<String> {
     }
 }
 
-/// Whether [`fix_characters`] changes `c`.
+/// Returns whether [`fix_characters`] changes `c`.
 fn is_fixed(c: char) -> bool {
     match c {
         '\r' => true,
@@ -49,7 +50,7 @@ fn push_fixed(c: char, out: &mut String) {
     }
 }
 
-/// The letters of a Latin ligature or digraph.
+/// Returns the letters of a Latin ligature or digraph.
 fn ligature(c: char) -> Option<&'static str> {
     Some(match c {
         'Ĳ' => "IJ",
@@ -78,7 +79,7 @@ fn ligature(c: char) -> Option<&'static str> {
     })
 }
 
-/// Takes out what tells a terminal about colours and the like: ESC, "[", numbers, a letter.
+/// Removes terminal escapes, such as those for colours: ESC, "[", numbers, a letter.
 pub(super) fn remove_terminal_escapes(text: &str) -> Option<String> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
@@ -96,7 +97,7 @@ pub(super) fn remove_terminal_escapes(text: &str) -> Option<String> {
     (copied > 0).then(|| out + &text[copied..])
 }
 
-/// Decimal digits of every script, by the zeros from which they count (Unicode 14).
+/// Returns whether a character is a decimal digit of any script, by the zero of each script (Unicode 14).
 fn is_digit(c: char) -> bool {
     const ZEROS: [u32; 66] = [
         0x30, 0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xDE6, 0xE50, 0xED0, 0xF20,
@@ -110,7 +111,7 @@ fn is_digit(c: char) -> bool {
     after > 0 && code - ZEROS[after - 1] < 10
 }
 
-/// Takes out control characters that show nothing, marks of annotations and of byte order.
+/// Removes invisible control characters, annotation marks and byte-order marks.
 pub(super) fn remove_controls(text: &str) -> Option<String> {
     text.contains(is_removed).then(|| text.chars().filter(|&c| !is_removed(c)).collect())
 }
@@ -122,9 +123,9 @@ fn is_removed(c: char) -> bool {
     }
 }
 
-/// Canonical composition (NFC).
+/// Applies canonical composition (NFC).
 pub(super) fn compose(text: &str) -> Option<String> {
-    // Below U+0300 every text is composed.
+    // Text with characters below U+0300 only is always composed.
     if text.chars().all(|c| c < '\u{300}') || is_nfc_quick(text.chars()) == IsNormalized::Yes {
         return None;
     }

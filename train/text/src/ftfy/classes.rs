@@ -1,17 +1,17 @@
-//! Classes of characters, as bits: about 450 characters that mojibake consists of, and what they stand next to.
+//! Classes of characters, as bits: the about 450 characters that occur in mojibake, and their neighbours.
 
 use std::sync::LazyLock;
 
 use super::codecs::{SLOTS, slot};
 
-pub(super) const C1: u32 = 1; // control characters that nobody writes
-pub(super) const BAD: u32 = 1 << 1; // rare but in mojibake
+pub(super) const C1: u32 = 1; // control characters that ordinary text does not have
+pub(super) const BAD: u32 = 1 << 1; // rare outside mojibake
 pub(super) const LAW: u32 = 1 << 2;
 pub(super) const CURRENCY: u32 = 1 << 3;
-pub(super) const OPENING: u32 = 1 << 4; // punctuation that words begin with
-pub(super) const CLOSING: u32 = 1 << 5; // punctuation that words end with
+pub(super) const OPENING: u32 = 1 << 4; // punctuation at the start of words
+pub(super) const CLOSING: u32 = 1 << 5; // punctuation at the end of words
 pub(super) const NUMERIC: u32 = 1 << 6;
-pub(super) const KAOMOJI: u32 = 1 << 7; // letters that faces are drawn with
+pub(super) const KAOMOJI: u32 = 1 << 7; // letters that are used in faces
 pub(super) const UPPER: u32 = 1 << 8; // accented capitals
 pub(super) const LOWER: u32 = 1 << 9; // accented small letters
 pub(super) const PLAIN_UPPER: u32 = 1 << 10; // capitals of Greek and Cyrillic, and þorn
@@ -22,9 +22,9 @@ pub(super) const ASCII_UPPER: u32 = 1 << 14;
 pub(super) const ASCII_LOWER: u32 = 1 << 15;
 pub(super) const STOP: u32 = 1 << 16;
 pub(super) const BLANK: u32 = 1 << 17;
-pub(super) const SPACE: u32 = 1 << 18; // white space that a codec has
-/// What a byte of UTF-8 looks like in one codec or another: the first of 2, 3 or 4, a later one, and a later one that does
-/// not usually mean itself.
+pub(super) const SPACE: u32 = 1 << 18; // white space of the codecs
+/// The roles of a byte of UTF-8 as a character of some codec: the first byte of 2, 3 or 4, a later byte, and a later byte whose
+/// character is rare in ordinary text.
 pub(super) const FIRST_OF_2: u32 = 1 << 19;
 pub(super) const FIRST_OF_3: u32 = 1 << 20;
 pub(super) const FIRST_OF_4: u32 = 1 << 21;
@@ -73,7 +73,7 @@ static CLASSES: LazyLock<Vec<u32>> = LazyLock::new(|| {
     classes
 });
 
-/// The classes that `c` belongs to.
+/// Returns the classes of `c`.
 pub(super) fn classes(c: char) -> u32 {
     slot(c).map_or(0, |i| CLASSES[i])
 }

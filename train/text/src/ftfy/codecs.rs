@@ -1,14 +1,14 @@
-//! The single-byte encodings that text is mistaken for, in the order in which they are tried.
+//! The single-byte encodings in which text is often read by mistake, in the order in which they are tried.
 //!
-//! Their lower half is ASCII. A sloppy codec gives a byte that its encoding leaves free the character of the same number, as
-//! browsers do, and writes U+FFFD (a character that was lost) as 0x1A.
+//! Their lower half is ASCII. A sloppy codec maps a byte that its encoding leaves undefined to the character of the same number,
+//! as browsers do, and encodes U+FFFD (a lost character) as 0x1A.
 
 use std::sync::LazyLock;
 
-/// One encoding; its upper half differs from Latin-1's from the byte `from` on, where `chars` stand.
+/// A single-byte encoding. Its upper half is that of Latin-1, except for `chars` from the byte `from` on.
 pub(super) struct Codec {
     pub sloppy: bool,
-    /// Not in MacRoman, where 0xD0 0x20 is a dash and a space.
+    /// Whether spaces may be restored to 0xA0. False for MacRoman, where 0xD0 0x20 is a dash and a space.
     pub spaces_may_be_a0: bool,
     from: u8,
     chars: &'static str,
@@ -74,17 +74,17 @@ pub(super) const CODECS: [Codec; 10] = [
     },
 ];
 
-/// What the codecs know of a character: a bit for each that has it, and its bytes there.
+/// The encodings of a character: a bit for each codec that has it, and its byte in each.
 #[derive(Clone, Copy, Default)]
 struct Encoded {
     codecs: u16,
     bytes: [u8; CODECS.len()],
 }
 
-/// The number of slots for which [`slot`] has an answer.
+/// The exclusive upper bound of the results of [`slot`].
 pub(super) const SLOTS: usize = 0x2604;
 
-/// A character's place in tables of the characters that matter here: those below U+2600 and four more.
+/// Returns a character's index in tables of the relevant characters: those below U+2600 and four more.
 pub(super) fn slot(c: char) -> Option<usize> {
     match c {
         '\0'..'\u{2600}' => Some(c as usize),
@@ -113,7 +113,7 @@ fn encoded(c: char) -> Encoded {
 }
 
 impl Codec {
-    /// The characters of the bytes 0–255.
+    /// Returns the characters of the bytes 0–255.
     fn alphabet(&self) -> impl Iterator<Item = char> {
         let lower = (0..self.from).map(|byte| if byte == 0x1A && self.sloppy { '\u{fffd}' } else { char::from(byte) });
         let upper = lower.chain(self.chars.chars());
@@ -122,7 +122,7 @@ impl Codec {
     }
 }
 
-/// The codecs, by number, in which the whole text can be written.
+/// Returns the numbers of the codecs that can encode the whole text.
 pub(super) fn possible(text: &str) -> impl Iterator<Item = usize> {
     let mut codecs = u16::MAX;
     for c in text.chars().filter(|&c| !c.is_ascii() || c == '\x1a') {
@@ -134,12 +134,12 @@ pub(super) fn possible(text: &str) -> impl Iterator<Item = usize> {
     (0..CODECS.len()).filter(move |i| codecs >> i & 1 == 1)
 }
 
-/// The text in codec number `codec`, which must be possible.
+/// Encodes the text with codec number `codec`, which must be able to.
 pub(super) fn encode(text: &str, codec: usize) -> Vec<u8> {
     text.chars().map(|c| encoded(c).bytes[codec]).collect()
 }
 
-/// What Windows-1252 has in the place of a C1 control character; other characters are left as they are.
+/// Returns the Windows-1252 character of a C1 control character, or any other character unchanged.
 pub(super) fn c1_as_windows(c: char) -> char {
     match c {
         '\u{80}'..='\u{9f}' => WINDOWS_1252.chars().nth(c as usize - 0x80).unwrap_or(c),

@@ -1,4 +1,4 @@
-//! Mojibake: UTF-8 that was read in a single-byte encoding is written in that encoding again and read as UTF-8.
+//! Repairs mojibake: UTF-8 that was read in a single-byte encoding is encoded in it again and decoded as UTF-8.
 
 use super::badness::is_bad;
 use super::bytes::{decode, replace_lossy, restore_byte_a0};
@@ -6,7 +6,7 @@ use super::classes::{FIRST_OF_2, FIRST_OF_3, FIRST_OF_4, LATER, LATER_SURELY, cl
 use super::codecs::{CODECS, c1_as_windows, encode, possible};
 use super::work::Work;
 
-/// Fixes the encoding of text that looks bad, again and again, for mojibake may be nested; `None` if nothing changed.
+/// Fixes the encoding of text that looks bad, repeatedly, because mojibake may be nested; `None` if nothing changed.
 pub(super) fn fix_encoding(text: &str, work: &mut Work) -> Option<String> {
     let mut fixed = None;
     loop {
@@ -21,7 +21,7 @@ pub(super) fn fix_encoding(text: &str, work: &mut Work) -> Option<String> {
     }
 }
 
-/// The first remedy that applies: the whole text decoded, its parts decoded, C1 control characters as Windows-1252 has them.
+/// Applies the first remedy that changes the text: decoding the whole, decoding its parts, C1 control characters as Windows-1252.
 fn fix_once(text: &str, work: &mut Work) -> Option<String> {
     let whole = possible(text).find_map(|i| {
         let mut bytes = encode(text, i);
@@ -36,10 +36,10 @@ fn fix_once(text: &str, work: &mut Work) -> Option<String> {
     whole.or_else(|| fix_parts(text, work)).or_else(|| fix_c1(text))
 }
 
-/// Fixes each part that looks like UTF-8 by itself, where the whole mixes encodings.
+/// Fixes each part that looks like UTF-8 separately, for text that mixes encodings.
 ///
-/// A part is fixed as a text of its own and so may have parts again, but only after it was decoded, which leaves at most two
-/// thirds of its characters: the recursion is shallow.
+/// A part is fixed as a text of its own and may have parts again, but only after it was decoded, which leaves at most two thirds
+/// of its characters: the recursion is shallow.
 fn fix_parts(text: &str, work: &mut Work) -> Option<String> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
@@ -65,8 +65,8 @@ fn fix_parts(text: &str, work: &mut Work) -> Option<String> {
     (copied > 0).then(|| out + &text[copied..]).filter(|fixed| fixed != text)
 }
 
-/// The length of the run of characters that `text` begins with which look like the bytes of UTF-8 sequences; 0 where there is
-/// none, or where the character before looks like the inside of one.
+/// Returns the length of the leading characters of `text` that look like the bytes of UTF-8 sequences. It is 0 if there are none,
+/// or if the character before looks like the inside of a sequence.
 fn look_alike(before: Option<char>, text: &str) -> usize {
     if before.is_some_and(|c| classes(c) & LATER_SURELY != 0) {
         return 0;

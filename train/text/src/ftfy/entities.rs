@@ -1,16 +1,16 @@
-//! HTML entities: `&eacute;`, `&#233;`, `&#xE9;`, and `&EACUTE;` where a database capitalised them.
+//! HTML entities: `&eacute;`, `&#233;`, `&#xE9;`, and `&EACUTE;`, which a database capitalised.
 //!
-//! Only what ends in a semicolon is an entity here, for "this&not that" is text.
+//! Only a name with a semicolon is an entity here, because "this&not that" is text.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::codecs::c1_as_windows;
 
-/// The longest name that is looked for; HTML has a few longer ones.
+/// The greatest length of a name that is recognised; HTML has a few longer ones.
 const LONGEST: usize = 24;
 
-/// HTML5's names and capitalised ones, with what they stand for: a line each, in hexadecimal (tests/golden/ftfy_fixtures.py).
+/// HTML5's names and capitalised ones, with their characters: one per line, in hexadecimal (tests/golden/ftfy_fixtures.py).
 static NAMES: LazyLock<HashMap<&str, String>> = LazyLock::new(|| {
     let character = |code: &str| u32::from_str_radix(code, 16).ok().and_then(char::from_u32);
     let entry = |line: &'static str| {
@@ -20,7 +20,7 @@ static NAMES: LazyLock<HashMap<&str, String>> = LazyLock::new(|| {
     include_str!("entities.txt").lines().filter_map(entry).collect()
 });
 
-/// The text with its entities replaced, once; `None` if it has none.
+/// Replaces the entities of the text once; `None` if it has none.
 pub(super) fn unescape(text: &str) -> Option<String> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
@@ -37,7 +37,7 @@ pub(super) fn unescape(text: &str) -> Option<String> {
     (copied > 0).then(|| out + &text[copied..])
 }
 
-/// What stands between "&" and ";", if it has the form of an entity.
+/// Returns the text between "&" and ";" if it has the form of an entity.
 fn body(after: &str) -> Option<&str> {
     let bytes = after.as_bytes();
     let from = usize::from(bytes.first() == Some(&b'#'));
@@ -53,7 +53,7 @@ fn meaning(body: &str) -> Option<String> {
     }
 }
 
-/// A number's character, by HTML's rules; a semicolon stays written as a number.
+/// Returns the character of a number by HTML's rules; a semicolon stays a number.
 fn numeric(number: &str) -> Option<String> {
     let (digits, radix) = match number.strip_prefix(['x', 'X']) {
         Some(digits) => (digits, 16),

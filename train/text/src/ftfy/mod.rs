@@ -1,4 +1,4 @@
-//! Text made less broken, as Python's `ftfy.fix_text` does it (ftfy 6.3.1, in its default configuration).
+//! Repairs text as Python's `ftfy.fix_text` does (ftfy 6.3.1, in its default configuration).
 //!
 //! ```text
 //! text → segments    lines, with their "\n"; a longer one is cut at every millionth character
@@ -14,23 +14,23 @@
 //! ```
 //!
 //! # Encoding
-//! Text that looks bad (characters stand side by side as they only do in mojibake) gets the first remedy that applies, and
-//! another while it still looks bad:
+//! Text that looks bad (its neighbouring characters are typical of mojibake) gets the first remedy that applies, and another
+//! while it still looks bad:
 //!
-//! 1. Of ten single-byte encodings, the first in which the whole text can be written so that its bytes are UTF-8. Before they
-//!    are read, spaces that were 0xA0 are made so again, and sequences that lost a byte become U+FFFD. CESU-8 and Java's NUL
-//!    are read too.
-//! 2. Parts that look like UTF-8, each by itself.
-//! 3. C1 control characters (U+0080–U+009F) as Windows-1252 has them. Text that does not look bad gets this one as well.
+//! 1. The first of ten single-byte encodings in which the whole text can be written so that its bytes are UTF-8. Before they are
+//!    decoded, spaces that were 0xA0 are restored, and sequences that lost a byte become U+FFFD. CESU-8 and Java's NUL are
+//!    decoded too.
+//! 2. Parts that look like UTF-8, each separately.
+//! 3. C1 control characters (U+0080–U+009F) decoded as Windows-1252. Text that does not look bad gets this remedy as well.
 //!
-//! # Where it differs
+//! # Differences from ftfy
 //! - ftfy also repairs surrogates. A Rust string has none.
-//! - A segment gets 64 passes at most, or what 65,536 bytes of work allow, so that time is in proportion to the text. Only
-//!   damage nested deeper, such as "&amp;amp;amp;…", is left then, where ftfy goes on in quadratic time.
+//! - A segment gets at most 64 passes, or as many as 65,536 bytes of work allow, so that the time is proportional to the text.
+//!   Only damage nested deeper, such as "&amp;amp;amp;…", remains, which ftfy repairs in quadratic time.
 //! - Our Unicode is newer than Python 3.11's (14.0), which does not compose U+105C9, 105E4, 11383, 11385, 1138E, 11391, 113C5,
-//!   113C7, 113C8, 16121–16128, 16D68–16D6A, and does not sort the marks U+05C8–05C9, 0897, 1ACF–1AF0, 10D69–10D6D,
-//!   10ECB–10ECF, 10EF0–10EFB, 10EFD–10EFF, 113CE–113D0, 11F41–11F42, 1612F, 1D127–1D128, 1D250–1D252, 1D25B–1D25C, 1D25F,
-//!   1D280–1D281, 1E08F, 1E4EC–1E4EF, 1E5EE–1E5EF, 1E6E3, 1E6E6, 1E6EE–1E6EF, 1E6F5.
+//!   113C7, 113C8, 16121–16128, 16D68–16D6A, and does not sort the marks U+05C8–05C9, 0897, 1ACF–1AF0, 10D69–10D6D, 10ECB–10ECF,
+//!   10EF0–10EFB, 10EFD–10EFF, 113CE–113D0, 11F41–11F42, 1612F, 1D127–1D128, 1D250–1D252, 1D25B–1D25C, 1D25F, 1D280–1D281, 1E08F,
+//!   1E4EC–1E4EF, 1E5EE–1E5EF, 1E6E3, 1E6E6, 1E6EE–1E6EF, 1E6F5.
 
 mod badness;
 mod bytes;
@@ -47,10 +47,10 @@ use std::borrow::Cow;
 
 use work::Work;
 
-/// Segments are not longer than this many characters.
+/// The maximum length of a segment, in characters.
 const SEGMENT: usize = 1_000_000;
 
-/// Fixes text; what needs no fixing is borrowed.
+/// Fixes text; text that needs no fixing is borrowed.
 ///
 /// ```
 /// use gradus_text::ftfy::fix_text;
@@ -62,7 +62,7 @@ pub fn fix_text(text: &str) -> Cow<'_, str> {
     fix_text_after(text, false)
 }
 
-/// The same of a text that goes on at the beginning of a line, after one that holds a `<` (`html`).
+/// Fixes text that continues another one at the beginning of a line. `html`: whether the text before contains a `<`.
 pub fn fix_text_after(text: &str, mut html: bool) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0; // the text up to here is in `out`
@@ -80,20 +80,20 @@ pub fn fix_text_after(text: &str, mut html: bool) -> Cow<'_, str> {
     if copied == 0 { Cow::Borrowed(text) } else { Cow::Owned(out + &text[copied..]) }
 }
 
-/// Whether some fix may change a segment with this byte, as none changes others.
+/// Returns whether a fix may change a segment with this byte. Segments without such bytes stay unchanged.
 const fn is_odd(byte: u8) -> bool {
     matches!(byte, 0..=8 | 0x0B | 0x0D..=0x1F | b'&' | 0x7F..)
 }
 
 fn find_odd(bytes: &[u8]) -> Option<usize> {
-    // Whole chunks by or-ing, which the compiler does 16 bytes at a time.
+    // Combines whole chunks with bitwise or, which the compiler vectorises to 16 bytes at a time.
     let (chunks, _) = bytes.as_chunks::<64>();
     let plain = chunks.iter().take_while(|chunk| !chunk.iter().fold(false, |odd, &byte| odd | is_odd(byte))).count();
     let from = plain * 64;
     bytes[from..].iter().position(|&byte| is_odd(byte)).map(|i| from + i)
 }
 
-/// Start and end of the segment with the byte at `odd`, the first odd one since `at`, where a segment starts.
+/// Returns start and end of the segment with the byte at `odd`, the first odd one since `at`, where a segment starts.
 fn segment(text: &str, at: usize, odd: usize) -> (usize, usize) {
     let bytes = text.as_bytes();
     let line = bytes[at..odd].iter().rposition(|&byte| byte == b'\n').map_or(at, |i| at + i + 1);
@@ -103,12 +103,12 @@ fn segment(text: &str, at: usize, odd: usize) -> (usize, usize) {
     if end - start <= SEGMENT {
         return (start, end);
     }
-    // `end` may be inside of a character, but then it lies beyond a million of them.
+    // `end` may be inside a character, but then it lies beyond a million of them.
     let cut = text[start..].char_indices().nth(SEGMENT).map_or(text.len(), |(i, _)| start + i);
     (start, end.min(cut))
 }
 
-/// Passes over a segment until one changes nothing; `None` if even the first does not.
+/// Repeats the passes over a segment until one changes nothing; `None` if the first changes nothing.
 fn fix_segment(segment: &str, entities: bool) -> Option<String> {
     let work = &mut Work::on(segment);
     let mut fixed = None;

@@ -1,4 +1,4 @@
-//! Against files that tests/golden/ftfy_fixtures.py made with the real ftfy.
+//! Comparisons with files that tests/golden/ftfy_fixtures.py made with ftfy.
 
 use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization;
@@ -21,7 +21,7 @@ fn cases_as_the_reference() {
 /// Every character of Unicode, between two letters and after another mark.
 #[test]
 fn every_character_as_the_reference() {
-    // Marks that are newer than the reference's Unicode, which it therefore leaves where they are.
+    // Marks that are newer than the reference's Unicode, so that the reference does not move them.
     let newer = |c: char| {
         matches!(u32::from(c),
             0x5C8 | 0x5C9 | 0x897 | 0x1ACF..=0x1AF0 | 0x10D69..=0x10D6D | 0x10ECB..=0x10ECF | 0x10EF0..=0x10EFB
@@ -77,7 +77,7 @@ fn badness_as_the_reference() {
     }
 }
 
-/// Random texts of fragments that do much to each other.
+/// Returns random texts of interacting fragments.
 fn texts(count: usize) -> impl Iterator<Item = String> {
     let fragments = [
         "plain ",
@@ -134,7 +134,7 @@ fn texts(count: usize) -> impl Iterator<Item = String> {
     std::iter::repeat_with(move || (0..random(20)).map(|_| fragments[random(fragments.len())]).collect()).take(count)
 }
 
-/// The fast path leaves out what no fix would change.
+/// The fast path skips only text that no fix would change.
 #[test]
 fn fast_equals_slow() {
     for text in texts(20_000) {
@@ -153,7 +153,7 @@ fn fast_equals_slow() {
 
 #[test]
 fn fixed_text_is_left_alone() {
-    // Other line breaks and a "<" that was an entity would make other segments of it.
+    // Other line breaks, and a "<" that was an entity, would divide the text into other segments.
     for text in texts(20_000).filter(|text| !text.contains(['&', '<', '\r', '\u{2028}'])) {
         let fixed = fix_text(&text);
         assert_eq!(fix_text(&fixed), fixed, "{text:?}");
@@ -175,7 +175,7 @@ fn long_lines_are_cut() {
     assert_eq!(fix_text(&(wide.clone() + "Ã©’")), wide + "Ã©'");
 }
 
-/// What would need as many passes as it has characters stops after some.
+/// The number of passes is limited for text that would need as many as it has characters.
 #[test]
 fn nested_damage_is_limited() {
     let nested = |levels: usize| "é &".to_owned() + &"amp;".repeat(levels);

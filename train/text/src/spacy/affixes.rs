@@ -1,4 +1,4 @@
-//! How a chunk, a run of characters other than white space, becomes tokens.
+//! Splits a chunk, a run of characters other than white space, into tokens.
 
 use super::{infixes, prefixes, specials::Specials, suffixes, suffixes::Lengths, urls};
 
@@ -18,7 +18,7 @@ pub(super) fn split(text: &str, mut from: usize, mut to: usize, specials: &Speci
             from += prefix;
             break Some(tokens);
         }
-        // A suffix is sought behind the prefix, but what it would leave of an exception has the prefix with it.
+        // A suffix is searched behind the prefix, but a possible exception before the suffix includes the prefix.
         let suffix = suffixes::length(&rest[prefix..]);
         if suffix > 0
             && let Some(tokens) = specials.tokens(&rest[..rest.len() - suffix])
@@ -52,7 +52,7 @@ pub(super) fn split(text: &str, mut from: usize, mut to: usize, specials: &Speci
     }
 }
 
-/// The tokens of an exception that begins at byte `from`.
+/// Calls `token` with the tokens of an exception that begins at byte `from`.
 pub(super) fn pieces(mut from: usize, lengths: &[u8], token: &mut impl FnMut(usize, usize)) {
     for &length in lengths {
         let to = from + usize::from(length);

@@ -1,4 +1,4 @@
-//! What kind of character it is: the classes that the rules speak of, as explicit ranges of Unicode.
+//! The classes of characters in the rules, as explicit ranges of Unicode.
 
 use std::sync::LazyLock;
 
@@ -37,7 +37,7 @@ const CASED: &[(u32, u32)] = &[
     (0xFF41, 0xFF5A),
 ];
 
-/// Blocks of scripts without cases. All that is in them, digits and marks too, is a letter both upper and lower case.
+/// Blocks of scripts without cases. Every character in them, digits and marks included, is a letter of both upper and lower case.
 #[rustfmt::skip]
 const UNCASED: &[(u32, u32)] = &[
     (0x591, 0x5F4), (0x620, 0x64A), (0x66E, 0x6D5), (0x6E5, 0x6FF), (0x750, 0x77F), (0x8A0, 0x8BD), (0x900, 0x9FF),
@@ -47,7 +47,7 @@ const UNCASED: &[(u32, u32)] = &[
     (0x2A700, 0x2EBEF), (0x2F800, 0x2FA1F),
 ];
 
-/// Symbols, emoji among them; a skin tone is not.
+/// Symbols and emoji, without skin tones.
 #[rustfmt::skip]
 const ICONS: &[(u32, u32)] = &[
     (0xA6, 0xA6), (0xA9, 0xA9), (0xAE, 0xAE), (0xB0, 0xB0), (0x482, 0x482), (0x58D, 0x58E), (0x60E, 0x60F), (0x6DE, 0x6DE),
@@ -81,7 +81,7 @@ const ICONS: &[(u32, u32)] = &[
     (0x1FA60, 0x1FA6D),
 ];
 
-/// The first of each ten digits, zero to nine, of Unicode 14 (category Nd).
+/// The zero of each ten digits of Unicode 14 (category Nd).
 #[rustfmt::skip]
 const ZEROS: &[u32] = &[
     0x30, 0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xDE6, 0xE50, 0xED0, 0xF20,
@@ -91,7 +91,7 @@ const ZEROS: &[u32] = &[
     0x1D7E2, 0x1D7EC, 0x1D7F6, 0x1E140, 0x1E2F0, 0x1E950, 0x1FBF0,
 ];
 
-/// Letters and numbers that Unicode has had since version 14, which is that of the reference's Python, 3.11.
+/// Letters and numbers that Unicode has added since version 14, which is that of the reference's Python, 3.11.
 #[rustfmt::skip]
 const NEW: &[(u32, u32)] = &[
     (0x88F, 0x88F), (0xC5C, 0xC5C), (0xCDC, 0xCDC), (0x1C89, 0x1C8A), (0xA7CB, 0xA7CF), (0xA7D2, 0xA7D2), (0xA7D4, 0xA7D4),
@@ -125,49 +125,49 @@ static CLASSES: LazyLock<Box<[u8]>> = LazyLock::new(|| {
     classes
 });
 
-/// ʔ and ʕ count as lower case. To Unicode 17 they are not, though ʕ was in 14.
+/// Returns whether a character is lower case. ʔ and ʕ are, although Unicode 17 does not list them (ʕ was in 14).
 fn is_lower(c: char) -> bool {
     c.is_lowercase() || matches!(c, 'ʔ' | 'ʕ')
 }
 
-/// The gap among the capitals of Greek (U+03A2) counts as one of them.
+/// Returns whether a character is upper case. The gap among the capitals of Greek (U+03A2) is.
 fn is_upper(c: char) -> bool {
     c.is_uppercase() || c == '\u{3A2}'
 }
 
-/// Whether a character is of any of these classes.
+/// Returns whether a character is of any of these classes.
 pub(super) fn is(c: char, classes: u8) -> bool {
     CLASSES.get(c as usize).is_some_and(|class| class & classes != 0)
 }
 
-/// Whether the last character is of any of these classes; an empty text has none.
+/// Returns whether the last character is of any of these classes; false for an empty text.
 pub(super) fn ends_in(text: &str, classes: u8) -> bool {
     text.chars().next_back().is_some_and(|c| is(c, classes))
 }
 
-/// Whether the first character is of any of these classes.
+/// Returns whether the first character is of any of these classes.
 pub(super) fn begins_with(text: &str, classes: u8) -> bool {
     text.chars().next().is_some_and(|c| is(c, classes))
 }
 
-/// White space to Python: with the four separators of ASCII, which are none to Unicode.
+/// Returns whether a character is white space in Python, which includes the four separators of ASCII, unlike Unicode.
 pub(crate) fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1C}'..='\u{1F}').contains(&c)
 }
 
-/// Python's `\d`: a decimal digit of any script.
+/// Returns whether Python's `\d` matches a character: a decimal digit of any script.
 pub(super) fn is_digit(c: char) -> bool {
     let code = c as u32;
     let after = ZEROS.partition_point(|&zero| zero <= code);
     after > 0 && code - ZEROS[after - 1] < 10
 }
 
-/// Python's `\w`: a letter (no mark), a number of any kind, or `_`.
+/// Returns whether Python's `\w` matches a character: a letter (no mark), a number of any kind, or `_`.
 pub(super) fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric() && !is_combining_mark(c) && !is_circled(c) && !is_new(c)
 }
 
-/// Letters in circles and squares: alphabetic to Unicode, symbols to Python.
+/// Returns whether a character is a letter in a circle or square: alphabetic in Unicode, a symbol in Python.
 fn is_circled(c: char) -> bool {
     matches!(c as u32, 0x24B6..=0x24E9 | 0x1F130..=0x1F149 | 0x1F150..=0x1F169 | 0x1F170..=0x1F189)
 }

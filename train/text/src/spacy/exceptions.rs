@@ -1,10 +1,10 @@
-//! The exceptions of English: what is kept whole or cut against the rules, such as `Mr.`, `do n't`, `10 a.m.`, `:-)`.
+//! The exceptions of English: words that are kept whole or cut against the rules, such as `Mr.`, `do n't`, `10 a.m.`, `:-)`.
 //!
-//! Lists are of words between white space. Where one of them is cut, a `+` says so.
+//! Lists contain words separated by white space. A `+` marks a cut within a word.
 
 use std::collections::BTreeMap;
 
-/// (words, endings): each word takes each ending, with and without a capital, with and without the apostrophes.
+/// (words, endings): each word is combined with each ending, with and without a capital, with and without the apostrophes.
 const CONTRACTIONS: &[(&str, &str)] = &[
     ("i", "'m 'm+a"),
     ("i you he she it we they", "'ll 'll+'ve 'd 'd+'ve"),
@@ -19,7 +19,7 @@ const CONTRACTIONS: &[(&str, &str)] = &[
     ("ai are is was were have has dare", "n't"),
 ];
 
-/// What those rules make and is a word of its own: no exception.
+/// Results of [`CONTRACTIONS`] that are words of their own, and so not exceptions.
 const WORDS: &str = "ill Ill its Its hell Hell shell Shell shed Shed were Were well Well whore Whore";
 
 /// Other words that are cut.
@@ -41,7 +41,7 @@ const WHOLE: &str = r"
     a.m. p.m. e.g. E.g. E.G. i.e. I.e. I.E. vs. v.s. ä. ö. ü.
     <space> \t \n — C++";
 
-/// Faces: each pair of eyes looks on each mouth, with a nose `-` and without.
+/// Faces: each pair of eyes is combined with each mouth, with a nose `-` and without.
 const FACES: &[(&str, &str)] = &[(":", ") )) ))) ( (( ((( ] } / | * > 0 3 D O P X o p x"), (";", ") D"), ("8", ") D")];
 
 /// Other emoticons.
@@ -51,7 +51,7 @@ const EMOTICONS: &str = r#"
     v.v V.V v_v V_V o_o o_O O_o O_O 0_o o_0 0_0 o.o o.O O.o O.O 0.o o.0 0.0
     (^_^) (-_-) (._.) (>_<) (*_*) (¬_¬) (ಠ_ಠ) ಠ_ಠ ಠ︵ಠ ¯\(ツ)/¯ (╯°□°）╯︵┻━┻ ><(((*>"#;
 
-/// Every exception with its tokens.
+/// Returns every exception with its tokens.
 pub(super) fn all() -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     contractions(&mut all);
@@ -92,12 +92,12 @@ fn contractions(all: &mut BTreeMap<String, Vec<String>>) {
     }
 }
 
-/// A word, and the same with a capital.
+/// Returns a word, and the word with a capital.
 fn cases(word: &str) -> [String; 2] {
     [word.to_owned(), word[..1].to_ascii_uppercase() + &word[1..]]
 }
 
-/// Each word with an apostrophe, `'`, has a twin with `’` in its place.
+/// Adds to each word with an apostrophe, `'`, the word with `’` instead.
 fn typographic(all: &mut BTreeMap<String, Vec<String>>) {
     let curl = |text: &str| text.replace('\'', "’");
     let with = all.iter().filter(|(text, _)| text.contains('\''));

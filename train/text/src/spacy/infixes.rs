@@ -1,13 +1,13 @@
-//! Where a word is cut inside.
+//! Cuts a word at its infixes.
 
 use super::{
     classes::{self, DIGIT, ICON, LETTER, LOWER, QUOTE, UPPER},
     prefixes,
 };
 
-/// Calls `token` with the bytes (from, to) of each piece of `word`: what stands between infixes, and these themselves.
+/// Calls `token` with the bytes (from, to) of each piece of `word`: the infixes and the text between them.
 pub(super) fn split(word: &str, mut token: impl FnMut(usize, usize)) {
-    let mut start = 0; // of the piece at hand
+    let mut start = 0; // of the current piece
     let mut at = 0;
     while at < word.len() {
         let byte = word.as_bytes()[at];
@@ -30,12 +30,12 @@ pub(super) fn split(word: &str, mut token: impl FnMut(usize, usize)) {
     }
 }
 
-/// Whether there is an infix in `word`.
+/// Returns whether `word` contains an infix.
 pub(super) fn any(word: &str) -> bool {
     word.char_indices().any(|(at, _)| length(word, at) > 0)
 }
 
-/// Bytes of the character that begins with this byte.
+/// Returns the number of bytes of the character that begins with this byte.
 fn width(first: u8) -> usize {
     match first {
         0..=0x7F => 1,
@@ -45,7 +45,7 @@ fn width(first: u8) -> usize {
     }
 }
 
-/// The length of the infix that begins at byte `at`: 0 for none.
+/// Returns the length of the infix that begins at byte `at`, or 0.
 fn length(word: &str, at: usize) -> usize {
     let (before, text) = word.split_at(at);
     let mut after = text.chars();
@@ -68,14 +68,15 @@ fn length(word: &str, at: usize) -> usize {
     if infix { c.len_utf8() } else { 0 }
 }
 
-/// A sign between numbers.
+/// Returns whether a sign is between numbers.
 fn is_sign(before: &str, after: &str) -> bool {
     classes::ends_in(before, DIGIT) && (after.starts_with('-') || classes::begins_with(after, DIGIT))
 }
 
-/// A hyphen or a dash before a letter and after a letter or a digit: up to three `-`, up to two `—`, one of the others.
+/// Returns the length of a hyphen or dash between a letter or digit and a letter: up to three `-`, up to two `—`, one of the
+/// others.
 fn hyphen(before: &str, text: &str, c: char) -> usize {
-    // This comes first, for a long run would be counted again from each of its hyphens.
+    // This test comes first, because otherwise a long run would be counted again from each of its hyphens.
     if !classes::ends_in(before, LETTER | DIGIT) {
         return 0;
     }

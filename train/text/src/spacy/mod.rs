@@ -1,5 +1,5 @@
-//! The tokens of spaCy 3.8's tokenizer for English (MIT), as GPT-1's authors cut their text with spaCy before BPE:
-//! `[t.text for t in spacy.blank("en").tokenizer(text)]`, exactly.
+//! Reproduces spaCy 3.8's tokenizer for English (MIT), with which GPT-1's authors split their text before BPE. The tokens equal
+//! those of `[t.text for t in spacy.blank("en").tokenizer(text)]`.
 //!
 //! ```text
 //! text  → chunks   runs of white space, and what stands between them. The first blank after a word is no token, nor part
@@ -11,22 +11,21 @@
 //!       → rejoined tokens that the rules cut from an exception (`hello/Mr.`: `hello` `/` `Mr` `.`) become it: `Mr.`
 //! ```
 //!
-//! - Exceptions are contractions (`do n't`), abbreviations (`Mr.`), times (`10 a.m.`) and emoticons (`:-)`): 1,343 of them,
-//!   and the white space that is a token anyway.
-//! - A prefix or suffix is a mark of punctuation, a symbol, a run of dots. A prefix may be a currency; a suffix a unit or
-//!   a currency after a digit, `'s`, or the full stop after a word that is no single capital.
-//! - An infix is a run of dots, a symbol, or a mark between the right kinds of characters: a hyphen between letters, a dot
+//! - Exceptions are contractions (`do n't`), abbreviations (`Mr.`), times (`10 a.m.`) and emoticons (`:-)`): 1,343 of them, and
+//!   white space that is a token in any case.
+//! - A prefix or suffix is a mark of punctuation, a symbol, or a run of dots. A prefix may be a currency. A suffix may be a unit
+//!   or a currency after a digit, `'s`, or the full stop after a word other than a single capital.
 //!   between a small letter and a capital.
 //!
-//! The work grows with the length of the text, whatever it holds, and the memory by at most a byte for each suffix of a
-//! chunk. Nothing of the text is lost but single blanks.
+//! The time is proportional to the length of the text, for any content. The memory grows by at most a byte for each suffix of a
+//! chunk. Only single blanks of the text are lost.
 //!
 //! # Unicode
-//! The reference's classes of characters are ranges written out, and so are ours; which of the cased letters is lower case
-//! is Rust's word, but for ʔ and ʕ. Digits and letters in the schemes and ports of addresses are those of the reference's
-//! Python, 3.11: Unicode 14. That leaves out the 65 ranges of `NEW` in `classes.rs`, which Unicode 17 has besides. Under a
-//! Rust of a later Unicode, letters newer than that would be letters of a scheme (`…://`): the tests, which have every
-//! character in every place, would say so. No character is known to come out otherwise than in the reference.
+//! The reference's classes of characters are explicit ranges, and so are ours. The case of the cased letters is that of Rust,
+//! except for ʔ and ʕ. Digits and letters in the schemes and ports of addresses are those of the reference's Python, 3.11:
+//! Unicode 14. This excludes the 65 ranges of `NEW` in `classes.rs`, which Unicode 17 has in addition. With a Rust of a later
+//! Unicode, newer letters would be letters of a scheme (`…://`); the tests, which have every character in every place, would then
+//! fail. No character is known to differ from the reference.
 //!
 //! ```
 //! use gradus_text::spacy::English;
@@ -57,7 +56,7 @@ use specials::Specials;
 
 static ENGLISH: LazyLock<Specials> = LazyLock::new(english);
 
-/// The exceptions of English. What the rules alone would cut is also a pattern: of the tokens that they would make.
+/// Returns the exceptions of English. An exception that the rules would cut is also a pattern of the resulting tokens.
 fn english() -> Specials {
     let mut specials = Specials::default();
     let none = Specials::default();
@@ -65,7 +64,7 @@ fn english() -> Specials {
         let cut = prefixes::length(&text) > 0 || suffixes::length(&text) > 0 || infixes::any(&text);
         let mut pieces = Vec::new();
         affixes::split(&text, 0, text.len(), &none, &mut |from, to| pieces.push(&text[from..to]));
-        // One token in place of the same token would change nothing.
+        // Replacing one token by the same token would change nothing.
         if cut && (pieces.len() > 1 || tokens.len() > 1) {
             specials.add_pattern(&pieces);
         }
@@ -74,14 +73,14 @@ fn english() -> Specials {
     specials
 }
 
-/// The tokenizer. The first one made builds the tables, which all others share.
+/// The tokenizer. The first instance builds the tables, which all others share.
 #[derive(Clone, Copy, Debug)]
 pub struct English {
     specials: &'static Specials,
 }
 
 impl English {
-    /// The tokenizer as spaCy sets it up by default.
+    /// Creates the tokenizer with spaCy's default settings.
     pub fn new() -> Self {
         Self { specials: &ENGLISH }
     }
@@ -102,7 +101,7 @@ impl English {
         rejoin.finish();
     }
 
-    /// A word of letters takes a short way, for no rule but an exception cuts it.
+    /// Splits a chunk. A word of letters takes a short path, because only an exception can cut it.
     fn chunk<F: FnMut(&str)>(&self, text: &str, from: usize, to: usize, rejoin: &mut Rejoin<'_, F>) {
         let chunk = &text[from..to];
         if chunk.is_empty() {
@@ -121,7 +120,7 @@ impl Default for English {
     }
 }
 
-/// How many bytes `text` begins with whose characters are all of a kind.
+/// Returns the length in bytes of the leading characters for which `kind` holds.
 fn run(text: &str, kind: impl Fn(char) -> bool) -> usize {
     text.find(|c| !kind(c)).unwrap_or(text.len())
 }

@@ -1,8 +1,9 @@
-//! What is cut off the start of a word.
+//! Prefixes, which are cut off the start of a word.
 
 use super::classes::{self, CURRENCY, DIGIT, ICON, PUNCTUATION, QUOTE};
 
-/// How many bytes of punctuation, currency or symbols `text` begins with: one mark, or a run of dots. 0 for none.
+/// Returns the length in bytes of the punctuation, currency or symbol at the start of `text`: one mark, or a run of dots; 0 for
+/// none.
 pub(super) fn length(text: &str) -> usize {
     let mut rest = text.chars();
     let Some(first) = rest.next() else { return 0 };
@@ -21,7 +22,7 @@ pub(super) fn length(text: &str) -> usize {
     }
 }
 
-/// The dots that `text` begins with.
+/// Returns the length of the dots at the start of `text`.
 pub(super) fn dots(text: &str) -> usize {
     text.bytes().take_while(|&b| b == b'.').count()
 }

@@ -1,26 +1,26 @@
-//! The last pass: tokens that make up an exception after all, such as `Mr` `.` in `"hello/Mr."`, become it.
+//! The last pass: joins tokens that form an exception, such as `Mr` `.` in `"hello/Mr."`.
 
 use std::collections::VecDeque;
 
 use super::{affixes, specials::Specials};
 
-/// Takes the tokens of a text in order and gives them on, at most a few later.
+/// Takes the tokens of a text in order and passes them on, at most a few tokens later.
 ///
-/// A *match* is a run of tokens that is an exception's pattern; white space between them counts for nothing. Matches
-/// take their turn, the longest first, of those as long the earliest first. One stands if no match before it, standing
-/// or not, covers its first or its last token: which is known once every match that begins before its end is. Where the
-/// text of one that stands is the exception (it has no white space), its tokens become those of the exception.
+/// A *match* is a run of tokens that is an exception's pattern; white space between them is ignored. Matches are processed the
+/// longest first, and those of equal length the earliest first. A match is accepted if no match before it in this order, accepted
+/// or not, covers its first or its last token. This is known once every match that begins before its end is found. If the text of
+/// an accepted match is the exception (without white space), its tokens are replaced by those of the exception.
 pub(super) struct Rejoin<'a, F> {
     text: &'a str,
     specials: &'a Specials,
     give: F,
-    /// Tokens not given on yet, as bytes (from, to).
+    /// Tokens not yet passed on, as bytes (from, to).
     waiting: VecDeque<(usize, usize)>,
-    /// The number of the first of these. Tokens that need not wait have none.
+    /// The number of the first waiting token. Tokens that need not wait are not numbered.
     first: usize,
-    /// Patterns begun: the number of their first token, and the node reached. In order.
+    /// Started patterns, in order: the number of their first token, and the node reached.
     open: Vec<(usize, u16)>,
-    /// Matches, as numbers of tokens (from, to), that tokens still waiting are part of.
+    /// Matches that include waiting tokens, as numbers of tokens (from, to).
     matches: Vec<(usize, usize)>,
 }
 
@@ -55,12 +55,12 @@ impl<'a, F: FnMut(&str)> Rejoin<'a, F> {
         self.release(known);
     }
 
-    /// Gives on the tokens that remain at the end of the text.
+    /// Passes on the tokens that remain at the end of the text.
     pub(super) fn finish(mut self) {
         self.release(self.first + self.waiting.len());
     }
 
-    /// Gives on what is certain when all matches that begin before token `known` are found.
+    /// Passes on the tokens that are final once all matches that begin before token `known` are found.
     fn release(&mut self, known: usize) {
         let uncertain = self.matches.iter().filter(|m| m.1 > known).map(|m| m.0);
         let until = uncertain.min().unwrap_or(known).min(known);

@@ -1,11 +1,11 @@
-//! The exceptions as a table to look texts up in, and as patterns of tokens.
+//! The exceptions, as a table of texts and as patterns of tokens.
 
 use std::collections::HashMap;
 
-/// What is known of a text.
+/// The properties of a text.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// The lengths of its tokens in bytes if it is an exception; none otherwise.
+    /// The lengths of its tokens in bytes if it is an exception; otherwise empty.
     pub tokens: Box<[u8]>,
     /// Its number as a token of patterns, if it is one.
     word: Option<u16>,
@@ -15,7 +15,7 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Specials {
     entries: HashMap<Box<str>, Entry>,
-    /// The lengths of the entries in bytes, as bits, by first byte: most texts need no further look.
+    /// The lengths of the entries in bytes, as bits, by first byte: most texts are rejected by them.
     lengths: [u64; 256],
     /// The patterns as a tree: (node, word) to node, from the root, 0.
     steps: HashMap<(u16, u16), u16>,
@@ -57,22 +57,22 @@ impl Specials {
         if known { self.entries.get(text) } else { None }
     }
 
-    /// The lengths in bytes of the tokens of an exception.
+    /// Returns the lengths in bytes of the tokens of an exception.
     pub(super) fn tokens(&self, text: &str) -> Option<&[u8]> {
         self.get(text).map(|entry| &*entry.tokens).filter(|tokens| !tokens.is_empty())
     }
 
-    /// The number of a token that patterns contain.
+    /// Returns the number of a token that patterns contain.
     pub(super) fn word(&self, token: &str) -> Option<u16> {
         self.get(token)?.word
     }
 
-    /// From a node of the patterns by a word to the next.
+    /// Follows the edge of a word from a node of the patterns to the next node.
     pub(super) fn step(&self, node: u16, word: u16) -> Option<u16> {
         self.steps.get(&(node, word)).copied()
     }
 
-    /// Whether a pattern ends at a node.
+    /// Returns whether a pattern ends at a node.
     pub(super) fn is_end(&self, node: u16) -> bool {
         self.ends[usize::from(node)]
     }

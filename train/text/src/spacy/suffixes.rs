@@ -1,9 +1,9 @@
-//! What is cut off the end of a word.
+//! Suffixes, which are cut off the end of a word.
 
 use super::classes::{self, CURRENCY, DIGIT, ICON, LOWER, PUNCTUATION, QUOTE, UPPER};
 
-/// Units of measure, which come off a number. The last is two by intent, but the reference's lists of Cyrillic and Arabic
-/// units lack the space between them.
+/// Units of measure, which are cut off a number. The last entry joins two units, because the reference's lists of Cyrillic and
+/// Arabic units lack the space between them.
 #[rustfmt::skip]
 const UNITS: &[&str] = &[
     "km", "km²", "km³", "m", "m²", "m³", "dm", "dm²", "dm³", "cm", "cm²", "cm³", "mm", "mm²", "mm³", "µm", "nm", "yd", "in", "ft",
@@ -18,7 +18,7 @@ const UNITS: &[&str] = &[
 /// The longest unit, in characters.
 const LONGEST: usize = 5;
 
-/// How many bytes `text` ends in that are cut off: the longest that a rule finds. 0 for none.
+/// Returns the length in bytes of the suffix of `text`: the longest that a rule finds, or 0.
 pub(super) fn length(text: &str) -> usize {
     let mut before = text.chars();
     let Some(last) = before.next_back() else { return 0 };
@@ -35,7 +35,7 @@ pub(super) fn length(text: &str) -> usize {
     if cut { last.len_utf8() } else { quantity(text) }
 }
 
-/// A dot at the end: a run of them, or the full stop of a sentence, but not that of an initial (`J.`).
+/// Returns the length of the dot at the end: a run of dots, or the full stop of a sentence, but not that of an initial (`J.`).
 fn dot(text: &str, before: &str) -> usize {
     let dots = text.bytes().rev().take_while(|&b| b == b'.').count();
     if dots > 1 {
@@ -51,7 +51,7 @@ fn dot(text: &str, before: &str) -> usize {
     usize::from(stop)
 }
 
-/// A unit or a currency right after a digit.
+/// Returns the length of a unit or a currency directly after a digit.
 fn quantity(text: &str) -> usize {
     let Some((start, _)) = text.char_indices().rev().take(LONGEST + 1).find(|(_, c)| c.is_ascii_digit()) else {
         return 0;
@@ -63,12 +63,12 @@ fn quantity(text: &str) -> usize {
     if known { quantity.len() } else { 0 }
 }
 
-/// A stack of the lengths of suffixes, in bytes, so that a long text of punctuation needs no multiple of its size.
+/// A stack of the lengths of suffixes, in bytes, which needs little memory for a long text of punctuation.
 #[derive(Debug, Default)]
 pub(super) struct Lengths(Vec<u8>);
 
 impl Lengths {
-    /// A length is the sum of a byte below 255 and of the 255s above it.
+    /// Pushes a length, stored as a byte below 255 and the 255s above it, whose sum is the length.
     pub(super) fn push(&mut self, mut length: usize) {
         self.0.push((length % 255) as u8);
         while length >= 255 {

@@ -14,7 +14,7 @@ fn digest(lines: &str) -> String {
     gradus_io::hex::encode(&Sha256::digest(lines)[..8])
 }
 
-/// Texts of up to `most` pieces, drawn with a fixed seed.
+/// Returns texts of up to `most` pieces, drawn with a fixed seed.
 fn texts<'a>(pieces: &'a [&'a str], most: usize) -> impl Iterator<Item = String> + 'a {
     let mut state = 1u64;
     let mut below = move |n: usize| {
@@ -71,7 +71,7 @@ fn every_character_as_the_reference() {
     assert_eq!(found.collect::<Vec<_>>(), digests.lines().collect::<Vec<_>>());
 }
 
-/// The short way of a word of letters against the long one.
+/// Compares the short path of a word of letters with the long one.
 #[test]
 fn letters_equal_any_chunk() {
     let exceptions = exceptions::all();
@@ -88,7 +88,7 @@ fn letters_equal_any_chunk() {
     }
 }
 
-/// The last pass, which gives tokens on as it goes, against its definition over all tokens at once.
+/// Compares the last pass, which passes tokens on incrementally, with its definition over all tokens.
 #[test]
 fn rejoined_as_defined() {
     for text in texts(PIECES, 24).take(4000) {
@@ -140,7 +140,7 @@ fn rejoined(text: &str, cut: &[(usize, usize)]) -> Vec<String> {
     out
 }
 
-/// Only single blanks are lost, and long texts of one kind take no longer than others.
+/// Only single blanks are lost, and long texts of one kind take no more time than others.
 #[test]
 fn nothing_is_lost() {
     let million = 1_000_000;

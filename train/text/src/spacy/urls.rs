@@ -1,4 +1,4 @@
-//! What is kept whole as an address of the web or of mail.
+//! Addresses of the web and of mail, which are kept whole.
 //!
 //! ```text
 //! scheme://            optional; at least two letters, digits, `_`, `+`, `-`, `.`
@@ -10,29 +10,29 @@
 
 use super::classes::{self, LOWER};
 
-/// Whether a text without white space is such an address, to its end.
+/// Returns whether a text without white space is such an address as a whole.
 ///
-/// A host may begin where the text does, after the scheme, or after any `@`; since it holds no `@` itself, all these
-/// searches together read the text a fixed number of times.
+/// A host may begin where the text does, after the scheme, or after any `@`. Since it contains no `@` itself, all these searches
+/// together read the text a fixed number of times.
 pub(super) fn is_url(text: &str) -> bool {
     let after_at = text.match_indices('@').map(|(at, _)| at + 1).filter(|&start| start > 1);
     text.contains('.') && [Some(0), scheme(text)].into_iter().flatten().chain(after_at).any(|start| is_place(&text[start..]))
 }
 
-/// Where the text goes on after its scheme.
+/// Returns the position after the scheme of the text.
 fn scheme(text: &str) -> Option<usize> {
     let end = text.find(|c| !(classes::is_word(c) || matches!(c, '+' | '-' | '.')))?;
     (text[end..].starts_with("://") && text[..end].chars().nth(1).is_some()).then_some(end + 3)
 }
 
-/// Whether this is a host with what may follow it.
+/// Returns whether the text is a host with a permitted remainder.
 fn is_place(text: &str) -> bool {
     let (address, after) = text.split_at(text.find(|c| !(classes::is_digit(c) || c == '.')).unwrap_or(text.len()));
     let (name, behind) = text.split_at(text.find(|c| !is_of_host(c)).unwrap_or(text.len()));
     is_end(after) && is_address(address) || is_end(behind) && is_name(name)
 }
 
-/// What may follow a host: a port, a path, or nothing.
+/// Returns whether the text may follow a host: a port, a path, or nothing.
 fn is_end(text: &str) -> bool {
     let path = match text.strip_prefix(':') {
         None => text,
@@ -48,7 +48,7 @@ fn is_end(text: &str) -> bool {
     path.is_empty() || path.starts_with(['/', '?', '#'])
 }
 
-/// A character of a label, at its ends too.
+/// Returns whether a character may be anywhere in a label, its ends included.
 fn is_of_label(c: char) -> bool {
     c.is_ascii_alphanumeric() || ('\u{A1}'..='\u{FFFF}').contains(&c)
 }
@@ -57,7 +57,7 @@ fn is_of_host(c: char) -> bool {
     matches!(c, '.' | '_' | '-') || is_of_label(c) || classes::is(c, LOWER)
 }
 
-/// Labels of up to 64 characters, each with a dot after it, and a top-level domain of 2 to 63 letters.
+/// Returns whether a name has labels of up to 64 characters, each followed by a dot, and a top-level domain of 2 to 63 letters.
 fn is_name(name: &str) -> bool {
     let Some((labels, domain)) = name.rsplit_once('.') else { return false };
     (2..=63).contains(&domain.chars().count())
@@ -70,8 +70,8 @@ fn is_name(name: &str) -> bool {
         })
 }
 
-/// Four numbers in dots, outside the networks 10, 127, 169.254, 172.16 to 172.31 and 192.168, the first of them 1 to 223,
-/// the last 1 to 254. Their later digits may be of any script.
+/// Returns whether an address is four numbers with dots, outside the networks 10, 127, 169.254, 172.16 to 172.31 and 192.168, the
+/// first number from 1 to 223 and the last from 1 to 254. All digits but the first of a number may be of any script.
 fn is_address(address: &str) -> bool {
     let numbers: Vec<Vec<char>> = address.split('.').take(5).map(|n| n.chars().take(4).collect()).collect();
     let [a, b, c, d] = &numbers[..] else { return false };
