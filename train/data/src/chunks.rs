@@ -53,7 +53,7 @@ impl Chunks {
         tokens
     }
 
-    /// Returns the chunk drawn for row `row` of step `t`, uniformly over all chunks. It depends on the seed, `t` and `row` alone.
+    /// Returns the chunk drawn for row `row` of step `t`, uniformly over all chunks. It depends only on the seed, `t` and `row`.
     pub fn drawn(&self, t: u64, row: usize) -> usize {
         let mut rng = Philox::with_stream(self.seed ^ DOMAIN, t);
         rng.set_position(4 * row as u64); // one Philox block per row

@@ -64,7 +64,7 @@ pub(crate) fn check_ids(ids: &[u32], vocab_size: usize) -> Result<(), DataError>
 }
 
 /// Splits `tokens` tokens into the training part, the first ⌊(1 − `held_out`)·tokens⌋, and the held-out part, the rest.
-/// `held_out` is a fraction; 0 holds out nothing.
+/// `held_out` is a fraction; with 0, the held-out part is empty.
 ///
 /// # Errors
 /// Returns an error if the fraction is not from 0 to below 1 ([`DataError::HeldOut`]).

@@ -5,7 +5,7 @@
 //! files that belong together    write each .NAME.tmp │ fsync
 //!                               checksums.json: their new sums, and the old ones as `before` │ fsync the folder
 //!                               rename each over NAME, in order │ fsync the folder
-//!                               checksums.json: only the new sums
+//!                               checksums.json: the new sums alone
 //! ```
 //!
 //! After a crash at any point, each file is old or new, and its checksum is listed. For a new file, `before` contains `null`.
@@ -47,7 +47,7 @@ pub use audit::{Verdict, accept, replace_directory, verify};
 pub use folders::{Lost, accept_above, check_folder, has_checksums, list, relist, replace_within, unlist};
 pub use settings::{FORMAT, Kept, settings};
 
-/// The name of the file that holds the checksums.
+/// The name of the file with the checksums.
 pub const CHECKSUMS_FILE: &str = SUMS;
 /// The name of the log, the only file that may grow after its checksum is computed.
 pub const LOG_FILE: &str = "metrics.jsonl";
@@ -55,9 +55,9 @@ pub const LOG_FILE: &str = "metrics.jsonl";
 /// Length and digest of a file, or of the beginning of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
-    /// Its length.
+    /// The length.
     pub bytes: u64,
-    /// Its SHA-256.
+    /// The SHA-256.
     pub sha256: String,
 }
 
@@ -367,9 +367,8 @@ pub fn check_within(folder: &Path, inner: &str) -> Result<bool, FileError> {
     check_where(folder, |name| Path::new(name).starts_with(inner))
 }
 
-/// Files of a folder that belong together. When all are on the disk, [`Group::commit`] renames each, in the order of their
-/// addition.
-/// were added.
+/// Files of a folder that belong together. When all are on the disk, [`Group::commit`] renames each, in the order in
+/// which they were added.
 #[derive(Debug)]
 pub struct Group {
     folder: PathBuf,

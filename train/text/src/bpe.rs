@@ -154,7 +154,7 @@ impl Bpe {
         ids
     }
 
-    /// Appends the ids of one word, from the cache if it holds the word.
+    /// Appends the ids of one word, from the cache if it contains the word.
     fn encode_word(&self, word: &str, ids: &mut Vec<u32>) {
         if let Some(known) = self.cache.get(word) {
             return ids.extend_from_slice(known);
@@ -193,7 +193,7 @@ pub(crate) fn ids_of(tokens: &[String]) -> Result<HashMap<String, u32>, TextErro
 /// Returns the id of a token that the vocabulary must have.
 ///
 /// # Errors
-/// [`TextError::Vocabulary`] if the token is missing.
+/// Returns [`TextError::Vocabulary`] if the token is missing.
 pub(crate) fn required_among(ids: &HashMap<String, u32>, token: &str, expected: &str) -> Result<u32, TextError> {
     ids.get(token).copied().ok_or_else(|| {
         let found = format!("{} without it", count_of(ids.len(), "token"));
@@ -210,7 +210,7 @@ pub(crate) struct Ranked {
 /// Converts merges to ids.
 ///
 /// # Errors
-/// [`TextError::Vocabulary`] if a merge's parts or result are not tokens.
+/// Returns [`TextError::Vocabulary`] if a merge's parts or result are not tokens.
 pub(crate) fn ranked(ids: &HashMap<String, u32>, merges: &[(String, String)]) -> Result<Ranked, TextError> {
     let id_of = |token: &str, rank: usize, (a, b): &(String, String)| {
         ids.get(token).copied().ok_or_else(|| {
@@ -272,7 +272,7 @@ mod tests {
         });
     }
 
-    /// Encodes more than twice as many words as the cache has slots: cached and uncached words have the same ids.
+    /// Encodes twice as many words as the cache has slots: cached and uncached words have the same ids.
     #[test]
     fn a_full_cache_changes_nothing() {
         let bpe = bpe("abcdefgh", &[("a", "b"), ("ab", "c"), ("d", "e</w>"), ("h", "h")]);

@@ -25,7 +25,7 @@ impl Cache {
         (0..Self::PROBES).map(move |i| &self.slots[start.wrapping_add(i) % Self::SLOTS])
     }
 
-    /// Returns the word's ids if the cache holds it.
+    /// Returns the word's ids if the cache contains it.
     pub(crate) fn get(&self, word: &str) -> Option<&[u32]> {
         self.slots(word).map_while(OnceLock::get).find(|known| *known.0 == *word).map(|known| &*known.1)
     }

@@ -14,7 +14,8 @@ use crate::foreign::foreign;
 /// begin with a dot are skipped, and so are links to folders (they could form loops).
 ///
 /// # Errors
-/// [`TextError::File`] if `path` does not exist; [`TextError::Missing`] if it is neither file nor folder, or contains no file.
+/// Returns [`TextError::File`] if `path` does not exist; [`TextError::Missing`] if it is neither file nor folder, or contains no
+/// file.
 pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
     let metadata = fs::metadata(path).map_err(|e| FileError::new("read", path, e))?;
     if metadata.is_file() {
@@ -53,7 +54,7 @@ pub fn corpus_files(path: &Path) -> Result<Vec<PathBuf>, TextError> {
 /// Reads a UTF-8 text file. A byte-order mark is removed; nothing else is changed.
 ///
 /// # Errors
-/// [`TextError::File`], and the errors of [`utf8`].
+/// Returns [`TextError::File`], and the errors of [`utf8`].
 pub fn read_text(path: &Path) -> Result<String, TextError> {
     let bytes = disk::read(path).map_err(|e| FileError::new("read", path, e))?;
     Ok(utf8(path, 0, &bytes)?.to_owned())
@@ -62,7 +63,7 @@ pub fn read_text(path: &Path) -> Result<String, TextError> {
 /// Returns `bytes`, found at byte `offset` of a file, as text, without a byte-order mark at the file's beginning.
 ///
 /// # Errors
-/// [`TextError::Foreign`], [`TextError::Binary`] (a NUL byte) or [`TextError::NotUtf8`], with the offset in the file.
+/// Returns [`TextError::Foreign`], [`TextError::Binary`] (a NUL byte) or [`TextError::NotUtf8`], with the offset in the file.
 pub fn utf8<'a>(path: &Path, offset: usize, bytes: &'a [u8]) -> Result<&'a str, TextError> {
     if let Some((what, command)) = foreign(bytes).filter(|_| offset == 0) {
         return Err(TextError::Foreign { path: path.to_owned(), what, command });
@@ -81,7 +82,8 @@ pub fn utf8<'a>(path: &Path, offset: usize, bytes: &'a [u8]) -> Result<&'a str, 
 /// path and text.
 ///
 /// # Errors
-/// The errors of [`corpus_files`], [`read_text`] and `document`, and [`TextError::Empty`] if all files are empty or white space.
+/// Returns the errors of [`corpus_files`], [`read_text`] and `document`, and [`TextError::Empty`] if all files are empty or white
+/// space.
 pub fn each_document<E: From<TextError>>(path: &Path, mut document: impl FnMut(&Path, &str) -> Result<(), E>) -> Result<(), E> {
     let mut blank = true;
     for file in corpus_files(path)? {

@@ -10,7 +10,7 @@ pub enum Cut {
     /// Before a blank that follows a visible character of ASCII. A token may begin with a blank, and white space is split
     /// according to the character after it.
     Blanks,
-    /// As [`Cut::Blanks`], but not after these ASCII characters, as a set of bits: the last characters of the added tokens that
+    /// Like [`Cut::Blanks`], but not after these ASCII characters, as a set of bits: the last characters of the added tokens that
     /// include the white space after them.
     BlanksBut(u128),
 }

@@ -1,7 +1,7 @@
 //! Tokenizers on disk.
 //!
 //! A BPE of mode `basic`, WordPiece and byte-level BPE are written as by `transformers` 5: `tokenizer.json` with the vocabulary,
-//! the merges, and the special tokens under `added_tokens` (in the vocabulary alone they would be split), and
+//! the merges, and the special tokens under `added_tokens` (without this list they would be split), and
 //! `tokenizer_config.json` with the class's name. A BPE of another mode is written as by version 4: `vocab.json`, `merges.txt`, and
 //! `tokenizer_config.json` with the special tokens and the mode. WordPiece of characters is written as by BertJapaneseTokenizer, in
 //! `vocab.txt`.
@@ -62,7 +62,7 @@ impl Tokenizer {
     /// Writes the tokenizer into a folder, created if needed, with its [checksums]. A file is replaced whole or not at all.
     ///
     /// # Errors
-    /// [`TextError::File`]; [`TextError::Missing`] if the folder holds a tokenizer of the other form, which would leave two.
+    /// Returns [`TextError::File`]; [`TextError::Missing`] if the folder contains a tokenizer of the other form.
     pub fn save(&self, folder: &Path) -> Result<(), TextError> {
         disk::make_folders(folder).map_err(|e| FileError::new("make the directory", folder, e))?;
         let files = self.files();
@@ -119,7 +119,8 @@ impl Tokenizer {
     /// `encoder_bpe_40000.json`, `encoder.json`, `vocab.txt`).
     ///
     /// # Errors
-    /// [`TextError::Missing`], [`TextError::File`], or [`TextError::Format`] with the file, the place in it and the remedy.
+    /// Returns [`TextError::Missing`], [`TextError::File`], or [`TextError::Format`] with the file, the place in it and the
+    /// remedy.
     pub fn load(path: &Path) -> Result<Self, TextError> {
         let metadata = fs::metadata(path).map_err(|e| FileError::new("read", path, e))?;
         let (folder, name) = match metadata.is_dir() {
@@ -153,7 +154,7 @@ impl Tokenizer {
     /// messages. For a missing file, `open` returns [`NotFound`](io::ErrorKind::NotFound).
     ///
     /// # Errors
-    /// The errors of [`Tokenizer::load`].
+    /// Returns the errors of [`Tokenizer::load`].
     pub fn read(folder: &Path, open: &dyn Fn(&str) -> io::Result<Vec<u8>>) -> Result<Self, TextError> {
         let open = |name: &str| match open(name) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -310,12 +311,12 @@ fn add_specials(added: &mut Vec<SavedToken>, names: &[&str], id: impl Fn(&str) -
     }
 }
 
-/// The exclusive upper bound of the ids in a vocabulary of `tokens` tokens. It keeps a small file from requiring a large table.
+/// Returns the exclusive upper bound of the ids in a vocabulary of `tokens` tokens, so that a small file needs no large table.
 fn end_of_ids(tokens: usize) -> usize {
     (1 << 16) + 8 * tokens
 }
 
-/// The tokens of a vocabulary, ordered by id. Returns an error if two tokens have the same id. An unused id has an empty token.
+/// Returns the tokens of a vocabulary by id, or an error if two tokens have the same id. An unused id has an empty token.
 fn in_order(path: &Path, ids: Vec<(String, u32)>) -> Result<Vec<String>, TextError> {
     let end = end_of_ids(ids.len());
     let size = ids.iter().map(|(_, id)| *id as usize + 1).filter(|&size| size <= end).max().unwrap_or(0);

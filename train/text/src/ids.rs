@@ -51,7 +51,7 @@ impl fmt::Display for Entries {
 /// Parses the ids in a text, each below `vocab`, the vocabulary size of `owner` (`model` or `tokenizer`); errors name `path`.
 ///
 /// # Errors
-/// A word that is not such an id, or a text without ids.
+/// Returns an error if a word is not such an id, or if the text has no ids.
 pub fn parse_ids(path: &Path, text: &str, vocab: usize, owner: &'static str) -> Result<Vec<u32>, IdsError> {
     entries(path, text, Entries::Ids(vocab, owner), number)
 }
@@ -59,7 +59,7 @@ pub fn parse_ids(path: &Path, text: &str, vocab: usize, owner: &'static str) -> 
 /// Parses the ids in a text, each below a model's vocabulary size `vocab`, with `-` for no id.
 ///
 /// # Errors
-/// As [`parse_ids`].
+/// Returns an error in the cases of [`parse_ids`].
 pub fn parse_targets(path: &Path, text: &str, vocab: usize) -> Result<Vec<Option<u32>>, IdsError> {
     entries(
         path,
@@ -72,7 +72,7 @@ pub fn parse_targets(path: &Path, text: &str, vocab: usize) -> Result<Vec<Option
 /// Parses the segments in a text, each below `segments`.
 ///
 /// # Errors
-/// As [`parse_ids`].
+/// Returns an error in the cases of [`parse_ids`].
 pub fn parse_segments(path: &Path, text: &str, segments: usize) -> Result<Vec<u32>, IdsError> {
     entries(path, text, Entries::Segments(segments), number)
 }

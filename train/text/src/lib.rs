@@ -6,9 +6,9 @@
 //! | vocabulary | words | ids | round trip |
 //! |-|-|-|-|
 //! | [`Bpe`], mode `basic` | [`basic`]: lower case, no accents, punctuation apart | merges by rank, `</w>` ends a word | loses case, accents and spacing |
-//! | [`Bpe`], mode `spacy` | [`openai`]: [`ftfy`], [`spacy`]'s tokens in lower case, line ends | the same | loses case and spacing |
+//! | [`Bpe`], mode `spacy` | [`openai`]: [`ftfy`], [`spacy`]'s tokens in lower case, line ends | as above | loses case and spacing |
 //! | [`WordPiece`] (BERT) | [`basic`], after its [`Normalizer`] | the longest token first, `##` marks a token within a word | loses spacing, and what is normalised |
-//! | [`ByteBpe`] (GPT-2, RoBERTa) | GPT-2's pattern: a blank begins the word behind it | bytes, merged by rank, `Ġ` is a blank | lossless |
+//! | [`ByteBpe`] (GPT-2, RoBERTa) | GPT-2's pattern: a blank begins the word after it | bytes, merged by rank, `Ġ` is a blank | lossless |
 //! | bytes | none | one per byte, 256 | lossless |
 //! | [`Characters`] | none | one per character of the corpus | lossless; other characters are an error |
 //!

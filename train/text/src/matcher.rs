@@ -55,9 +55,9 @@ struct Match {
 struct Search {
     /// The start of the text that is not yet part of a piece.
     from: usize,
-    /// The earliest start of the next pattern: behind the last one, without the white space that belongs to it.
+    /// The earliest start of the next pattern: after the last one, without the white space that belongs to it.
     at: usize,
-    /// The end of the last run of white space behind a pattern.
+    /// The end of the last run of white space after a pattern.
     blank: usize,
 }
 
@@ -135,7 +135,7 @@ impl Matcher {
     }
 }
 
-/// The automaton of Aho and Corasick (1975), over bytes. A node stands for the beginning of a pattern; node 0 is empty.
+/// The automaton of Aho and Corasick (1975), over bytes. A node represents the beginning of a pattern; node 0 is empty.
 #[derive(Clone, Debug)]
 struct Automaton {
     next: HashMap<(u32, u8), u32>,

@@ -36,7 +36,7 @@ impl Tokenizer {
     /// as in `train.py`; `tokenizer_config.json` lists them and gives the mode.
     ///
     /// # Errors
-    /// [`TextError::File`]; [`TextError::Missing`] for a tokenizer without merges.
+    /// Returns [`TextError::File`]; [`TextError::Missing`] for a tokenizer without merges.
     pub fn save_release(&self, folder: &Path) -> Result<(), TextError> {
         let bpe = self.released(folder)?;
         disk::make_folders(folder).map_err(|e| FileError::new("make the directory", folder, e))?;

@@ -146,8 +146,8 @@ impl Tokenizer {
     /// Adds a special token and returns its id: the next one, or its existing id if it is already in the vocabulary.
     ///
     /// # Errors
-    /// [`TextError::Special`] for an empty token, and if another token has the next id, which can happen in a vocabulary with
-    /// unused ids.
+    /// Returns [`TextError::Special`] for an empty token, and if another token has the next id, which can happen in a vocabulary
+    /// with unused ids.
     pub fn add_special(&mut self, content: &str) -> Result<u32, TextError> {
         if let Some(id) = self.added.id(content) {
             return Ok(id);
@@ -313,7 +313,7 @@ impl Tokenizer {
     /// untrained model generates them, become U+FFFD.
     ///
     /// # Errors
-    /// [`TextError::UnknownId`] for an id outside the vocabulary.
+    /// Returns [`TextError::UnknownId`] for an id outside the vocabulary.
     pub fn decode(&self, ids: &[u32]) -> Result<String, TextError> {
         let mut bytes = Vec::with_capacity(ids.len() * 4);
         for (position, &id) in ids.iter().enumerate() {

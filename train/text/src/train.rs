@@ -67,8 +67,8 @@ impl BpeTrainer {
     /// by rank, the specials. (A token that two different pairs make has one id, that of the first.)
     ///
     /// # Errors
-    /// [`TextError::TooSmall`] if `vocab_size` cannot hold the characters; [`TextError::Special`] for an empty or repeated
-    /// special.
+    /// Returns [`TextError::TooSmall`] if `vocab_size` is too small for the characters; [`TextError::Special`] for an empty or
+    /// repeated special.
     pub fn train(&self, words: &WordCounts, mut progress: impl FnMut(usize, usize)) -> Result<Tokenizer, TextError> {
         let characters = self.characters(words);
         let needed = 1 + 2 * characters.len() + self.specials.len();
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(note(Mode::Basic, &("café ".to_owned() + &"tea ".repeat(2000))), None);
     }
 
-    /// Computes the definition: count all pairs of all words anew for every merge.
+    /// Computes the definition: count all pairs of all words again for every merge.
     fn naive(words: &WordCounts, characters: &[char], merges: usize) -> Vec<(String, String)> {
         let mut tokens = alphabet(characters);
         let mut words = Pairs::new(words, characters).words;

@@ -173,7 +173,7 @@ impl WordPiece {
     }
 }
 
-/// Removes the blanks before marks and behind an apostrophe, for each token separately, as in `tokenizers`.
+/// Removes the blanks before marks and after an apostrophe, for each token separately, as in `tokenizers`.
 fn tidied(mut text: String) -> String {
     const BLANKS: [(&str, &str); 11] = [
         (" .", "."),

@@ -18,9 +18,9 @@ use crate::world::World;
 pub struct Possible {
     /// The word, in lower case, or a mark.
     pub word: String,
-    /// Its probability given the words before it.
+    /// The probability given the words before it.
     pub before: f64,
-    /// Its probability given all other words; 0 if they exclude it.
+    /// The probability given all other words; 0 if they exclude it.
     pub given_all: f64,
 }
 

@@ -34,9 +34,9 @@ pub enum Price {
 /// The mood of the travellers after the obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Mood {
-    /// Its probability is 9/10 if a traveller has the right tool, and 1/10 otherwise.
+    /// A good mood, with probability 9/10 if a traveller has the right tool, and 1/10 otherwise.
     Positive,
-    /// The opposite.
+    /// A bad mood.
     Negative,
 }
 

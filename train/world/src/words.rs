@@ -165,7 +165,7 @@ impl Words {
 /// A tool, the obstacle that it overcomes, and the consequence of not having it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name.
+    /// The name of the tool.
     pub name: &'static str,
     /// `a` or `an`.
     pub article: &'static str,

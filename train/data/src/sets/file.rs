@@ -26,7 +26,7 @@ const SMALL: u64 = 1 << 20;
 pub(super) struct SetFile {
     /// The path it was read from.
     pub path: PathBuf,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 

@@ -20,7 +20,7 @@ pub struct Task {
     pub name: &'static str,
     /// The name in tables: `SST-2`.
     pub title: &'static str,
-    /// Its row in the paper's table 1.
+    /// The row in the paper's table 1.
     pub family: Family,
     /// The input transformation (paper §3.3, figure 1).
     pub transformation: Transformation,

@@ -10,7 +10,7 @@ use crate::files::{self, FileError, LOCK, is_unfinished};
 /// Replaces a directory as [`files::replace_directory`] does, with the checksums of all files that `fill` wrote.
 ///
 /// # Errors
-/// See [`files::replace_directory`].
+/// Returns an error in the cases of [`files::replace_directory`].
 pub fn replace_directory<E: From<FileError>>(path: &Path, fill: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), E> {
     files::replace_directory(path, |fresh| {
         fill(fresh)?;
@@ -19,7 +19,7 @@ pub fn replace_directory<E: From<FileError>>(path: &Path, fill: impl FnOnce(&Pat
     })
 }
 
-/// Accepts the current files of a folder by computing their checksums anew. These are the listed files; without a readable list,
+/// Accepts the current files of a folder by recomputing their checksums. These are the listed files; without a readable list,
 /// all files, including those of subfolders without checksums. Listed subfolders are accepted too, and so are links in place of
 /// either.
 ///

@@ -64,7 +64,7 @@ pub(super) fn digest(folder: &Path) -> Result<Option<String>, FileError> {
 /// A listed subfolder that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost(
-    /// Its path.
+    /// The path.
     pub PathBuf,
 );
 
@@ -175,7 +175,7 @@ pub fn check_folder(folder: &Path, name: &str) -> Result<Option<Lost>, FileError
 /// new one, and the list permits both.
 ///
 /// # Errors
-/// See [`files::replace_directory`].
+/// Returns an error in the cases of [`files::replace_directory`].
 pub fn replace_within(folder: &Path, name: &str, files: &[(&str, Vec<u8>)]) -> Result<(), FileError> {
     let path = folder.join(name);
     files::replace_directory(&path, |fresh| {

@@ -38,7 +38,7 @@ pub(super) fn saved<'a>(tokenizer: &'a Tokenizer, bpe: &'a ByteBpe) -> Saved<Sav
     Saved::of(tokenizer, around, model)
 }
 
-/// The contents of `tokenizer_config.json`. The class is one that reads such tokenizers, or one that uses `tokenizer.json`
+/// Returns the contents of `tokenizer_config.json`. The class reads byte-level tokenizers, or uses `tokenizer.json`
 /// unchanged.
 pub(super) fn roles(tokenizer: &Tokenizer, bpe: &ByteBpe) -> Value {
     let [gpt2] = AddedToken::GPT2;

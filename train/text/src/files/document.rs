@@ -195,7 +195,7 @@ impl Document<'_> {
         })
     }
 
-    /// The JSON pointer of the pre-tokenizer, which may be in a `Sequence` of one. Returns an error if it is of another type.
+    /// Returns the JSON pointer of the pre-tokenizer, which may be in a `Sequence` of one, or an error if its type is another.
     pub(super) fn pre_tokenizer(&self, name: &str) -> Result<String, TextError> {
         let mut place = "/pre_tokenizer".to_owned();
         while let Some([_]) = self.at(&format!("{place}/pretokenizers")).as_array().map(Vec::as_slice) {

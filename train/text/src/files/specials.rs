@@ -76,7 +76,7 @@ impl Given {
     }
 }
 
-/// Returns whether a field of the configuration is an object that stands for a token.
+/// Returns whether a field of the configuration is an object that represents a token.
 fn is_token(field: &Field) -> bool {
     field.as_object().and_then(|fields| fields.get("__type")).and_then(Field::as_str) == Some("AddedToken")
 }

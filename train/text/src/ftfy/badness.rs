@@ -59,7 +59,7 @@ fn is_bad_at(before: &str, c: char, after: &str) -> bool {
     RULES.iter().any(fits) || is_bad_accented(class, next, after) || is_bad_character(before, c, next, after)
 }
 
-/// Returns whether an accented letter stands before punctuation inside a word, or a capital before a degree sign.
+/// Returns whether an accented letter is before punctuation inside a word, or a capital before a degree sign.
 fn is_bad_accented(class: u32, next: char, after: &str) -> bool {
     class & ACCENTED != 0 && classes(next) & MARKS != 0 && after.chars().nth(1).is_some_and(is_word)
         || class & UPPER != 0 && next == '°'
@@ -93,7 +93,7 @@ fn is_bad_character(before: &str, c: char, next: char, after: &str) -> bool {
     }
 }
 
-/// Returns whether "Â" or "Ã" stands before a space that was 0xA0: "à", or a no-break space.
+/// Returns whether "Â" or "Ã" is before a space that was 0xA0: "à", or a no-break space.
 fn is_bad_before_space(before: &str, c: char) -> bool {
     let mut back = before.chars().rev().map(classes);
     let Some(last) = back.next() else { return true };

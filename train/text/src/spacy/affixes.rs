@@ -18,7 +18,7 @@ pub(super) fn split(text: &str, mut from: usize, mut to: usize, specials: &Speci
             from += prefix;
             break Some(tokens);
         }
-        // A suffix is searched behind the prefix, but a possible exception before the suffix includes the prefix.
+        // A suffix is searched after the prefix, but a possible exception before the suffix includes the prefix.
         let suffix = suffixes::length(&rest[prefix..]);
         if suffix > 0
             && let Some(tokens) = specials.tokens(&rest[..rest.len() - suffix])

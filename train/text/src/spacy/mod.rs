@@ -15,7 +15,8 @@
 //!   white space that is a token in any case.
 //! - A prefix or suffix is a mark of punctuation, a symbol, or a run of dots. A prefix may be a currency. A suffix may be a unit
 //!   or a currency after a digit, `'s`, or the full stop after a word other than a single capital.
-//!   between a small letter and a capital.
+//! - An infix is a run of dots, a symbol, or a mark between certain characters: a hyphen between letters, a dot between a small
+//!   letter and a capital.
 //!
 //! The time is proportional to the length of the text, for any content. The memory grows by at most a byte for each suffix of a
 //! chunk. Only single blanks of the text are lost.

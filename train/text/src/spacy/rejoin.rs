@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{affixes, specials::Specials};
 
-/// Takes the tokens of a text in order and passes them on, at most a few tokens later.
+/// Receives the tokens of a text in order and passes them on, at most a few tokens later.
 ///
 /// A *match* is a run of tokens that is an exception's pattern; white space between them is ignored. Matches are processed the
 /// longest first, and those of equal length the earliest first. A match is accepted if no match before it in this order, accepted
@@ -30,7 +30,7 @@ impl<'a, F: FnMut(&str)> Rejoin<'a, F> {
         Self { text, specials, give, waiting, first: 0, open, matches }
     }
 
-    /// Takes the next token: the bytes from `from` to `to`.
+    /// Receives the next token: the bytes from `from` to `to`.
     pub(super) fn token(&mut self, from: usize, to: usize) {
         let token = &self.text[from..to];
         let word = self.specials.word(token);

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 /// The properties of a text.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// The lengths of its tokens in bytes if it is an exception; otherwise empty.
+    /// The lengths of the tokens in bytes if the text is an exception; otherwise empty.
     pub tokens: Box<[u8]>,
-    /// Its number as a token of patterns, if it is one.
+    /// The number as a token of patterns, if it is one.
     word: Option<u16>,
 }
 
