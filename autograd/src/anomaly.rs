@@ -1,10 +1,10 @@
-//! The first non-finite number: which op made it, where, and from what.
+//! The first non-finite number: the op that produced it, its place, and its inputs.
 //!
-//! [`Watch`] checks every value that an op gives and, going backward, every summand and every leaf's gradient. The first NaN or
-//! infinity is kept with its place and a summary of what went in. The computation goes on, since what follows does no harm; ask
-//! for the [anomaly](Watch::anomaly) at the end.
+//! [`Watch`] checks every value that an op returns and, in the reverse pass, every summand and every leaf's gradient. It records
+//! the first NaN or infinity with its place and a summary of the inputs. The computation continues; read the
+//! [anomaly](Watch::anomaly) at the end.
 //!
-//! [`Guard`] checks the same numbers, and says only whether all are finite: where they are on a GPU, nobody waits for each.
+//! [`Guard`] checks the same numbers but reports only whether all are finite. On a GPU, no check waits for the result of another.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -29,12 +29,12 @@ use gradus_tensor::{Real, Shape, Tensor};
 use crate::tape::observer::{Applied, Observer, Pulled};
 use crate::tape::{NodeId, Site};
 
-/// Looks for the first non-finite number.
+/// A search for the first non-finite number.
 #[derive(Debug, Default)]
 pub struct Watch(Mutex<Option<Anomaly>>);
 
 impl Watch {
-    /// The first non-finite number, if there was one.
+    /// Returns the first non-finite number, if any.
     pub fn anomaly(&self) -> Option<Anomaly> {
         self.first().clone()
     }
@@ -68,7 +68,7 @@ impl<T: Real> Observer<T> for Watch {
         }
         let Some((input, _, made)) = it.summands().find(|(_, _, g)| !g.is_finite()) else { return };
         if !it.cotangent.is_finite() {
-            // Every summand of it was finite, or would have been the first.
+            // Every summand of it was finite; otherwise that summand would have been the first.
             *first = Some(Anomaly::of_sum(it.op.name(), it.node, it.cotangent, it.site));
             return;
         }
@@ -92,8 +92,7 @@ impl<T: Real> Observer<T> for Watch {
     }
 }
 
-/// Looks whether there is a non-finite number. Where there is, a [`Watch`] on a tape that computes the same finds the first.
-///
+/// A check for any non-finite number. If there is one, a [`Watch`] on a tape with the same computation finds the first.
 /// ```
 /// use std::sync::Arc;
 /// use gradus_autograd::anomaly::Guard;
@@ -110,7 +109,7 @@ impl<T: Real> Observer<T> for Watch {
 pub struct Guard<T: Real>(Mutex<Option<Tensor<T>>>);
 
 impl<T: Real> Guard<T> {
-    /// One element, stored where the numbers are: 0 if all were finite, otherwise NaN. `None` where there was nothing to check.
+    /// Returns one element on the device of the numbers: 0 if all were finite, otherwise NaN. `None` if nothing was checked.
     pub fn mark(&self) -> Option<Tensor<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -135,58 +134,58 @@ impl<T: Real> Observer<T> for Guard<T> {
     }
 }
 
-/// Which way the computation was going.
+/// The direction of the computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// An op's value.
+    /// The value of an op.
     Forward,
-    /// What its VJP gave to one of its inputs.
+    /// The output of its VJP for one of its inputs.
     Backward {
-        /// Which.
+        /// The index of the input.
         input: usize,
     },
-    /// The sum of what flows back to it: each summand is finite, the sum is not.
+    /// The sum of a node's summands: each summand is finite, the sum is not.
     Sum,
 }
 
 /// The first non-finite number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Anomaly {
-    /// The op that made it; `leaf` where a leaf's gradient is the sum.
+    /// The op that produced it; `leaf` if the sum is a leaf's gradient.
     pub op: &'static str,
     /// The op with its fields.
     pub details: String,
     /// Its place on the tape.
     pub node: Option<usize>,
-    /// Where it was applied, in the program and in the model.
+    /// The place of its application, in the program and in the model.
     pub site: Site,
-    /// Going forward or backward.
+    /// The direction: forward or backward.
     pub direction: Direction,
-    /// What it made.
+    /// The summary of the non-finite tensor.
     pub made: Summary,
-    /// What it was made from: the op's inputs, or going backward the cotangent and what was kept for the VJP.
+    /// The tensors it was computed from: the op's inputs, or in the reverse pass the cotangent and the values saved for the VJP.
     pub from: Vec<(String, Summary)>,
 }
 
-/// A tensor in six figures.
+/// A summary of a tensor: its shape and five figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Its shape.
+    /// The shape.
     pub shape: Shape,
-    /// Elements that are NaN.
+    /// The number of NaN elements.
     pub nan: usize,
-    /// Elements that are infinite.
+    /// The number of infinite elements.
     pub infinite: usize,
-    /// The smallest of the others.
+    /// The smallest finite element.
     pub least: f64,
-    /// The largest of the others.
+    /// The largest finite element.
     pub most: f64,
-    /// The root of their mean square.
+    /// The root mean square of the finite elements.
     pub rms: f64,
 }
 
 impl Summary {
-    /// The summary of a tensor.
+    /// Returns the summary of a tensor.
     pub fn of<T: Real>(x: &Tensor<T>) -> Self {
         let (mut s, mut squares, mut finite) =
             (Summary { shape: *x.shape(), nan: 0, infinite: 0, least: f64::INFINITY, most: f64::NEG_INFINITY, rms: 0.0 }, 0.0, 0);

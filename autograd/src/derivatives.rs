@@ -7,8 +7,8 @@
 //!                      H = ∇²f          hvp   Hv = ∇⟨∇f, v⟩    a reverse pass that is recorded, and one through it
 //! ```
 //!
-//! [`jacobian`] and [`hessian`] apply these once per element, for functions small enough to look at. A function is a
-//! closure, or better a `fn` for any scalar, over values on a tape; constants come from the tape of its inputs.
+//! [`jacobian`] and [`hessian`] apply these once per element, for small functions. A function is a closure, or better a `fn` for
+//! any scalar, over values on a tape; constants come from the tape of its inputs.
 //!
 //! ```
 //! use gradus_autograd::{Real, Tensor, Var, derivatives::*};
@@ -27,13 +27,14 @@
 //! assert_eq!(items(hvp(f, &at, &along)), [4.0, 6.0]);
 //! ```
 //!
-//! A gradient of a gradient needs no further function: [`Tape::pullback`] records what it computes, to be differentiated as
-//! often as you like.
+//! The gradient of a gradient needs no further function: [`Tape::pullback`] records its own operations, which can be
+//! differentiated any number of times.
 
 use crate::check::Dual;
 use crate::{Real, Tape, Tensor, Var};
 
-/// y = f(x) and ẏ = Jv, exact: f is evaluated on dual numbers, without a tape. One v per input, of its shape.
+/// Returns y = f(x) and the exact ẏ = Jv: f is evaluated on dual numbers, without a tape. `v` has one tensor per input, of its
+/// shape.
 pub fn jvp(
     f: impl for<'t> Fn(&[Var<'t, Dual>]) -> Var<'t, Dual>,
     x: &[Tensor<f64>],
@@ -51,7 +52,7 @@ pub fn jvp(
     (part(|y| y.value), part(|y| y.tangent))
 }
 
-/// y = f(x) and x̄ᵢ = Jᵢᵀȳ for every input; zeros where y does not depend on it.
+/// Returns y = f(x) and x̄ᵢ = Jᵢᵀȳ for every input; zeros if y does not depend on it.
 pub fn vjp<T: Real>(
     f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>,
     x: &[Tensor<T>],
@@ -66,7 +67,7 @@ pub fn vjp<T: Real>(
     (y.into_value(), gx)
 }
 
-/// f(x) and ∇f for an f of one element; zeros for an input that it does not depend on.
+/// Returns f(x) and ∇f for an f of one element; zeros for an input that it does not depend on.
 pub fn grad<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor<T>]) -> (T, Vec<Tensor<T>>) {
     let tape = Tape::new();
     let ins = leaves(&tape, x);
@@ -77,7 +78,7 @@ pub fn grad<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tenso
     (y.value().item(), gx)
 }
 
-/// Hv = ∇⟨∇f, v⟩ for an f of one element: reverse over reverse. H is never formed; the cost is a few evaluations of f.
+/// Returns Hv = ∇⟨∇f, v⟩ for an f of one element: reverse over reverse. H is never formed; the cost is a few evaluations of f.
 pub fn hvp<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor<T>], v: &[Tensor<T>]) -> Vec<Tensor<T>> {
     same_shapes("hvp", x, v);
     let tape = Tape::new();
@@ -93,8 +94,8 @@ pub fn hvp<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor
     ins.iter().map(|x| grads.take(x).unwrap_or_else(|| zeros(x))).collect()
 }
 
-/// Jᵢ = ∂y/∂xᵢ for every input: a matrix with a row for each element of y and a column for each of xᵢ, in row-major order. One
-/// reverse pass per row.
+/// Returns Jᵢ = ∂y/∂xᵢ for every input: a matrix with a row for each element of y and a column for each element of xᵢ, in
+/// row-major order. The cost is one reverse pass per row.
 pub fn jacobian<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor<T>]) -> Vec<Tensor<T>> {
     let tape = Tape::off();
     let shape = *f(&x.iter().map(|x| tape.constant(x.clone())).collect::<Vec<_>>()).shape();
@@ -103,7 +104,8 @@ pub fn jacobian<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[T
     (0..x.len()).map(matrix).collect()
 }
 
-/// Hᵢⱼ = ∂²f/∂xᵢ∂xⱼ for every pair of inputs, of an f of one element: matrices like those of [`jacobian`]. One [`hvp`] per column.
+/// Returns Hᵢⱼ = ∂²f/∂xᵢ∂xⱼ for every pair of inputs of an f of one element, as matrices like [`jacobian`]'s. One [`hvp`] per
+/// column.
 pub fn hessian<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor<T>]) -> Vec<Vec<Tensor<T>>> {
     let zeros: Vec<Tensor<T>> = x.iter().map(|x| x.zeros_like(*x.shape())).collect();
     let rows = |i: usize| -> Vec<Vec<Tensor<T>>> {
@@ -121,20 +123,21 @@ fn leaves<'t, T: Real>(tape: &'t Tape<T>, x: &[Tensor<T>]) -> Vec<Var<'t, T>> {
     x.iter().map(|x| tape.leaf(x.clone())).collect()
 }
 
-/// e₁, e₂, …: one element of this shape is `one`, the others 0.
+/// Returns e₁, e₂, …: tensors of this shape in which one element is `one` and the others are 0.
 fn units<T: Real>(shape: &crate::Shape, one: T) -> impl Iterator<Item = Tensor<T>> {
     let shape = *shape;
     (0..shape.numel())
         .map(move |at| Tensor::new(shape, (0..shape.numel()).map(|i| if i == at { one } else { T::zero() }).collect()))
 }
 
-/// Tensors of `columns` elements as the rows of a matrix.
+/// Returns tensors of `columns` elements as the rows of a matrix.
 fn stack<'a, T: Real>(rows: impl Iterator<Item = &'a Tensor<T>>, columns: usize) -> Tensor<T> {
     let all: Vec<Tensor<T>> = rows.cloned().collect();
     Tensor::new([all.len(), columns], all.iter().flat_map(Tensor::to_vec).collect())
 }
 
-/// Only a single number has a gradient; for several, [`vjp`] takes the cotangent that weights them.
+/// Panics unless y has one element, since only a single number has a gradient; for several, [`vjp`] takes the cotangent that
+/// weights them.
 fn one_element<T: Real>(name: &str, y: &Var<'_, T>) {
     assert!(y.value().len() == 1, "{name}: f gives one element, got shape {}; sum it, or use vjp or jacobian", y.shape());
 }

@@ -1,9 +1,9 @@
-//! The tape, its ops one file each, and the checks that prove every derivative.
+//! The tape, its ops (one file each), and the checks of every derivative.
 //!
-//! - [`Tape`] records what is computed; [`backward`] is the reverse loop.
-//! - [`Op`] is what an op states; every file of [`ops`] is one op, with its derivation.
+//! - [`Tape`] records a computation; [`backward`] is the reverse loop.
+//! - [`Op`] is the definition of an op; every file of [`ops`] is one op, with its derivation.
 //! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`], and on functions of your own.
-//! - [`observer`] is shown everything as it is computed: [`anomaly`] looks for non-finite numbers, [`trace`] records it all.
+//! - [`observer`] observes every value as it is computed: [`anomaly`] finds non-finite numbers, [`trace`] records everything.
 //! - [`derivatives`] has gradients, Jacobians, Hessians and their products as functions of functions.
 //!
 //! ```

@@ -3,10 +3,10 @@
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Device, Real, Shape, Tensor};
 
-/// Draws inputs from a seed. The same seed draws the same values for every scalar.
+/// A generator of inputs from a seed. The same seed draws the same values for every scalar.
 ///
-/// `size` is the upper bound of [`Samples::extent`] and has no other effect. An op's samples take their extents from there: size 1
-/// gives tensors of one element, a larger size larger tensors. If all shapes are given, `size` does not matter.
+/// `size` is the upper bound of [`Samples::extent`] and has no other effect. An op's samples take their extents from it: size 1
+/// gives tensors of one element, a larger size gives larger tensors. If all shapes are given, `size` does not matter.
 #[derive(Debug)]
 pub struct Samples {
     rng: Philox,
@@ -15,55 +15,55 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// A generator seeded with `seed`, whose [`extent`](Samples::extent) is at most `size`; 0 counts as 1.
+    /// Creates a generator with this seed, whose [`extent`](Samples::extent) is at most `size`; 0 counts as 1.
     pub fn new(seed: u64, size: usize) -> Self {
         Samples { rng: Philox::new(seed), size: size.max(1), device: Device::Cpu }
     }
-    /// The same draws, as tensors on `device`.
+    /// Returns the generator of the same draws as tensors on `device`.
     pub fn on(self, device: &Device) -> Self {
         Samples { device: device.clone(), ..self }
     }
-    /// A tensor with values of its own, brought to where the others are; panics where a GPU fails.
+    /// Moves a tensor with values of its own to the device of the draws. Panics if a GPU fails.
     #[track_caller]
     pub fn place<T: Real>(&self, x: Tensor<T>) -> Tensor<T> {
         x.to(&self.device).unwrap_or_else(|error| panic!("{error}"))
     }
-    /// A random extent, 1 ..= size.
+    /// Draws an extent, 1 ..= size.
     pub fn extent(&mut self) -> usize {
         1 + self.index(self.size)
     }
-    /// A random index below n (n ≥ 1).
+    /// Draws an index below n (n ≥ 1).
     pub fn index(&mut self, n: usize) -> usize {
         self.rng.below(n as u64) as usize
     }
-    /// `count` random indices below n.
+    /// Draws `count` indices below n.
     pub fn ids(&mut self, count: usize, n: usize) -> Vec<u32> {
         (0..count).map(|_| self.index(n) as u32).collect()
     }
-    /// A random number in [low, high).
+    /// Draws a number in [low, high).
     pub fn number(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.rng.uniform_f64()
     }
-    /// A random seed.
+    /// Draws a seed.
     pub fn seed(&mut self) -> u64 {
         self.rng.double_word()
     }
-    /// Standard normal values.
+    /// Draws standard normal values.
     pub fn normal<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
         let x = Tensor::normal(shape, 1.0, &mut self.rng);
         self.place(x)
     }
-    /// Values in [0.5, 2): well inside a domain of positive numbers.
+    /// Draws values in [0.5, 2), well inside a domain of positive numbers.
     pub fn positive<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
         let x = Tensor::uniform(shape, 0.5, 2.0, &mut self.rng);
         self.place(x)
     }
-    /// Values of either sign at a distance of 0.2 … 2 from 0: off the kink of |x| or relu, off the pole of 1/x.
+    /// Draws values of either sign at a distance of 0.2 … 2 from 0, off the kink of |x| or relu and off the pole of 1/x.
     pub fn off_zero<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
         let x: Tensor<f64> = Tensor::uniform(shape, -1.0, 1.0, &mut self.rng);
         self.place(x.map(|x| T::lit(if x < 0.0 { 1.8 * x - 0.2 } else { 1.8 * x + 0.2 })))
     }
-    /// Values that differ by at least 0.2 from one another, shuffled: no ties, so that a maximum is smooth. O(n log n).
+    /// Draws shuffled values that differ by at least 0.2 from one another. Without ties a maximum is smooth. O(n log n).
     pub fn distinct<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
         let shape = shape.into();
         let n = shape.numel();
@@ -73,7 +73,7 @@ impl Samples {
         let values = order.into_iter().map(|i| T::lit(0.3 * (i as f64 - middle) + self.number(0.0, 0.1))).collect();
         self.place(Tensor::new(shape, values))
     }
-    /// The same values in another order in memory: a transposed view of the last two axes (rank ≥ 2).
+    /// Returns the same values in another order in memory: a transposed view of the last two axes (rank ≥ 2).
     pub fn strided<T: Real>(&self, x: &Tensor<T>) -> Tensor<T> {
         x.t().dense().t()
     }

@@ -1,4 +1,4 @@
-//! Strategies for [`proptest`]: shapes, tensors and cases of an op, which shrink to small ones. With the feature `proptest`.
+//! Strategies for [`proptest`]: shapes, tensors and cases of an op, which shrink to small ones. Requires the feature `proptest`.
 //!
 //! ```
 //! use gradus_autograd::check::{self, Subject};
@@ -25,12 +25,12 @@ use proptest::prelude::*;
 use crate::check::{Case, Subject};
 use crate::{Shape, Tensor};
 
-/// Shapes with this many axes of these extents; they shrink to few, small axes.
+/// Returns a strategy for shapes with this many axes of these extents; they shrink to few, small axes.
 pub fn shapes(rank: RangeInclusive<usize>, extent: RangeInclusive<usize>) -> impl Strategy<Value = Shape> + Clone {
     prop::collection::vec(extent, rank).prop_map(|dims| Shape::new(&dims))
 }
 
-/// Tensors of these shapes with these elements.
+/// Returns a strategy for tensors of these shapes with these elements.
 pub fn tensors(
     shape: impl Strategy<Value = Shape> + Clone,
     elements: impl Strategy<Value = f64> + Clone,
@@ -40,12 +40,12 @@ pub fn tensors(
     })
 }
 
-/// Numbers of either sign away from 0, where |x|, relu and 1/x are smooth.
+/// Returns a strategy for numbers of either sign away from 0, where |x|, relu and 1/x are smooth.
 pub fn off_zero() -> impl Strategy<Value = f64> + Clone {
     (0.2..2.0, any::<bool>()).prop_map(|(x, negative): (f64, bool)| if negative { -x } else { x })
 }
 
-/// All samples of an op for a random seed, at sizes from 1 to 5; they shrink to small sizes.
+/// Returns a strategy for all samples of an op at a random seed, at sizes from 1 to 5; they shrink to small sizes.
 pub fn cases(op: Subject) -> impl Strategy<Value = Vec<Case>> {
     (any::<u64>(), 1usize..=5).prop_map(move |(seed, size)| op.cases(seed, size))
 }

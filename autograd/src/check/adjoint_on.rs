@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 3e-5;
 /// Step sizes h, the longest first: powers of two, by which nothing is rounded.
 const STEPS: [f64; 6] = [1.0 / 16.0, 1.0 / 32.0, 1.0 / 64.0, 1.0 / 128.0, 1.0 / 256.0, 1.0 / 512.0];
 
-/// The [adjoint](super::adjoint()) identity of the op's samples for a seed, on `device` alone, in f32.
+/// Tests the [adjoint](super::adjoint()) identity on an op's samples for a seed, using only `device`, in f32.
 ///
 /// ```text
 /// ⟨u, Jv⟩ = ⟨Jᵀu, v⟩        Jv = (4 D(h/2) − D(h))/3 + O(h⁴),   D(h) = (f(x + hv) − f(x − hv))/2h
@@ -40,7 +40,7 @@ pub fn adjoint_on(op: &Entry<f32>, device: &Device, seed: u64, size: usize) -> V
     samples.iter().enumerate().map(|(number, sample)| of_sample(sample, number, device, seed, size)).collect()
 }
 
-/// The same of one sample.
+/// Tests one sample.
 pub(super) fn of_sample(sample: &Sample<f32>, number: usize, device: &Device, seed: u64, size: usize) -> Outcome {
     Ledger::on(&Report::new("adjoint_on", sample.op.name(), number, seed, size), |mut ledger| {
         let mut draws = Samples::new(!seed ^ (number as u64) << 40, size).on(device);
@@ -72,7 +72,7 @@ pub(super) fn of_sample(sample: &Sample<f32>, number: usize, device: &Device, se
     })
 }
 
-/// `value` against the extrapolated quotient at the first step size where they agree, or else at the best.
+/// Compares `value` with the extrapolated quotient. Returns the first step size at which they agree, or else the best.
 fn at_best_step(input: usize, value: f64, scale: f64, quotient: impl Fn(f64) -> f64) -> Comparison {
     let mut coarse = quotient(STEPS[0]);
     let mut at = |h: f64| {
@@ -94,7 +94,7 @@ fn at_best_step(input: usize, value: f64, scale: f64, quotient: impl Fn(f64) -> 
     best
 }
 
-/// f where input `i` is moved by hv.
+/// Returns f with input `i` moved by hv.
 fn value_at(sample: &Sample<f32>, i: usize, v: &Tensor, h: f64) -> Tensor {
     let tape = Tape::off();
     let x = &sample.inputs[i];
@@ -103,7 +103,7 @@ fn value_at(sample: &Sample<f32>, i: usize, v: &Tensor, h: f64) -> Tensor {
     tape.record(sample.op.clone(), &inputs.iter().collect::<Vec<_>>()).into_value()
 }
 
-/// Exact: a product of two `f32`s is an `f64`.
+/// Returns the exact products: a product of two `f32`s is an `f64`.
 fn products(a: &[f32], b: &[f32]) -> impl Iterator<Item = f64> {
     a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b))
 }

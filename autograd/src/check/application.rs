@@ -1,4 +1,4 @@
-//! One application of an op in a running model: what its VJP gave, against differences at the model's own numbers.
+//! One application of an op in a running model: the output of its VJP, compared with differences at the model's own numbers.
 
 use gradus_tensor::Tensor;
 
@@ -10,9 +10,10 @@ use crate::{Samples, Want};
 /// (φ(h) − φ(−h))/2h → Σᵢ ⟨x̄ᵢ, vᵢ⟩        φ(h) = ⟨ȳ, f(x + hv)⟩,  v random over the inputs that have a node,  |v| = 1
 /// ```
 ///
-/// `inputs[i]` is the summand that the VJP gave input i ([`Traced::summands`] of the input's node), `None` where it gave none:
-/// that counts as 0. The best of the step sizes h = 10⁻¹, …, 10⁻⁷ counts, since inputs differ in length; it is the second of the
-/// pair. Relative to Σ |terms| + Σ |ȳⱼyⱼ|. `None` for a leaf, and where nothing flowed back.
+/// `inputs[i]` is the summand that the VJP computed for input i ([`Traced::summands`] of the input's node). `None`, if the VJP
+/// computed none, counts as 0. The best of the step sizes h = 10⁻¹, …, 10⁻⁷ counts, since inputs differ in length; it is the
+/// second of the pair. The error is relative to Σ |terms| + Σ |ȳⱼyⱼ|. Returns `None` for a leaf and for a node without a
+/// cotangent.
 pub fn application(node: &Traced<f64>, inputs: &[Option<&Tensor<f64>>], seed: u64) -> Option<(Comparison, f64)> {
     let (op, gy) = (node.op.as_ref()?, node.cotangent.as_ref()?);
     let mut draws = Samples::new(seed, 1);
@@ -23,7 +24,7 @@ pub fn application(node: &Traced<f64>, inputs: &[Option<&Tensor<f64>>], seed: u6
         let each = inputs.iter().zip(&v).filter_map(|(g, v)| Some(g.as_ref()?.zip(v.as_ref()?, |g, v| g * v)));
         each.map(|terms| terms.to_vec().into_iter().map(of).sum::<f64>()).sum()
     };
-    // A masked score is −∞, and its cotangent 0: it takes no part.
+    // A masked score is −∞ and its cotangent is 0, so it is left out.
     let part = |u: f64, y: f64| if u == 0.0 { 0.0 } else { u * y };
     let against = |y: &Tensor<f64>, of: fn(f64) -> f64| gy.zip(y, part).to_vec().into_iter().map(of).sum::<f64>();
     let size = against(&node.value, f64::abs);

@@ -1,10 +1,10 @@
-//! What an op says it costs.
+//! The audit of an op's stated cost.
 
 use super::report::{Comparison, Ledger, Outcome};
 use super::{Case, Count};
 use crate::Want;
 
-/// `flops()` is exactly what one evaluation of the value does, counted by the scalar itself.
+/// Checks that `flops()` is exactly the number of operations of one evaluation, counted by the scalar itself.
 pub fn audit(case: &Case) -> Outcome {
     Ledger::of("audit", case, |mut ledger| {
         let ins: Vec<_> = case.count.inputs.iter().collect();

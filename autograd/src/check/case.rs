@@ -1,11 +1,11 @@
-//! One op on one draw of inputs, in every scalar that a witness computes in.
+//! One op on one draw of inputs, in every scalar type that a witness uses.
 
 use gradus_tensor::{Real, Tensor};
 
 use super::{Count, Dual};
 use crate::{Entry, Op, Sample, Samples, Tape, Var, Want, ops};
 
-/// An op to check: its row in the list of ops, for each scalar.
+/// An op to check: its row in the list of ops, for each scalar type.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     real: Entry<f64>,
@@ -13,22 +13,22 @@ pub struct Subject {
     count: Entry<Count>,
 }
 
-/// Every op of this crate.
+/// Returns every op of this crate.
 pub fn subjects() -> Vec<Subject> {
     let rows = ops::all().into_iter().zip(ops::all()).zip(ops::all());
     rows.map(|((real, dual), count)| Subject { real, dual, count }).collect()
 }
 
 impl Subject {
-    /// An op of any crate.
+    /// Creates the subject for an op of any crate.
     pub fn of<O: Op<f64> + Op<Dual> + Op<Count>>() -> Self {
         Subject { real: Entry::of::<O>(), dual: Entry::of::<O>(), count: Entry::of::<O>() }
     }
-    /// The op's name.
+    /// Returns the op's name.
     pub fn name(&self) -> &'static str {
         self.real.name
     }
-    /// The op's samples for a seed, with extents up to `size`. Odd seeds store the last axis outermost.
+    /// Draws the op's samples for a seed, with extents up to `size`. Odd seeds store the last axis outermost.
     pub fn cases(&self, seed: u64, size: usize) -> Vec<Case> {
         let real = drawn(&self.real, Samples::new(seed, size), seed);
         let dual = drawn(&self.dual, Samples::new(seed, size), seed);
@@ -38,7 +38,7 @@ impl Subject {
     }
 }
 
-/// Samples as the op draws them; for odd seeds, the same values with the last axis outermost in memory: an op must not care.
+/// Draws the op's samples. For odd seeds the last axis is outermost in memory, on which an op's result must not depend.
 pub(super) fn drawn<T: Real>(op: &Entry<T>, mut g: Samples, seed: u64) -> Vec<Sample<T>> {
     let mut samples = (op.samples)(&mut g);
     if seed % 2 == 1 {
@@ -47,58 +47,58 @@ pub(super) fn drawn<T: Real>(op: &Entry<T>, mut g: Samples, seed: u64) -> Vec<Sa
     samples
 }
 
-/// The same values, the last axis outermost in memory.
+/// Returns the same values with the last axis outermost in memory.
 fn turned<T: Real>(x: &Tensor<T>) -> Tensor<T> {
     let axes: Vec<usize> = (0..x.shape().len()).rev().collect();
     x.permute(&axes).dense().permute(&axes)
 }
 
-/// One op on one draw of inputs. The three are the same op on the same values: a seed draws the same for every scalar.
+/// One op on one draw of inputs. The three samples are the same op on the same values: a seed draws the same for every scalar.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What is checked.
+    /// The sample to check.
     pub real: Sample<f64>,
-    /// The same, to be evaluated with derivatives.
+    /// The sample on dual numbers, evaluated with derivatives.
     pub dual: Sample<Dual>,
-    /// The same, to be evaluated with a count of operations.
+    /// The sample on counting numbers, evaluated with a count of operations.
     pub count: Sample<Count>,
-    /// Which of the op's samples it is.
+    /// The index among the op's samples.
     pub sample: usize,
-    /// The seed that drew it.
+    /// The seed of the draw.
     pub seed: u64,
-    /// The size it was drawn at.
+    /// The size of the draw.
     pub size: usize,
-    /// Is it a whole function? Through a long chain of ops Σ |terms| grows far beyond any rounding error.
+    /// Whether it is a whole function. Through a long chain of ops Σ |terms| grows far beyond any rounding error.
     pub(super) whole: bool,
 }
 
 impl Case {
-    /// The op's name.
+    /// Returns the op's name.
     pub fn op(&self) -> &'static str {
         self.real.op.name()
     }
 
-    /// Random numbers independent of the inputs.
+    /// Returns random numbers independent of the inputs.
     pub(super) fn draws(&self) -> Samples {
         self.draws_of(0)
     }
 
-    /// More of them, independent for each `number`.
+    /// Returns further random numbers, independent for each `number`.
     pub(super) fn draws_of(&self, number: u64) -> Samples {
         Samples::new(self.seed ^ 0xC07A_4CE5 ^ (self.sample as u64) << 40 ^ number << 52, self.size)
     }
 
-    /// y at other inputs.
+    /// Returns y at other inputs.
     pub(super) fn eval(&self, inputs: &[Tensor<f64>]) -> Tensor<f64> {
         self.real.op.eval(&inputs.iter().collect::<Vec<_>>(), Want::Value).out
     }
 
-    /// x̄ at these inputs for the cotangent `gy`, by the op's own VJP; zeros where the tape has no gradient.
+    /// Returns x̄ at these inputs for the cotangent `gy`, by the op's own VJP; zeros where the tape has no gradient.
     pub(super) fn vjp(&self, inputs: &[Tensor<f64>], gy: &Tensor<f64>) -> Vec<Tensor<f64>> {
         self.vjp_of(inputs, gy, |_| true)
     }
 
-    /// The same where only the `wanted` inputs are leaves; zeros for the others.
+    /// Returns x̄ if only the `wanted` inputs are leaves; zeros for the others.
     pub(super) fn vjp_of(&self, inputs: &[Tensor<f64>], gy: &Tensor<f64>, wanted: impl Fn(usize) -> bool) -> Vec<Tensor<f64>> {
         let tape = Tape::new();
         let var = |(i, x): (usize, &Tensor<f64>)| if wanted(i) { tape.leaf(x.clone()) } else { tape.constant(x.clone()) };
@@ -108,7 +108,7 @@ impl Case {
         vars.iter().map(|x| grads.take(x).unwrap_or_else(|| Tensor::zeros(*x.shape()))).collect()
     }
 
-    /// The first input whose gradient in `grads` does not have its shape, in words.
+    /// Returns a description of the first input whose gradient in `grads` differs from it in shape.
     pub(super) fn misshapen(&self, grads: &[Tensor<f64>]) -> Option<String> {
         let pairs = grads.iter().zip(&self.real.inputs).enumerate();
         let mut wrong = pairs.filter(|(_, (g, x))| g.shape() != x.shape());
@@ -117,12 +117,12 @@ impl Case {
     }
 }
 
-/// These values, in row-major order, as a tensor of x's shape, laid out in memory as x is.
+/// Returns these values, in row-major order, as a tensor with x's shape and memory layout.
 pub(super) fn like<T: Real, U: Real>(x: &Tensor<T>, values: Vec<U>) -> Tensor<U> {
     laid_out_as(x, &Tensor::new(*x.shape(), values))
 }
 
-/// `y`, of x's shape, laid out in memory as x is.
+/// Returns `y`, of x's shape, in x's memory layout.
 pub(super) fn laid_out_as<T: Real, U: Real>(x: &Tensor<T>, y: &Tensor<U>) -> Tensor<U> {
     let mut order: Vec<usize> = (0..x.shape().len()).collect();
     order.sort_by_key(|&a| std::cmp::Reverse(x.strides()[a]));
@@ -131,19 +131,19 @@ pub(super) fn laid_out_as<T: Real, U: Real>(x: &Tensor<T>, y: &Tensor<U>) -> Ten
     y.permute(&order).dense().permute(&back)
 }
 
-/// Directions of length 0, one per input, of its shape.
+/// Returns directions of length 0: one per input, of its shape.
 pub(super) fn still(inputs: &[Tensor<f64>]) -> Vec<Tensor<f64>> {
     inputs.iter().map(|x| Tensor::zeros(*x.shape())).collect()
 }
 
-/// x with one element moved by `step`.
+/// Returns x with one element moved by `step`.
 pub(super) fn moved(x: &Tensor<f64>, element: usize, step: f64) -> Tensor<f64> {
     let mut values = x.to_vec();
     values[element] += step;
     like(x, values)
 }
 
-/// `inputs` with one of them replaced.
+/// Returns `inputs` with one of them replaced.
 pub(super) fn with<T: Real>(inputs: &[Tensor<T>], i: usize, x: Tensor<T>) -> Vec<Tensor<T>> {
     let mut inputs = inputs.to_vec();
     inputs[i] = x;

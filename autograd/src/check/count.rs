@@ -1,4 +1,4 @@
-//! Numbers that count their own arithmetic, so that [`Op::flops`](crate::Op::flops) is a tested claim.
+//! Numbers that count their own arithmetic, so that [`Op::flops`](crate::Op::flops) can be tested.
 
 use std::cell::Cell;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
@@ -6,16 +6,16 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 use gradus_tensor::{Real, Scalar};
 
 thread_local! {
-    // The naive kernels run on the calling thread, so each test counts for itself.
+    // The naive kernels run on the calling thread, so each test has its own count.
     static OPERATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// An `f64` that counts 1 for each + − × ÷ and each elementary function, nothing for comparisons, constants and changes of sign.
+/// An `f64` that counts 1 for each + − × ÷ and each elementary function, and 0 for comparisons, constants and changes of sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Count(pub f64);
 
 impl Count {
-    /// How many operations `f` does on this thread.
+    /// Returns the number of operations of `f` on this thread, and its result.
     ///
     /// ```
     /// use gradus_autograd::check::Count;

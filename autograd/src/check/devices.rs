@@ -1,4 +1,4 @@
-//! An op computes the same wherever it computes.
+//! The comparison of an op on a device with the same op on the CPU.
 
 use gradus_tensor::{Device, Tensor};
 
@@ -6,12 +6,13 @@ use super::case::drawn;
 use super::report::{Comparison, Ledger, Outcome, Report};
 use crate::{Entry, Sample, Samples, Tape, Var};
 
-/// WGSL allows e^x 3 + 2|x| units in the last place, at |x| ≤ 10 23 of them or 3e-6, and a quotient 2.5; a device adds in another
-/// order than the CPU and may fuse products and sums. The samples are small: a few such errors meet in one number.
+/// WGSL allows e^x an error of 3 + 2|x| units in the last place (23 of them, or 3e-6, at |x| ≤ 10) and a quotient 2.5. A device
+/// adds in another order than the CPU and may fuse products and sums. The samples are small, so only a few such errors combine in
+/// one number.
 const TOLERANCE: f64 = 1e-5;
 
-/// Value and VJP of the op's samples for a seed, on `device` and on the CPU, in f32. Relative to the largest number that goes in
-/// or comes out.
+/// Compares value and VJP of the op's samples for a seed, on `device` and on the CPU, in f32. The error is relative to the
+/// largest number among inputs and outputs.
 ///
 /// ```
 /// use gradus_autograd::{check, ops};
@@ -35,14 +36,14 @@ pub fn devices(op: &Entry<f32>, device: &Device, seed: u64, size: usize) -> Vec<
     here.iter().zip(&there).enumerate().map(compared).collect()
 }
 
-/// ȳ, y, and x̄ of each input that has one.
+/// The tensors ȳ, y, and x̄ of each input that has one.
 pub(super) struct Computed {
     pub gy: Tensor,
     pub y: Tensor,
     pub gradients: Vec<Option<Tensor>>,
 }
 
-/// The same for a random ȳ.
+/// Computes y and the x̄ for a random ȳ.
 pub(super) fn value_and_vjp(sample: &Sample<f32>, g: &mut Samples) -> Computed {
     let tape = Tape::new();
     let leaves: Vec<Var<'_, f32>> = sample.inputs.iter().map(|x| tape.leaf(x.clone())).collect();

@@ -1,18 +1,18 @@
-//! The VJP against central differences of the kernel that trains.
+//! The VJP against central differences of the kernel used in training.
 
 use super::case::{moved, still, with};
 use super::report::{Comparison, Ledger, Outcome};
 use super::{Case, DIFFERENCES, at_best_step};
 
-/// Moves one element of one input at a time.
+/// Compares the VJP with central differences, moving one element of one input at a time.
 ///
 /// ```text
 /// x̄ᵢ ≈ Σⱼ ȳⱼ Dⱼ,   Dⱼ = (yⱼ(xᵢ + h) − yⱼ(xᵢ − h))/2h,   h = ε^⅓·max(1, |xᵢ|)
 /// ```
 ///
-/// Relative to Σⱼ |ȳⱼ|·(|Dⱼ| + |yⱼ|): a quotient over h resolves nothing below ε|yⱼ|/h, and where a derivative vanishes that
-/// is all there is. For a whole function, whose intermediate values may be larger than y, the scale is these sums at the op where
-/// they are largest. Where y bends too sharply for this h, shorter ones are tried.
+/// The error is relative to Σⱼ |ȳⱼ|·(|Dⱼ| + |yⱼ|): a quotient over h resolves nothing below ε|yⱼ|/h, and only this term remains
+/// where a derivative vanishes. For a whole function, whose intermediate values may be larger than y, the scale is the largest of
+/// these sums over its ops. If y bends too sharply for this h, shorter ones are tried.
 pub fn differences(case: &Case) -> Outcome {
     Ledger::of("differences", case, |mut ledger| {
         let inputs = &case.real.inputs;

@@ -4,31 +4,31 @@
 //! (a, a′) + (b, b′) = (a + b, a′ + b′)        (a, a′)·(b, b′) = (ab, a′b + ab′)        f(a, a′) = (f(a), f′(a)·a′)
 //! ```
 //!
-//! An op evaluated on inputs (x, v) gives (f(x), Jv): no step size, no truncation, and no line of code shared with its VJP.
+//! An op evaluated on inputs (x, v) gives (f(x), Jv) without a step size or truncation, and shares no line of code with its VJP.
 
 use std::cmp::Ordering;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
 use gradus_tensor::{Real, Scalar};
 
-/// A value and its derivative along one direction. Comparisons see the value alone, as a program's branches do.
+/// A value and its derivative along one direction. Comparisons use only the value, as a program's branches do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dual {
     /// The value.
     pub value: f64,
-    /// Its derivative.
+    /// The derivative.
     pub tangent: f64,
-    /// Σ |terms| of the sum that makes up the derivative: its rounding error is proportional to it, however far the terms
-    /// cancel. At least |tangent|, up to rounding.
+    /// The sum Σ |terms| of the terms that make up the derivative. Its rounding error is proportional to this sum, however far
+    /// the terms cancel. It is at least |tangent|, up to rounding.
     pub terms: f64,
 }
 
 impl Dual {
-    /// A value that moves at the rate `tangent`.
+    /// Creates a value with derivative `tangent`.
     pub fn new(value: f64, tangent: f64) -> Self {
         Dual { value, tangent, terms: tangent.abs() }
     }
-    /// The chain rule: f(a), and f′(a) times the derivative.
+    /// Applies the chain rule: returns f(a), and f′(a) times the derivative.
     fn chain(self, value: f64, slope: f64) -> Self {
         Dual { value, tangent: slope * self.tangent, terms: slope.abs() * self.terms }
     }
@@ -68,7 +68,7 @@ impl Mul for Dual {
 
 impl Div for Dual {
     type Output = Self;
-    /// (a/b)′ = (a′ − (a/b)·b′)/b.
+    /// Computes (a/b)′ = (a′ − (a/b)·b′)/b.
     fn div(self, b: Self) -> Self {
         let value = self.value / b.value;
         Dual {
@@ -131,7 +131,7 @@ impl Scalar for Dual {
 mod tests {
     use super::*;
 
-    /// Each rule against derivatives known in closed form.
+    /// Compares each rule with derivatives known in closed form.
     #[test]
     fn rules() {
         let (a, b) = (Dual::new(0.7, 1.3), Dual::new(-1.9, 0.4));
@@ -160,7 +160,7 @@ mod tests {
         assert!(Dual::new(1.0, 9.0) < Dual::new(2.0, 0.0));
     }
 
-    /// x − x moves at rate 0, and the terms remember what cancelled.
+    /// The derivative of x − x is 0, and the terms record what cancelled.
     #[test]
     fn terms_survive_cancellation() {
         let x = Dual::new(3.0, 1.0);

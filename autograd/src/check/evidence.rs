@@ -1,28 +1,28 @@
-//! What all witnesses say about an op, over many draws.
+//! The results of all witnesses for an op, over many draws.
 
 use super::{Failure, Report, Subject, WITNESSES};
 
-/// One witness on every draw of an op's samples.
+/// The results of one witness on every draw of an op's samples.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// The witness.
+    /// The name of the witness.
     pub witness: &'static str,
-    /// Samples that it was run on.
+    /// The number of samples checked.
     pub cases: usize,
-    /// Numbers compared.
+    /// The number of numbers compared.
     pub compared: usize,
-    /// The report that came nearest to its tolerance; `None` where there was nothing to compare.
+    /// The report with the error nearest to its tolerance; `None` if nothing was compared.
     pub worst: Option<Report>,
-    /// The first sample that it refuses.
+    /// The first sample that it rejects.
     pub refused: Option<Box<Failure>>,
 }
 
-/// The draws of [`evidence()`]: seeds from 0, sizes from 1 to 5 in turn.
+/// Returns the draws of [`evidence()`]: seeds from 0, sizes from 1 to 5 in turn.
 pub fn draws(n: u64) -> impl Iterator<Item = (u64, usize)> {
     (0..n).map(|seed| (seed, 1 + seed as usize % 5))
 }
 
-/// Every witness on `n` draws of an op's samples.
+/// Runs every witness on `n` draws of an op's samples.
 ///
 /// ```
 /// use gradus_autograd::check;

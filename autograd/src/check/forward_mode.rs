@@ -5,19 +5,19 @@ use super::report::{Comparison, Ledger, Outcome};
 use super::{Case, Dual};
 use crate::{Tensor, Want};
 
-/// Rounding of a few hundred operations: 10⁻¹³ ≈ 450 ε, of the sum of absolute terms.
+/// The tolerance for the rounding of a few hundred operations: 10⁻¹³ ≈ 450 ε, relative to the sum of absolute terms.
 const TOLERANCE: f64 = 1e-13;
 
-/// Moves one element of one input at a time.
+/// Compares the VJP with forward mode, moving one element of one input at a time.
 ///
 /// ```text
 /// x̄ᵢ = Σⱼ ȳⱼ ∂yⱼ/∂xᵢ,   ∂yⱼ/∂xᵢ the tangent of yⱼ where xᵢ = (xᵢ, 1) and all else is constant
 /// ```
 ///
-/// Relative to Σ |terms|. For a whole function, relative to Σⱼ |ȳⱼ ∂yⱼ/∂xᵢ|; if the error exceeds the tolerance at this scale,
-/// relative to the sum of |terms| at the op where it is largest.
+/// The error is relative to Σ |terms|. For a whole function it is relative to Σⱼ |ȳⱼ ∂yⱼ/∂xᵢ|; if it exceeds the tolerance at
+/// this scale, it is relative to the largest sum of |terms| over the function's ops.
 ///
-/// Also, the gradient of one input is the same, to the bit, whether or not the others want theirs.
+/// In addition, the gradient of one input must have the same bits whether or not the others need theirs.
 pub fn forward_mode(case: &Case) -> Outcome {
     Ledger::of("forward_mode", case, |mut ledger| {
         let y = case.eval(&case.real.inputs);
@@ -27,7 +27,7 @@ pub fn forward_mode(case: &Case) -> Outcome {
             return ledger.broken(rule);
         }
         let differs = |a: &Tensor<f64>, b: &Tensor<f64>| {
-            // Two NaNs agree here; the comparison below refuses them.
+            // Two NaNs count as equal here; the comparison below rejects them.
             a.to_vec().into_iter().zip(b.to_vec()).any(|(a, b)| a != b && !(a.is_nan() && b.is_nan()))
         };
         if let Some(i) = (0..gx.len()).find(|&i| differs(&case.vjp_of(&case.real.inputs, &gy, |j| j == i)[i], &gx[i])) {

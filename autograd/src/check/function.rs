@@ -1,4 +1,4 @@
-//! Any function of tensors as a case for the witnesses: a formula, an objective, a whole model.
+//! Any function of tensors as a case for the witnesses: a formula, an objective, or a whole model.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use super::{Case, Outcome, WITNESSES, Witness};
 use crate::op::AnyOp;
 use crate::{Evaluated, Sample, Saved, Saves, Tape, Var, Want};
 
-/// A function of tensors, written for any scalar: on `f64` it is differentiated, on [`Dual`](super::Dual) it is its own witness.
+/// A function of tensors, written for any scalar. On `f64` it is differentiated; on [`Dual`](super::Dual) it is its own witness.
 pub trait Function: Debug + Send + Sync + 'static {
-    /// y = f(x₀, x₁, …). Everything in `ins` is differentiable; constants come from their tape.
+    /// Computes y = f(x₀, x₁, …). Everything in `ins` is differentiable; constants come from their tape.
     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T>;
 }
 
-/// The witnesses of a function's derivatives. Those of an op's definition and of its cost ([`fused`](super::fused()),
-/// [`audit`](super::audit())) are not among them.
+/// The witnesses of a function's derivatives. They exclude the witnesses of an op's definition and cost
+/// ([`fused`](super::fused()), [`audit`](super::audit())).
 pub const DERIVATIVES: [(&str, Witness); 6] = *WITNESSES.first_chunk().unwrap();
 
 impl Case {
-    /// A function at these inputs; `seed` draws cotangents and directions. It becomes a fused op whose definition is what it
-    /// records.
+    /// Creates the case of a function at these inputs; `seed` draws cotangents and directions. The function becomes a fused op,
+    /// and the ops that it records are the definition.
     pub fn of<F: Function>(name: &'static str, f: F, inputs: &[Tensor<f64>], seed: u64) -> Self {
         let tape = Tape::off();
         let out = *f.call(&inputs.iter().map(|x| tape.constant(x.clone())).collect::<Vec<Var<'_, f64>>>()).shape();
@@ -38,7 +38,7 @@ impl Case {
     }
 }
 
-/// Puts a function before every witness of its derivatives; gives each one's report, or its refusal.
+/// Runs every witness of derivatives on a function. Returns each one's report or failure.
 ///
 /// ```
 /// use gradus_autograd::check::{self, Function};
@@ -65,7 +65,7 @@ pub fn function<F: Function>(name: &'static str, f: F, inputs: &[Tensor<f64>], s
     DERIVATIVES.iter().map(|(_, witness)| witness(&case)).collect()
 }
 
-/// A function as an op, at inputs of these shapes.
+/// A function as an op, for inputs of these shapes.
 #[derive(Debug)]
 struct Whole<F> {
     name: &'static str,
@@ -83,7 +83,7 @@ impl<T: Real, F: Function> AnyOp<T> for Whole<F> {
         if same { Ok(self.out) } else { Err(ShapeError::new(self.name, "the shapes it was given at first", ins)) }
     }
     fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
-        0 // nothing is claimed
+        0 // no cost is stated
     }
     fn runs_on(&self, _: &Device) -> bool {
         true

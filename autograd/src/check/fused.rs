@@ -1,17 +1,18 @@
-//! A fused op is a theorem: its kernel equals its definition.
+//! The comparison of a fused op's kernel with its definition.
 
 use super::Case;
 use super::report::{Comparison, Ledger, Outcome};
 use crate::{Tape, Tensor, Var};
 
-/// Both sides round a few dozen operations per element, in different orders.
+/// The tolerance of the value: both sides round a few dozen operations per element, in different orders.
 const VALUE: f64 = 1e-12;
-/// A VJP cancels what its definition keeps apart (layer_norm subtracts two means from each gradient): two digits fewer.
+/// The tolerance of the VJP, two digits looser: it cancels terms that the definition keeps apart (layer_norm subtracts two means
+/// from each gradient).
 const VJP: f64 = 1e-10;
 
-/// Value and VJP of the fused kernel against the definition, recorded and differentiated as primitives. Relative to the
-/// largest element of the value, or of all gradients. A definition consists of primitives alone, and a fused op saves all its
-/// inputs: second derivatives are computed from them. For a primitive there is nothing to compare.
+/// Compares value and VJP of the fused kernel with the definition, recorded and differentiated as primitives. The error is
+/// relative to the largest element of the value, or of all gradients. A definition must consist of primitives only, and a fused
+/// op must save all its inputs, since second derivatives are computed from them. For a primitive there is nothing to compare.
 pub fn fused(case: &Case) -> Outcome {
     Ledger::of("fused", case, |mut ledger| {
         let inputs = &case.real.inputs;

@@ -1,25 +1,25 @@
-//! A function along a line: what two witnesses examine.
+//! A function along a line, which two witnesses examine.
 
 use gradus_tensor::Tensor;
 
 use super::Case;
 use super::case::like;
 
-/// φ(h) = ⟨u, f(x + hv)⟩, with u random and v random, over all inputs at once and of length 1.
+/// The function φ(h) = ⟨u, f(x + hv)⟩ with random u and v; v has length 1 over all inputs together.
 pub(super) struct Line<'c> {
     case: &'c Case,
     u: Tensor<f64>,
     v: Vec<Tensor<f64>>,
-    /// φ′(0) = ⟨Jᵀu, v⟩, by the VJP.
+    /// The slope φ′(0) = ⟨Jᵀu, v⟩, by the VJP.
     pub slope: f64,
-    /// Σ |terms| of that sum; for a whole function, the largest such sum at any op.
+    /// The sum Σ |terms| of the slope; for a whole function, the largest such sum at any op.
     pub terms: f64,
-    /// Σ |uⱼyⱼ|, to which φ's rounding is proportional; for a whole function, the largest such sum at any op.
+    /// The sum Σ |uⱼyⱼ|, to which φ's rounding is proportional; for a whole function, the largest such sum at any op.
     pub size: f64,
 }
 
 impl<'c> Line<'c> {
-    /// The line with this number through the case's inputs; the error names the first gradient without its input's shape.
+    /// Creates the line with this number through the case's inputs. The error names the first gradient without its input's shape.
     pub fn through(case: &'c Case, number: u64) -> Result<Self, String> {
         let mut draws = case.draws_of(number);
         let inputs = &case.real.inputs;
@@ -40,14 +40,14 @@ impl<'c> Line<'c> {
         Ok(Line { case, slope: sums(|t| t), u, v, terms, size })
     }
 
-    /// φ(h).
+    /// Returns φ(h).
     pub fn at(&self, h: f64) -> f64 {
         let moved = |(x, v): (&Tensor<f64>, &Tensor<f64>)| like(x, x.zip(v, |x, v| x + h * v).to_vec());
         let inputs: Vec<Tensor<f64>> = self.case.real.inputs.iter().zip(&self.v).map(moved).collect();
         self.case.eval(&inputs).dot(&self.u)
     }
 
-    /// Is φ constant because the inputs, or the output, have no elements?
+    /// Returns whether φ is constant because the inputs, or the output, have no elements.
     pub fn is_empty(&self) -> bool {
         self.u.is_empty() || self.v.iter().all(Tensor::is_empty)
     }

@@ -1,4 +1,4 @@
-//! Witnesses: seven ways to see that a derivative is right, and an audit of what an op says it costs.
+//! Witnesses: seven independent tests of a derivative, and an audit of an op's stated cost.
 //!
 //! | witness          | claim                                                   | tolerance, and relative to what        |
 //! |------------------|---------------------------------------------------------|----------------------------------------|
@@ -13,8 +13,9 @@
 //!
 //! [`teeth`] checks the checks: on an op's samples, an error of 0.1 % in its VJP would be caught.
 //!
-//! All of them work on a [`Case`]: one op on one draw of inputs. Cotangents and directions are random, never all ones: a sum of a
-//! gradient's elements hides errors that cancel. The integration tests run them over the list of ops; for an op of another crate:
+//! Each check works on a [`Case`]: one op on one draw of inputs. Cotangents and directions are random, never all ones, because a
+//! sum of a gradient's elements hides errors that cancel. The integration tests run the checks over the list of ops. For an op of
+//! another crate:
 //!
 //! ```
 //! use gradus_autograd::check::{self, Subject};
@@ -30,7 +31,7 @@
 //!
 //! [`function()`] checks a function of tensors: a formula of your own or a whole model. Its errors are relative to the same sums,
 //! at the op where they are largest. [`application()`] checks the gradients of a VJP inside a running model, at that model's
-//! numbers. [`devices()`] compares an op on a GPU with the same op on the CPU. [`adjoint_on()`] tests an op on the GPU alone.
+//! numbers. [`devices()`] compares an op on a GPU with the same op on the CPU. [`adjoint_on()`] tests an op using only the GPU.
 
 mod adjoint;
 mod adjoint_on;
@@ -75,7 +76,7 @@ pub use v_curve::{v_curve, v_curve_at};
 /// A check of one op on one draw of inputs.
 pub type Witness = fn(&Case) -> Outcome;
 
-/// Every witness, by name; those of [`DERIVATIVES`] come first.
+/// Every witness, by name; the witnesses in [`DERIVATIVES`] come first.
 pub const WITNESSES: [(&str, Witness); 8] = [
     ("forward_mode", forward_mode),
     ("differences", differences),
@@ -94,11 +95,11 @@ pub const WITNESSES: [(&str, Witness); 8] = [
 /// ```
 const STEP: f64 = 6.055_454_452_393_343e-6;
 
-/// The accuracy of central differences: ε^⅔, with four digits to spare for higher derivatives.
+/// The tolerance of central differences: ε^⅔, with four digits to spare for higher derivatives.
 const DIFFERENCES: f64 = 1e-6;
 
-/// Compares with central differences at h = [`STEP`] and, where they disagree, at a tenth and a hundredth of it, since a function
-/// may bend too sharply for a longer step, as a deep model's loss does. A wrong derivative is wrong at every step.
+/// Compares with central differences at h = [`STEP`]. If they disagree, tries a tenth and a hundredth of it, since a function
+/// such as a deep model's loss may bend too sharply for a longer step. A wrong derivative is wrong at every step.
 fn at_best_step(compare: impl Fn(f64) -> Comparison) -> Comparison {
     let mut best = compare(STEP);
     for h in [STEP / 10.0, STEP / 100.0] {

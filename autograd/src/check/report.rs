@@ -1,4 +1,4 @@
-//! What a witness has to say.
+//! The report of a witness.
 
 use std::any::Any;
 use std::fmt;
@@ -6,23 +6,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Case;
 
-/// A number and what it should be.
+/// A number and its expected value.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
     /// The input whose gradient it belongs to; `None` for a value or a scalar of all inputs.
     pub input: Option<usize>,
-    /// Its place in row-major order.
+    /// The element's index in row-major order.
     pub element: usize,
-    /// What the op gives.
+    /// The number that the op computes.
     pub value: f64,
-    /// What the witness gives.
+    /// The number that the witness expects.
     pub expected: f64,
-    /// What errors are measured in.
+    /// The unit of the error.
     pub scale: f64,
 }
 
 impl Comparison {
-    /// |value − expected| / scale; infinite where a difference has no scale or is NaN.
+    /// Returns |value − expected| / scale; infinite if the scale is 0 and the difference is not, or if the difference is NaN.
     pub fn error(&self) -> f64 {
         let difference = (self.value - self.expected).abs();
         if difference == 0.0 {
@@ -33,39 +33,39 @@ impl Comparison {
     }
 }
 
-/// How close an op came to what a witness expects.
+/// The result of a witness: how close an op came to the expected numbers.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The witness.
+    /// The name of the witness.
     pub witness: &'static str,
-    /// The op.
+    /// The name of the op.
     pub op: &'static str,
-    /// Which of the op's samples.
+    /// The index among the op's samples.
     pub sample: usize,
-    /// The seed that drew it.
+    /// The seed of the draw.
     pub seed: u64,
-    /// The size it was drawn at.
+    /// The size of the draw.
     pub size: usize,
-    /// Is it a function at given inputs, for which the seed draws cotangents and directions alone?
+    /// Whether it is a function at given inputs, for which the seed draws only cotangents and directions.
     pub function: bool,
-    /// Numbers compared.
+    /// The number of numbers compared.
     pub compared: usize,
-    /// The comparison furthest off, in units of its tolerance; `None` where there was nothing to compare.
+    /// The comparison with the largest error in units of its tolerance; `None` if nothing was compared.
     pub worst: Option<Comparison>,
     /// The largest error allowed.
     pub tolerance: f64,
-    /// For a witness along a line: each step size h, and the error or remainder at it.
+    /// The curve of a witness along a line: each step size h, and the error or remainder at it.
     pub curve: Vec<(f64, f64)>,
 }
 
 impl Report {
-    /// Nothing compared yet.
+    /// Creates an empty report.
     pub(super) fn new(witness: &'static str, op: &'static str, sample: usize, seed: u64, size: usize) -> Self {
         let (compared, worst, tolerance, curve) = (0, None, 0.0, Vec::new());
         Report { witness, op, sample, seed, size, function: false, compared, worst, tolerance, curve }
     }
 
-    /// The worst relative error; 0 where nothing was compared.
+    /// Returns the worst relative error; 0 if nothing was compared.
     pub fn error(&self) -> f64 {
         self.worst.map_or(0.0, |w| w.error())
     }
@@ -93,35 +93,35 @@ impl fmt::Display for Report {
     }
 }
 
-/// What a witness says of a wrong op.
+/// The failure of an op at a witness.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
     /// A number is off by more than the tolerance.
     #[error("{0}")]
     Disagrees(Report),
-    /// A rule is broken that no tolerance measures.
+    /// A rule without a tolerance is broken.
     #[error("{report}; {rule}")]
     Breaks {
-        /// Where.
+        /// The report of the case.
         report: Report,
-        /// Which rule, and how.
+        /// The rule, and the way it is broken.
         rule: String,
     },
 }
 
-/// How an op did.
+/// The outcome of a witness for an op.
 pub type Outcome = Result<Report, Box<Failure>>;
 
-/// Collects comparisons.
+/// A collector of comparisons.
 pub(super) struct Ledger(Report);
 
 impl Ledger {
-    /// What a witness says. A panic, say of an op that reads what it did not save, is a broken rule too.
+    /// Runs a witness. A panic, for example of an op that reads what it did not save, is a broken rule too.
     pub(super) fn of(witness: &'static str, case: &Case, says: impl FnOnce(Ledger) -> Outcome) -> Outcome {
         let &Case { sample, seed, size, whole, .. } = case;
         Self::on(&Report { function: whole, ..Report::new(witness, case.op(), sample, seed, size) }, says)
     }
-    /// The same, of a sample that `blank`, an empty report, names.
+    /// Runs a witness on a sample that `blank`, an empty report, names.
     pub(super) fn on(blank: &Report, says: impl FnOnce(Ledger) -> Outcome) -> Outcome {
         let said = catch_unwind(AssertUnwindSafe(|| says(Ledger(blank.clone()))));
         said.unwrap_or_else(|panic| Ledger(blank.clone()).broken(format!("it panicked: {}", message(&*panic))))
@@ -135,21 +135,21 @@ impl Ledger {
             (report.worst, report.tolerance) = (Some(c), tolerance);
         }
     }
-    /// Keeps the errors or remainders along a line.
+    /// Records the errors or remainders along a line.
     pub(super) fn draw(&mut self, curve: Vec<(f64, f64)>) {
         self.0.curve = curve;
     }
-    /// The verdict.
+    /// Returns the outcome.
     pub(super) fn close(self) -> Outcome {
         if self.0.error() <= self.0.tolerance { Ok(self.0) } else { Err(Box::new(Failure::Disagrees(self.0))) }
     }
-    /// The verdict where a rule is broken.
+    /// Returns the outcome for a broken rule.
     pub(super) fn broken(self, rule: String) -> Outcome {
         Err(Box::new(Failure::Breaks { report: self.0, rule }))
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("no message")

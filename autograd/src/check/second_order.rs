@@ -1,19 +1,19 @@
-//! The derivative of the derivative.
+//! The derivative of the VJP.
 
 use super::case::like;
 use super::report::{Comparison, Ledger, Outcome};
 use super::{Case, DIFFERENCES, at_best_step};
 use crate::{Tape, Tensor, Var};
 
-/// Differentiates the VJP once more, in every input and in the cotangent.
+/// Differentiates the VJP once more, with respect to every input and the cotangent.
 ///
 /// ```text
 /// g(x, ȳ) = Σᵢ ⟨wᵢ, x̄ᵢ(x, ȳ)⟩        ⟨∂g/∂z, d⟩ ≈ (g(z + hd) − g(z − hd))/2h,   z each xᵢ and ȳ in turn, d and w random
 /// ```
 ///
-/// The left side goes through [`Tape::pullback`] and backward, the right side through the op's own VJP alone. Relative to
-/// Σ |∂g/∂z ∘ d| + Σ |wᵢ ∘ x̄ᵢ|: a quotient over h resolves nothing below ε/h of the terms that are subtracted. For a whole
-/// function, the second sum is at least Σ |terms of g| at the op where it is largest. Where x̄ bends too sharply for h = ε^⅓,
+/// The left side goes through [`Tape::pullback`] and backward, the right side only through the op's own VJP. The error is
+/// relative to Σ |∂g/∂z ∘ d| + Σ |wᵢ ∘ x̄ᵢ|: a quotient over h resolves nothing below ε/h of the terms that are subtracted. For a
+/// whole function, the second sum is at least the largest Σ |terms of g| over its ops. If x̄ bends too sharply for h = ε^⅓,
 /// shorter steps are tried.
 pub fn second_order(case: &Case) -> Outcome {
     Ledger::of("second_order", case, |mut ledger| {

@@ -4,25 +4,25 @@ use super::Case;
 use super::line::Line;
 use super::report::{Comparison, Ledger, Outcome};
 
-/// How far from 2 the slope may be: third derivatives bend the line a little, and so does rounding at its end.
+/// The tolerance of the slope around 2: third derivatives and rounding at the ends bend the line a little.
 const TOLERANCE: f64 = 0.05;
-/// A remainder below this many roundings of φ says nothing.
+/// The fewest roundings of φ that make a remainder meaningful.
 const ROUNDINGS: f64 = 512.0;
-/// Where φ″ happens to be small, higher derivatives hide it; on this many lines at once that does not happen.
+/// The number of lines. On one line φ″ may happen to be small and be hidden by higher derivatives; on several at once it is not.
 const LINES: u64 = 3;
 
 /// ```text
 /// |φ(h) − φ(0) − h φ′(0)| = ½h²|φ″(0)| + O(h³)        φ(h) = ⟨u, f(x + hv)⟩,  |v| = 1,  φ′(0) = ⟨Jᵀu, v⟩
 /// ```
 ///
-/// On logarithmic axes the remainder is a line of slope 2, or of slope 1 if φ′(0) is wrong, however slightly, once h is small. Of
-/// three lines the slope nearest to 2 counts; its points are in the report. A steeper slope is right too: φ″ may vanish. Where
-/// all remainders are rounding, as for a linear function, there is nothing to fit.
+/// On logarithmic axes the remainder is a line of slope 2, or of slope 1 for small h if φ′(0) is wrong, however slightly. The
+/// slope nearest to 2 among three lines counts; its points are in the report. A steeper slope is right too, since φ″ may vanish.
+/// If all remainders are rounding errors, as for a linear function, nothing is fitted.
 pub fn taylor(case: &Case) -> Outcome {
     taylor_on(case, LINES, &(0..=16).map(|i| 10f64.powf(-2.0 - 0.25 * f64::from(i))).collect::<Vec<_>>())
 }
 
-/// The same on this many lines at these step sizes, largest first: for functions that are slow to evaluate.
+/// Runs [`taylor`] on this many lines at these step sizes, largest first, for functions that are slow to evaluate.
 pub fn taylor_on(case: &Case, lines: u64, steps: &[f64]) -> Outcome {
     Ledger::of("taylor", case, |mut ledger| {
         let mut best: Option<(f64, Vec<(f64, f64)>)> = None;
@@ -56,14 +56,14 @@ pub fn taylor_on(case: &Case, lines: u64, steps: &[f64]) -> Outcome {
     })
 }
 
-/// h and the remainder, where it is more than rounding.
+/// Returns each h with its remainder, if that exceeds rounding.
 fn remainders(line: &Line<'_>, here: f64, steps: &[f64]) -> Vec<(f64, f64)> {
     // Both φ(h) and h φ′(0) round.
     let visible = |h: f64| ROUNDINGS * f64::EPSILON * (line.size + h * line.terms);
     steps.iter().map(|&h| (h, (line.at(h) - here - h * line.slope).abs())).filter(|&(h, r)| r > visible(h)).collect()
 }
 
-/// The slope of the least-squares line through the points.
+/// Returns the slope of the least-squares line through the points.
 fn fit(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let (mx, my) = points.iter().fold((0.0, 0.0), |(a, b), (x, y)| (a + x / n, b + y / n));

@@ -1,7 +1,7 @@
-//! Would the witnesses notice a mistake?
+//! A test of the witnesses: whether they detect a planted error.
 //!
-//! Samples decide what a check is worth: where every derivative is 0 (a saturated tanh, a relu below its kink, rows of one
-//! element under softmax) any VJP passes. So an error is planted, and each first-order witness must notice it.
+//! The samples determine the value of a check: if every derivative is 0 (a saturated tanh, a relu below its kink, rows of one
+//! element under softmax), any VJP passes. So an error is planted, and each first-order witness must detect it.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use super::{Subject, Witness, adjoint, adjoint_on, differences, forward_mode};
 use crate::op::AnyOp;
 use crate::{Entry, Evaluated, Sample, Samples, Saved, Saves, Var, Want};
 
-/// A relative error that must not go unnoticed.
+/// The relative error that must be detected.
 const ERROR: f64 = 1e-3;
-/// Draws of samples among which it must be noticed, and their size.
+/// The seeds among whose samples it must be detected.
 const SEEDS: std::ops::Range<u64> = 0..8;
 const SIZE: usize = 3;
 
-/// Why the samples of an op prove nothing.
+/// The reason why the samples of an op prove nothing.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Toothless {
-    /// There are none.
+    /// The op has no samples.
     #[error("`{0}` has no samples: add inputs from its domain to samples()")]
     NoSamples(&'static str),
     /// An input in whose gradient a witness misses the error.
@@ -29,16 +29,17 @@ pub enum Toothless {
         "`{op}`: {witness} does not notice an error of 0.1 % in the gradient of input {input}; add samples on which it is not 0"
     )]
     Unseen {
-        /// The op.
+        /// The name of the op.
         op: &'static str,
-        /// The input.
+        /// The index of the input.
         input: usize,
-        /// The witness that passes the wrong gradient.
+        /// The witness that accepts the wrong gradient.
         witness: &'static str,
     },
 }
 
-/// For every input of the op there is a sample on which each first-order witness refuses a gradient that is off by 0.1 %.
+/// Checks that for every input of the op there is a sample on which each first-order witness rejects a gradient that is off by
+/// 0.1 %.
 pub fn teeth(subject: &Subject) -> Result<(), Toothless> {
     let cases: Vec<_> = SEEDS.flat_map(|seed| subject.cases(seed, SIZE)).collect();
     let Some(inputs) = cases.iter().map(|c| c.real.inputs.len()).max() else {
@@ -61,7 +62,7 @@ pub fn teeth(subject: &Subject) -> Result<(), Toothless> {
     Ok(())
 }
 
-/// The same of [`adjoint_on`](super::adjoint_on()), with the op's samples on `device` in f32.
+/// Checks [`adjoint_on`](super::adjoint_on()) in this way, with the op's samples on `device` in f32.
 pub fn teeth_on(op: &Entry<f32>, device: &Device) -> Result<(), Toothless> {
     let of_seed = |seed| drawn(op, Samples::new(seed, SIZE).on(device), seed).into_iter().enumerate();
     let samples: Vec<_> = SEEDS.flat_map(|seed| of_seed(seed).map(move |(number, sample)| (seed, number, sample))).collect();

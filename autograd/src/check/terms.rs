@@ -7,8 +7,8 @@ use super::{Case, Dual};
 use crate::trace::{Recorder, Traced};
 use crate::{Saved, Tape, Tensor, Want};
 
-/// The sums of |terms| in φ = ⟨ȳ, f(x)⟩ and in its derivative φ̇ along a direction, at the op of f where each is largest. Rounding
-/// is proportional to them, however far the terms cancel on the way to the result.
+/// The sums of |terms| in φ = ⟨ȳ, f(x)⟩ and in its derivative φ̇ along a direction, each at the op of f where it is largest.
+/// Rounding is proportional to them, however far the terms cancel later.
 ///
 /// ```text
 /// z the result of an op, or an input; ż its tangent, z̄ its cotangent
@@ -19,10 +19,10 @@ use crate::{Saved, Tape, Tensor, Want};
 /// derivative  Σₖ |z̄ₖ|·(terms of żₖ) + |(z̄ₖ)˙ zₖ|,  and for an op whose VJP reads its result, Σₖ |∂x̄ₖ/∂y · y ẋₖ|
 /// ```
 ///
-/// Two simpler scales fail. The largest derivative is too small: at a minimum all derivatives cancel and their rounding stays. The
-/// |terms| of the whole chain are too large: they grow a thousandfold per layer of a model, beyond any error. So each op counts its
-/// own terms alone. Forward mode gives the tangents, and a reverse pass gives the cotangents that weight them. A wrong VJP cannot
-/// hide behind this scale, since it adds as much to the difference as to the scale.
+/// Two simpler scales fail. The largest derivative is too small: at a minimum all derivatives cancel, but their rounding remains.
+/// The |terms| of the whole chain are too large: they grow a thousandfold per layer of a model, beyond any error. So each op
+/// counts only its own terms. Forward mode gives the tangents, and a reverse pass gives the cotangents that weight them. This
+/// scale cannot hide a wrong VJP, since a wrong VJP adds as much to the difference as to the scale.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Terms {
     pub value: f64,
@@ -30,8 +30,8 @@ pub(super) struct Terms {
 }
 
 impl Case {
-    /// Sums of absolute terms of a whole function along `v`, one direction per input, with cotangent `gy`. Zeros for a single op,
-    /// for which each witness adds the terms itself.
+    /// Returns the sums of absolute terms of a whole function along `v`, one direction per input, with cotangent `gy`. Returns
+    /// zeros for a single op, for which each witness adds the terms itself.
     pub(super) fn terms(&self, v: &[Tensor<f64>], gy: &Tensor<f64>) -> Terms {
         let mut most = Terms::default();
         if !self.whole {
@@ -51,7 +51,7 @@ impl Case {
         most
     }
 
-    /// Sums of absolute terms along one element of one input.
+    /// Returns the sums of absolute terms along one element of one input.
     pub(super) fn terms_along(&self, input: usize, element: usize, gy: &Tensor<f64>) -> Terms {
         let still = still(&self.real.inputs);
         self.terms(&with(&still, input, moved(&still[input], element, 1.0)), gy)
@@ -78,7 +78,8 @@ impl Terms {
     }
 }
 
-/// Σₖ |∂x̄ₖ/∂y · y ẋₖ|, the rounding that a VJP inherits from y: the error of 1 − y² in a saturated tanh is ε y, not ε (1 − y²).
+/// Returns Σₖ |∂x̄ₖ/∂y · y ẋₖ|, the rounding that a VJP inherits from y: the error of 1 − y² in a saturated tanh is ε y, not ε (1
+/// − y²).
 fn reads_its_result(node: &Traced<Dual>, cotangent: &Tensor<Dual>) -> f64 {
     let Some(op) = node.op.as_ref().filter(|op| op.saves().keeps_output()) else { return 0.0 };
     let tape = Tape::off();
@@ -99,12 +100,12 @@ fn reads_its_result(node: &Traced<Dual>, cotangent: &Tensor<Dual>) -> f64 {
     gx.into_iter().zip(&node.ins).filter_map(|(gx, x)| Some((gx?.into_value(), &x.value))).map(of).sum()
 }
 
-/// |ab|; 0 where a factor is 0, even if the other is infinite, as a masked score is.
+/// Returns |ab|; 0 if a factor is 0, even if the other is infinite, as a masked score is.
 fn product(a: f64, b: f64) -> f64 {
     if a == 0.0 || b == 0.0 { 0.0 } else { (a * b).abs() }
 }
 
-/// The dual numbers x with tangents v.
+/// Returns the dual numbers x with tangents v.
 pub(super) fn moving(x: &Tensor<f64>, v: &Tensor<f64>) -> Tensor<Dual> {
     like(x, x.to_vec().into_iter().zip(v.to_vec()).map(|(x, v)| Dual::new(x, v)).collect())
 }

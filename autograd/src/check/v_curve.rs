@@ -4,22 +4,23 @@ use super::Case;
 use super::line::Line;
 use super::report::{Comparison, Ledger, Outcome};
 
-/// At the best h both errors of a central difference are about ε^⅔ = 4·10⁻¹¹; two and a half digits to spare for higher
-/// derivatives.
+/// The tolerance: at the best h both errors of a central difference are about ε^⅔ = 4·10⁻¹¹, which leaves two and a half digits
+/// for higher derivatives.
 const TOLERANCE: f64 = 1e-8;
 
 /// ```text
 /// (φ(h) − φ(−h))/2h → φ′(0) = ⟨Jᵀu, v⟩        φ(h) = ⟨u, f(x + hv)⟩,  |v| = 1,  h = 10⁻¹, 10^(−1⅛), …, 10⁻⁸
 /// ```
 ///
-/// Over log h the error is a V: h² from truncation on one side, ε/h from rounding on the other. Its lowest point counts, so
-/// that no choice of h decides, and the curve is in the report. A wrong derivative has no V: its error stays at the
-/// height of the mistake. Relative to Σ |(Jᵀu)ᵢvᵢ| + Σ |uⱼyⱼ|: where a derivative vanishes, the latter is all there is.
+/// Plotted over log h, the error has the shape of a V: h² from truncation on one side, ε/h from rounding on the other. Its lowest
+/// point counts, so the result does not depend on a choice of h, and the curve is in the report. A wrong derivative has no V: its
+/// error never falls below the size of the mistake. The error is relative to Σ |(Jᵀu)ᵢvᵢ| + Σ |uⱼyⱼ|; where a derivative
+/// vanishes, only the second sum remains.
 pub fn v_curve(case: &Case) -> Outcome {
     v_curve_at(case, &(0..=56).map(|i| 10f64.powf(-1.0 - 0.125 * f64::from(i))).collect::<Vec<_>>())
 }
 
-/// The same at these step sizes, at least one: for functions that are slow to evaluate.
+/// Runs [`v_curve`] at these step sizes, at least one, for functions that are slow to evaluate.
 pub fn v_curve_at(case: &Case, steps: &[f64]) -> Outcome {
     Ledger::of("v_curve", case, |mut ledger| {
         let line = match Line::through(case, 0) {
