@@ -1,4 +1,4 @@
-//! Everything that a tape computed: values going forward, cotangents and where they came from going backward.
+//! A record of a tape's computation: values of the forward pass, and cotangents with their origin in the reverse pass.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -31,21 +31,21 @@ use crate::tape::{NodeId, Site, Tape, Var};
 pub struct Traced<T: Real> {
     /// The op; `None` for a leaf.
     pub op: Option<Arc<dyn AnyOp<T>>>,
-    /// What it was applied to.
+    /// The arguments of the application.
     pub ins: Vec<Argument<T>>,
-    /// Where it was recorded.
+    /// The place at which it was recorded.
     pub site: Site,
     /// Its value.
     pub value: Tensor<T>,
-    /// Its cotangent, once backward has passed; `None` where the result does not depend on it.
+    /// Its cotangent after the reverse pass; `None` if the result does not depend on it.
     pub cotangent: Option<Tensor<T>>,
     /// The terms of the cotangent, in the order in which backward added them.
     pub summands: Vec<Summand<T>>,
-    /// Elements kept for its VJP.
+    /// The number of elements saved for its VJP.
     pub saved: usize,
-    /// How long the op took.
+    /// The time of the op.
     pub forward: Duration,
-    /// How long its VJP took.
+    /// The time of its VJP.
     pub backward: Duration,
 }
 
@@ -61,9 +61,9 @@ pub struct Argument<T: Real> {
 /// One term of a cotangent.
 #[derive(Clone, Debug)]
 pub struct Summand<T: Real> {
-    /// The node whose VJP gave it.
+    /// The node whose VJP computed it.
     pub from: NodeId,
-    /// Which of that node's inputs it flows to.
+    /// The index of the input, in that node, to which it flows.
     pub input: usize,
     /// The term.
     pub value: Tensor<T>,
@@ -75,13 +75,13 @@ impl<T: Real> Traced<T> {
         Traced { op, ins, site, value, cotangent: None, summands: Vec::new(), saved: 0, forward: zero, backward: zero }
     }
 
-    /// The op's name, or `leaf`.
+    /// Returns the op's name, or `leaf`.
     pub fn name(&self) -> &'static str {
         self.op.as_ref().map_or("leaf", |op| op.name())
     }
 
-    /// A fused op's definition in primitives, evaluated and pulled back on the same numbers. It begins with a leaf for each input
-    /// that has a node, in their order. `None` for a leaf or a primitive.
+    /// Returns a fused op's definition in primitives, evaluated and pulled back on the same numbers. It begins with a leaf for
+    /// each input that has a node, in their order. Returns `None` for a leaf or a primitive.
     pub fn inside(&self) -> Option<Vec<Traced<T>>> {
         let recorder = Arc::new(Recorder::default());
         let tape = Tape::observed(recorder.clone());
@@ -98,8 +98,9 @@ impl<T: Real> Traced<T> {
     }
 }
 
-/// Keeps everything that its tape computes. The tape is to be run backward, not [pulled back](Tape::pullback): the nodes that a
-/// pullback records are not shown. Tensors share their memory, so it costs only what would have been freed.
+/// An observer that keeps everything its tape computes. The tape must be run backward, not [pulled back](Tape::pullback), since
+/// the nodes that a pullback records are not observed. Tensors share their memory, so the cost is only the memory that would have
+/// been freed.
 #[derive(Debug)]
 pub struct Recorder<T: Real> {
     nodes: Mutex<Vec<Traced<T>>>,
@@ -113,12 +114,13 @@ impl<T: Real> Default for Recorder<T> {
 }
 
 impl<T: Real> Recorder<T> {
-    /// For what is computed on a device, which is waited for, so that times are those of each op.
+    /// Creates a recorder for a computation on a device. It waits for the device after each op, so that each op's time is its
+    /// own.
     pub fn on(device: &Device) -> Self {
         Recorder { nodes: Mutex::default(), device: device.clone() }
     }
 
-    /// What was recorded: entry i is node i.
+    /// Returns the record: entry i is node i.
     pub fn trace(&self) -> Vec<Traced<T>> {
         self.nodes().clone()
     }
@@ -135,7 +137,7 @@ impl<T: Real> Recorder<T> {
 }
 
 impl<T: Real> Observer<T> for Recorder<T> {
-    // A fault of the device is told where a number is read.
+    // A fault of the device is reported where a number is read.
     fn begins(&self) {
         let _ = self.device.wait();
     }

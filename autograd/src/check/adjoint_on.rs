@@ -72,7 +72,8 @@ pub(super) fn of_sample(sample: &Sample<f32>, number: usize, device: &Device, se
     })
 }
 
-/// Compares `value` with the extrapolated quotient. Returns the first step size at which they agree, or else the best.
+/// Returns the comparison of `value` with the extrapolated quotient at the first step size at which they agree, or else at the
+/// best.
 fn at_best_step(input: usize, value: f64, scale: f64, quotient: impl Fn(f64) -> f64) -> Comparison {
     let mut coarse = quotient(STEPS[0]);
     let mut at = |h: f64| {

@@ -4,9 +4,9 @@
 //! y = fₙ ∘ … ∘ f₁ (x)        x̄ := Jᵀȳ = J₁ᵀ (… (Jₙᵀ ȳ))
 //! ```
 //!
-//! From the last node to the first, each node's cotangent is complete when the loop reaches it, because everything that
-//! reads the node was recorded after it. Its VJP gives a summand for each of its inputs. For the same reason a leaf's gradient is
-//! complete once the loop has passed the first node that reads the leaf, and is handed over there.
+//! The loop runs from the last node to the first. Each node's cotangent is complete when the loop reaches it, because everything
+//! that reads the node was recorded after it. The node's VJP gives a summand for each of its inputs. For the same reason a leaf's
+//! gradient is complete once the loop has passed the first node that reads the leaf, and is returned at that point.
 
 use std::collections::HashMap;
 
@@ -22,38 +22,38 @@ use super::{NodeId, Tape, Var};
 pub struct Grads<T: Real>(HashMap<NodeId, Tensor<T>>);
 
 impl<T: Real> Grads<T> {
-    /// The gradient with respect to a leaf; `None` where the result does not depend on it.
+    /// Returns the gradient with respect to a leaf; `None` if the result does not depend on it.
     pub fn of(&self, leaf: &Var<'_, T>) -> Option<&Tensor<T>> {
         self.0.get(&leaf.node?)
     }
-    /// The same, moved out.
+    /// Moves out the gradient with respect to a leaf; `None` if the result does not depend on it.
     pub fn take(&mut self, leaf: &Var<'_, T>) -> Option<Tensor<T>> {
         self.0.remove(&leaf.node?)
     }
 }
 
 impl<T: Real> Tape<T> {
-    /// ∂y/∂(every leaf) for a y of one element. What the tape saved is freed on the way, so a tape runs backward once.
+    /// Computes ∂y/∂(every leaf) for a y of one element. Frees what the tape saved on the way, so a tape runs backward only once.
     pub fn backward(&self, y: &Var<'_, T>) -> Grads<T> {
         assert_eq!(y.value.len(), 1, "backward: a result of one element, got shape {}; use backward_from", y.shape());
         self.backward_from(y, y.value().full_like(*y.shape(), T::one()))
     }
 
-    /// The leaves' cotangents for the cotangent `gy` of y.
+    /// Computes the leaves' cotangents for the cotangent `gy` of y.
     pub fn backward_from(&self, y: &Var<'_, T>, gy: Tensor<T>) -> Grads<T> {
         self.backward_from_all(vec![(y, gy)])
     }
 
-    /// The leaves' cotangents for cotangents of several results, x̄ = Σₖ (∂yₖ/∂x)ᵀ ȳₖ, in one pass. A result may be a leaf:
-    /// its own cotangent is then the first summand of its gradient.
+    /// Computes the leaves' cotangents for cotangents of several results, x̄ = Σₖ (∂yₖ/∂x)ᵀ ȳₖ, in one pass. A result may be a
+    /// leaf: its own cotangent is then the first summand of its gradient.
     pub fn backward_from_all(&self, results: Vec<(&Var<'_, T>, Tensor<T>)>) -> Grads<T> {
         let mut grads = HashMap::new();
         self.backward_each(results, |leaf, gradient| drop(grads.insert(leaf, gradient)));
         Grads(grads)
     }
 
-    /// The same, each leaf's gradient handed to `each` as soon as its last summand is in, while backward goes on. A leaf that
-    /// no result depends on is left out.
+    /// Computes the leaves' cotangents as [`Tape::backward_from_all`] does, and passes each leaf's gradient to `each` as soon as
+    /// its last summand is added, during the pass. A leaf that no result depends on is left out.
     ///
     /// ```
     /// use gradus_autograd::{Tape, Tensor};
@@ -79,7 +79,7 @@ impl<T: Real> Tape<T> {
         });
     }
 
-    /// The loop itself. `cotangents` has, for each node, the sum of what has flowed to it so far.
+    /// Runs the reverse loop. `cotangents` has, for each node, the sum of the summands so far.
     fn reverse(
         &self,
         seeds: Vec<(NodeId, Tensor<T>)>,
@@ -103,14 +103,15 @@ impl<T: Real> Tape<T> {
         }
     }
 
-    /// The application at index `y`, moved off the tape with what was saved for it; `None` for a leaf.
+    /// Moves the application at index `y` off the tape, with what was saved for it; `None` for a leaf.
     fn consume(&self, y: usize) -> Option<Reached<'_, T>> {
         let node = &mut self.nodes.borrow_mut()[y];
         let freed = node.freed()?;
         Reached::new(NodeId::new(y), std::mem::replace(node, freed), |value, _| self.constant(value))
     }
 
-    /// The leaves among `inputs` that no node before index `y` reads: once the loop has passed y, nothing is added to them.
+    /// Returns the leaves among `inputs` that no node before index `y` reads: once the loop has passed y, nothing is added to
+    /// them.
     fn complete(&self, inputs: &[Option<NodeId>], y: usize) -> Vec<NodeId> {
         let nodes = self.nodes.borrow();
         let complete = |x: &NodeId| match nodes[x.index()].kind {
@@ -122,7 +123,7 @@ impl<T: Real> Tape<T> {
 }
 
 impl<'t, T: Real> Reached<'t, T> {
-    /// x̄ᵢ = Jᵢᵀȳ for each input; none where the op itself has added its only one to `sum`. Then drops what was saved.
+    /// Returns x̄ᵢ = Jᵢᵀȳ for each input, or none if the op itself has added its only x̄ to `sum`. Then drops what was saved.
     fn pull(self, gy: Var<'t, T>, sum: Option<&mut Tensor<T>>, observer: Option<&dyn Observer<T>>) -> Summands<'t, T> {
         let added = |sum| self.op.add_vjp(&self.saved, &gy.value, sum);
         match observer {
@@ -134,7 +135,7 @@ impl<'t, T: Real> Reached<'t, T> {
     }
 }
 
-/// By node, the sum of what has flowed to it so far.
+/// The sum of the summands so far, by node.
 struct Cotangents<T: Real>(Vec<Option<Tensor<T>>>);
 
 impl<T: Real> Cotangents<T> {
@@ -150,7 +151,7 @@ impl<T: Real> Cotangents<T> {
     fn take_all(&mut self, nodes: Vec<NodeId>) -> impl Iterator<Item = (NodeId, Tensor<T>)> {
         nodes.into_iter().filter_map(|x| Some((x, self.take(x)?)))
     }
-    /// The sum so far of the input, where there is only one.
+    /// Returns the sum so far of the only input; `None` if there are several.
     fn of_only(&mut self, inputs: &[Option<NodeId>]) -> Option<&mut Tensor<T>> {
         if let [Some(x)] = inputs { self.0[x.index()].as_mut() } else { None }
     }
@@ -164,7 +165,7 @@ mod tests {
     use crate::anomaly::Watch;
     use crate::{ops, samples::Samples};
 
-    /// With an observer, which is shown what was saved, `vjp` is called; without one `vjp_once`, which may free it on the way.
+    /// With an observer, which sees what was saved, `vjp` is called; without one `vjp_once`, which may free it on the way.
     #[test]
     fn every_op_gives_the_same_bits_observed_or_not() {
         for op in ops::all::<f64>() {

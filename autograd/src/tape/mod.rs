@@ -1,4 +1,4 @@
-//! The tape: what was computed, in order.
+//! The tape: a list of the computed ops, in order.
 //!
 //! Every application of an op is pushed at the end, so the order of the nodes *is* a topological order, and the
 //! [reverse pass](backward) is a loop from the last to the first. A node refers to earlier ones by index.
@@ -49,27 +49,27 @@ impl<T: Real> Default for Tape<T> {
 }
 
 impl<T: Real> Tape<T> {
-    /// An empty tape.
+    /// Creates an empty tape.
     pub fn new() -> Self {
         Tape { nodes: RefCell::default(), scope: RefCell::new("".into()), on: true, observer: RefCell::default() }
     }
 
-    /// An empty tape with an [observer](mod@observer).
+    /// Creates an empty tape with an [observer](mod@observer).
     pub fn observed(observer: Arc<dyn Observer<T>>) -> Self {
         Self::new().observed_by(Some(observer))
     }
 
-    /// This tape with an [observer](mod@observer), or with none.
+    /// Returns this tape with an [observer](mod@observer), or with none.
     pub fn observed_by(self, observer: Option<Arc<dyn Observer<T>>>) -> Self {
         Tape { observer: RefCell::new(observer), ..self }
     }
 
-    /// A tape that records nothing: evaluation without gradients.
+    /// Creates a tape that records nothing, for evaluation without gradients.
     pub fn off() -> Self {
         Tape { on: false, ..Self::new() }
     }
 
-    /// A value to differentiate with respect to.
+    /// Adds a leaf: a value to differentiate with respect to.
     #[track_caller]
     pub fn leaf(&self, value: Tensor<T>) -> Var<'_, T> {
         let node = self.on.then(|| self.next_id());
@@ -81,20 +81,20 @@ impl<T: Real> Tape<T> {
         Var { tape: self, value, node }
     }
 
-    /// A value that no gradient flows to.
+    /// Returns a value without a node, to which no gradient flows.
     pub fn constant(&self, value: Tensor<T>) -> Var<'_, T> {
         Var { tape: self, value, node: None }
     }
 
     /// Applies an op. Only an op with samples, which can be checked, is recorded.
     ///
-    /// Panics where the inputs' shapes break the op's rule, or an input is on another tape.
+    /// Panics if the inputs' shapes break the op's rule, or if an input is on another tape.
     #[track_caller]
     pub fn apply<'t, O: Op<T>>(&'t self, op: O, ins: &[&Var<'t, T>]) -> Var<'t, T> {
         self.record(<dyn AnyOp<T>>::of(op), ins)
     }
 
-    /// y = f(x₀, x₁, …), and a node where a gradient is to flow back through f.
+    /// Computes y = f(x₀, x₁, …), and records a node if a gradient must flow back through f.
     #[track_caller]
     pub(crate) fn record<'t>(&'t self, op: Arc<dyn AnyOp<T>>, ins: &[&Var<'t, T>]) -> Var<'t, T> {
         assert!(ins.iter().all(|x| std::ptr::eq(x.tape, self)), "{}: an input is on another tape", op.name());
@@ -116,7 +116,7 @@ impl<T: Real> Tape<T> {
         Var { tape: self, value: y.out, node }
     }
 
-    /// Records an op's definition in primitives, where a device has no kernel for the op itself.
+    /// Records an op's definition in primitives, for a device that has no kernel for the op itself.
     fn by_reference<'t>(&'t self, op: &dyn AnyOp<T>, ins: &[&Var<'t, T>], device: &Device) -> Var<'t, T> {
         let ins: Vec<Var<'t, T>> = ins.iter().map(|&x| x.clone()).collect();
         self.scope(op.name(), || op.reference(&ins)).unwrap_or_else(|| {
@@ -140,28 +140,28 @@ impl<T: Real> Tape<T> {
         result
     }
 
-    /// Number of nodes recorded.
+    /// Returns the number of nodes recorded.
     pub fn len(&self) -> usize {
         self.nodes.borrow().len()
     }
 
-    /// Is nothing recorded?
+    /// Returns whether no node is recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Elements kept for the reverse pass; a value saved twice counts twice.
+    /// Returns the number of elements saved for the reverse pass; a value saved twice counts twice.
     pub fn saved_elements(&self) -> usize {
         self.nodes.borrow().iter().filter_map(Node::application).flat_map(Application::kept).map(Tensor::len).sum()
     }
 
-    /// What was recorded, in order: entry i is the node of index i.
+    /// Returns the recorded nodes in order: entry i is the node of index i.
     pub fn recorded(&self) -> Vec<Recorded> {
         let recorded = |n: &Node<T>| Recorded { op: n.name(), inputs: n.parents.clone(), site: n.site.clone() };
         self.nodes.borrow().iter().map(recorded).collect()
     }
 
-    /// The name of the first fused op recorded: one that has a definition in primitives.
+    /// Returns the name of the first fused op recorded, that is, the first op with a definition in primitives.
     pub(crate) fn first_fused(&self) -> Option<&'static str> {
         let scratch = Self::off();
         let fused = |it: &&Application<T>| {
@@ -171,7 +171,7 @@ impl<T: Real> Tape<T> {
         self.nodes.borrow().iter().filter_map(Node::application).find(fused).map(|it| it.op.name())
     }
 
-    /// The id of the node that is pushed next.
+    /// Returns the id of the next node.
     fn next_id(&self) -> NodeId {
         NodeId::new(self.len())
     }

@@ -1,4 +1,4 @@
-//! Nodes: what a tape keeps of each leaf and of each application of an op.
+//! Nodes: the records of leaves and of applications of ops on a tape.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ impl NodeId {
     pub(super) fn new(index: usize) -> Self {
         NodeId(u32::try_from(index).expect("a tape holds fewer than 2³² nodes"))
     }
-    /// Its index: 0 is the first node recorded.
+    /// Returns its index: 0 is the first node recorded.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Where in the program, and where in the model, a node was recorded.
+/// The place, in the program and in the model, at which a node was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The line that applied the op.
@@ -37,7 +37,7 @@ pub struct Recorded {
     pub op: Option<&'static str>,
     /// The nodes of its inputs; `None` for a constant.
     pub inputs: Vec<Option<NodeId>>,
-    /// Where it was recorded.
+    /// The place at which it was recorded.
     pub site: Site,
 }
 
@@ -50,22 +50,22 @@ pub(super) struct Node<T: Real> {
     pub site: Site,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "nearly every node is an application")]
 pub(super) enum Kind<T: Real> {
     /// An input of the computation; gradients end here.
     Leaf {
-        /// The first node that reads it. Backward passes that one last, so there the leaf's gradient is complete.
+        /// The first node that reads it. The reverse pass reaches that node last, so there the leaf's gradient is complete.
         first_reader: Option<NodeId>,
     },
     /// An application of an op.
     Applied(Application<T>),
-    /// An application that backward has passed; what it saved is gone.
+    /// An application that the reverse pass has passed; its saved values are dropped.
     Freed(&'static str),
 }
 
-/// An op and what its VJP will read.
+/// An op and the values that its VJP reads.
 #[derive(Clone, Debug)]
 pub(super) struct Application<T: Real> {
     pub op: Arc<dyn AnyOp<T>>,
@@ -76,7 +76,7 @@ pub(super) struct Application<T: Real> {
 }
 
 impl<T: Real> Application<T> {
-    /// Keeps those of the inputs and results that [`Op::SAVES`](super::op::Op::SAVES) names.
+    /// Saves the inputs and results that [`Op::SAVES`](super::op::Op::SAVES) names.
     pub fn of(op: Arc<dyn AnyOp<T>>, ins: &[&Tensor<T>], done: &mut Evaluated<T>) -> Self {
         let saves = op.saves();
         Application {
@@ -94,7 +94,7 @@ impl<T: Real> Application<T> {
 }
 
 impl<T: Real> Node<T> {
-    /// The op's name; `None` for a leaf.
+    /// Returns the op's name; `None` for a leaf.
     pub fn name(&self) -> Option<&'static str> {
         match &self.kind {
             Kind::Leaf { .. } => None,
@@ -103,12 +103,12 @@ impl<T: Real> Node<T> {
         }
     }
 
-    /// The node without what it saved; `None` for a leaf.
+    /// Returns the node without its saved values; `None` for a leaf.
     pub fn freed(&self) -> Option<Self> {
         Some(Node { kind: Kind::Freed(self.name()?), parents: self.parents.clone(), site: self.site.clone() })
     }
 
-    /// Its application, while it is kept.
+    /// Returns its application while it is kept.
     pub fn application(&self) -> Option<&Application<T>> {
         if let Kind::Applied(it) = &self.kind { Some(it) } else { None }
     }

@@ -1,7 +1,7 @@
-//! Observing a tape as it computes: every value as an op gives it, every summand as a VJP does.
+//! Observation of a tape: every value that an op computes and every summand that a VJP computes.
 //!
-//! A tape with an [`Observer`] computes the same bits as one without. [`Watch`](crate::anomaly::Watch) looks for non-finite
-//! numbers, [`Recorder`](crate::trace::Recorder) keeps everything.
+//! A tape with an [`Observer`] computes the same bits as one without. [`Watch`](crate::anomaly::Watch) finds non-finite numbers,
+//! [`Recorder`](crate::trace::Recorder) keeps everything.
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};
@@ -39,19 +39,20 @@ use super::op::{AnyOp, Evaluated, Saved, Want};
 use super::reached::{Reached, Summands};
 use super::{NodeId, Site, Tape, Var};
 
-/// Called as a tape computes. Each method does nothing unless overridden.
+/// An observer of a tape's computation. Each method does nothing unless overridden.
 pub trait Observer<T: Real>: Debug + Send + Sync {
-    /// A leaf was made.
+    /// Called when a leaf is created.
     fn leaf(&self, _node: NodeId, _value: &Tensor<T>, _site: &Site) {}
-    /// An op or a VJP is about to be computed, and timed.
+    /// Called before an op or a VJP is computed; the time is measured from here.
     fn begins(&self) {}
-    /// It was computed, and is shown next. What this does counts as its time: on a GPU, which computes later, a wait for it.
+    /// Called after it is computed, before it is passed to the observer. The time of this method counts as the op's time: on a
+    /// GPU, which computes asynchronously, it includes a wait for the result.
     fn ends(&self) {}
-    /// An op gave its value. Ops that VJPs apply are not shown.
+    /// Called with the value of an op. Ops that VJPs apply are excluded.
     fn applied(&self, _it: &Applied<'_, T>) {}
-    /// A VJP gave its summands.
+    /// Called with the summands of a VJP.
     fn pulled(&self, _it: &Pulled<'_, T>) {}
-    /// Backward has added the last summand of this leaf's gradient.
+    /// Called once the last summand of this leaf's gradient is added.
     fn gradient(&self, _leaf: NodeId, _value: &Tensor<T>, _site: &Site) {}
 }
 
@@ -66,13 +67,13 @@ pub struct Applied<'a, T: Real> {
     pub parents: &'a [Option<NodeId>],
     /// Its value.
     pub out: &'a Tensor<T>,
-    /// What it left for its VJP besides inputs and output.
+    /// The residuals for its VJP, besides inputs and output.
     pub residuals: &'a [Tensor<T>],
-    /// Its node; `None` where nothing is recorded.
+    /// Its node; `None` if nothing is recorded.
     pub node: Option<NodeId>,
-    /// Where it was applied.
+    /// The place of the application.
     pub site: &'a Site,
-    /// How long it took.
+    /// The time it took.
     pub took: Duration,
 }
 
@@ -83,11 +84,11 @@ pub struct Pulled<'a, T: Real> {
     pub op: &'a dyn AnyOp<T>,
     /// Its node.
     pub node: NodeId,
-    /// Where it was applied.
+    /// The place of the application.
     pub site: &'a Site,
-    /// ȳ, complete.
+    /// The complete cotangent ȳ.
     pub cotangent: &'a Tensor<T>,
-    /// How long it took.
+    /// The time it took.
     pub took: Duration,
     pub(crate) saved: &'a Saved<'a, T>,
     pub(crate) parents: &'a [Option<NodeId>],
@@ -95,13 +96,13 @@ pub struct Pulled<'a, T: Real> {
 }
 
 impl<'a, T: Real> Pulled<'a, T> {
-    /// What flows to the inputs that want a gradient: which input, its node, the summand of its cotangent.
+    /// Returns the summands for the inputs that need a gradient: the input's index, its node, and the summand of its cotangent.
     pub fn summands(&self) -> impl Iterator<Item = (usize, NodeId, &'a Tensor<T>)> {
         let both = self.summands.iter().zip(self.parents).enumerate();
         both.filter_map(|(i, (g, to))| Some((i, (*to)?, &g.as_ref()?.value)))
     }
 
-    /// The inputs that were kept for it, the output if that was, and the residuals.
+    /// Returns the saved inputs, the output if it was saved, and the residuals.
     pub fn kept(&self) -> impl Iterator<Item = (String, &'a Tensor<T>)> {
         let ins = self.saved.ins.iter().enumerate().filter_map(|(i, x)| Some((format!("input {i}"), &x.as_ref()?.value)));
         let out = self.saved.out.as_ref().map(|y| ("the output".to_owned(), &y.value));
@@ -110,9 +111,7 @@ impl<'a, T: Real> Pulled<'a, T> {
     }
 }
 
-// ── The side of the tape ────────────────────────────────────────────────────────────────────────────────────────────
-//
-// What the tape calls instead of an op or a VJP: the same, timed and observed. Without an observer it costs a branch per op.
+// ── Calls from the tape ─────────────────────────────────────────────────────────────────────────────────────────────
 
 impl<T: Real> Tape<T> {
     pub(super) fn tell_leaf(&self, node: NodeId, value: &Tensor<T>, site: &Site) {
@@ -127,7 +126,7 @@ impl<T: Real> Tape<T> {
         }
     }
 
-    /// y = f(x).
+    /// Computes y = f(x).
     pub(super) fn evaluate(
         &self,
         op: &Arc<dyn AnyOp<T>>,
@@ -149,7 +148,7 @@ impl<T: Real> Tape<T> {
         y
     }
 
-    /// Runs a reverse pass and hands it the observer, which sees the pass's VJPs but not the ops that they apply.
+    /// Runs a reverse pass with the observer. The observer sees the pass's VJPs but not the ops that they apply.
     pub(super) fn reversing<R>(&self, pass: impl FnOnce(Option<&dyn Observer<T>>) -> R) -> R {
         let observer = self.observer.take();
         let result = pass(observer.as_deref());
@@ -159,8 +158,8 @@ impl<T: Real> Tape<T> {
 }
 
 impl<'t, T: Real> Reached<'t, T> {
-    /// x̄ᵢ = Jᵢᵀȳ for each input, as `vjp` gives it; `None` where the op itself has added its only one to the sum so far, which
-    /// is still shown.
+    /// Returns x̄ᵢ = Jᵢᵀȳ for each input, as `vjp` computes it; `None` if the op itself has added its only x̄ to the sum so far.
+    /// The observer sees that x̄ too.
     pub(super) fn observed(
         &self,
         gy: &Var<'t, T>,

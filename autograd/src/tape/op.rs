@@ -1,4 +1,4 @@
-//! What an op is: a function, its shape rule, its cost and its derivative.
+//! The definition of an op: a function, its shape rule, its cost and its derivative.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -10,62 +10,65 @@ use crate::samples::Samples;
 
 /// An op, y = f(x₀, x₁, …). Everything in `ins` is differentiable; indices, axes, masks and seeds are fields of the op.
 ///
-/// What it states for the checks, [`MATH`](Op::MATH) and [`samples`](Op::samples), has no default: an op without samples, and
-/// hence without a check of its gradient, does not compile.
+/// The items that the checks need, [`MATH`](Op::MATH) and [`samples`](Op::samples), have no default. So an op without samples,
+/// and hence without a check of its gradient, does not compile.
 pub trait Op<T: Real>: Debug + Send + Sync + Sized + 'static {
-    /// Its name, in messages and tables.
+    /// The name, in messages and tables.
     const NAME: &'static str;
     /// The function and its VJP on one line: `y = tanh x;  x̄ = ȳ ∘ (1 − y²)`.
     const MATH: &'static str;
-    /// What the VJP reads; all else is freed as soon as nothing needs it.
+    /// The values that the VJP reads. All other values are freed as soon as nothing needs them.
     const SAVES: Saves;
-    /// Are [`Op::eval`] and [`Op::vjp`] written with methods of tensors alone, which have kernels on a GPU? Where they are not, a
-    /// tape records the op's [reference](Op::reference) there.
+    /// Whether [`Op::eval`] and [`Op::vjp`] use only methods of tensors, which have kernels on a GPU. If not, a tape on a GPU
+    /// records the op's [reference](Op::reference).
     const ON_GPU: bool = true;
 
-    /// The shape of y, or in words what the inputs must be. By default that of the inputs, which are of one shape.
+    /// Returns the shape of y, or a description of the inputs it requires. By default it is the shape of the inputs, which must
+    /// be equal.
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         if ins.windows(2).all(|w| w[0] == w[1]) { Ok(*ins[0]) } else { Err("inputs of one shape".into()) }
     }
 
-    /// Arithmetic operations of one evaluation: each + − × ÷ and each elementary function counts 1, comparisons and copies nothing.
+    /// Returns the number of arithmetic operations of one evaluation: each + − × ÷ and each elementary function counts 1,
+    /// comparisons and copies 0.
     fn flops(&self, _ins: &[&Shape], _out: &Shape) -> u64 {
         0
     }
 
-    /// y, and residuals if a VJP will follow.
+    /// Computes y, and residuals if a VJP will follow.
     fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T>;
 
-    /// The vector–Jacobian product: x̄ᵢ = Jᵢᵀ ȳ for each input that [`Saved::needs`] one, in the order of the inputs.
+    /// Computes the vector–Jacobian product: x̄ᵢ = Jᵢᵀ ȳ for each input that [`Saved::needs`] one, in the order of the inputs.
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
 
-    /// The same where nothing is read again: an op may free what it has read, so that what it makes then takes its place.
+    /// Computes the VJP when nothing is read again: an op may free the values that it has read, so that its results take their
+    /// place.
     fn vjp_once<'t>(&self, saved: Saved<'t, T>, gy: Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         self.vjp(&saved, &gy)
     }
 
-    /// sum ← sum + x̄₀ without making x̄₀, for an op of one input whose x̄₀ is nearly all zeros. `false`: nothing was done, and
-    /// [`Op::vjp`] gives the summand.
+    /// Adds x̄₀ to `sum` without materializing it, for an op of one input whose x̄₀ is nearly all zeros. Returns `false` if it
+    /// did nothing, in which case [`Op::vjp`] gives the summand.
     fn add_vjp(&self, _saved: &Saved<'_, T>, _gy: &Tensor<T>, _sum: &mut Tensor<T>) -> bool {
         false
     }
 
-    /// A fused op is a theorem: this is its definition in primitives. It is the oracle of the fast kernels and the route of
-    /// second derivatives, for which a fused op saves all its inputs. `None`: the op is a primitive itself.
+    /// Records the definition of a fused op in primitives. The fast kernels are checked against it, and second derivatives are
+    /// computed through it, for which a fused op saves all its inputs. Returns `None` if the op is a primitive.
     fn reference<'t>(&self, _ins: &[Var<'t, T>]) -> Option<Var<'t, T>> {
         None
     }
 
-    /// Inputs from its domain and at its edges, on which every witness runs.
+    /// Draws inputs from its domain and at its edges, on which every witness runs.
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)>;
 }
 
-/// An op behind a pointer, as tapes and witnesses hold it: what [`Op`] says, with the type erased.
+/// An op behind a pointer, for tapes and witnesses: [`Op`] with the type erased.
 #[allow(missing_docs, reason = "each is the function of Op")]
 pub trait AnyOp<T: Real>: Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
     fn saves(&self) -> Saves;
-    /// Has it kernels there ([`Op::ON_GPU`])?
+    /// Returns whether the op has kernels on the device ([`Op::ON_GPU`]).
     fn runs_on(&self, device: &Device) -> bool;
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError>;
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64;
@@ -76,7 +79,7 @@ pub trait AnyOp<T: Real>: Debug + Send + Sync + 'static {
     fn reference<'t>(&self, ins: &[Var<'t, T>]) -> Option<Var<'t, T>>;
 }
 
-/// Makes an [`Op`] an [`AnyOp`].
+/// An adapter from [`Op`] to [`AnyOp`].
 struct Stated<O>(O);
 
 impl<O: Debug> Debug for Stated<O> {
@@ -124,19 +127,19 @@ impl<T: Real> dyn AnyOp<T> {
     }
 }
 
-/// What an evaluation is for: its value alone, or also a VJP that reads residuals.
+/// The purpose of an evaluation: only its value, or also a VJP that reads residuals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// The value alone.
+    /// Only the value.
     Value,
-    /// The value, and what the VJP would otherwise compute again.
+    /// The value, and the residuals that the VJP would otherwise recompute.
     Vjp,
 }
 
-/// What an evaluation gives.
+/// The result of an evaluation.
 #[derive(Debug)]
 pub struct Evaluated<T: Real> {
-    /// y.
+    /// The output y.
     pub out: Tensor<T>,
     /// Intermediate results for the VJP, not differentiable themselves.
     pub residuals: Vec<Tensor<T>>,
@@ -148,7 +151,7 @@ impl<T: Real> From<Tensor<T>> for Evaluated<T> {
     }
 }
 
-/// Which values a VJP reads: inputs, and the output.
+/// The values that a VJP reads: inputs, and the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Saves {
     inputs: Inputs,
@@ -172,11 +175,11 @@ impl Saves {
     /// Every input and the output.
     pub const ALL: Self = Saves { inputs: Inputs::All, output: true };
 
-    /// Input `i` alone.
+    /// Returns the choice of input `i` only.
     pub const fn input(i: usize) -> Self {
         Saves { inputs: Inputs::One(i), output: false }
     }
-    /// Is input `i` kept?
+    /// Returns whether input `i` is saved.
     pub const fn keeps_input(&self, i: usize) -> bool {
         match self.inputs {
             Inputs::None => false,
@@ -184,13 +187,13 @@ impl Saves {
             Inputs::All => true,
         }
     }
-    /// Is the output kept?
+    /// Returns whether the output is saved.
     pub const fn keeps_output(&self) -> bool {
         self.output
     }
 }
 
-/// What the tape kept of one application, handed to its VJP.
+/// The saved values of one application, passed to its VJP.
 #[derive(Debug)]
 pub struct Saved<'t, T: Real> {
     pub(crate) name: &'static str,
@@ -202,38 +205,38 @@ pub struct Saved<'t, T: Real> {
 }
 
 impl<'t, T: Real> Saved<'t, T> {
-    /// Input `i`; panics where [`Op::SAVES`] does not keep it.
+    /// Returns input `i`; panics if [`Op::SAVES`] does not include it.
     pub fn x(&self, i: usize) -> &Var<'t, T> {
         self.ins[i]
             .as_ref()
             .unwrap_or_else(|| panic!("the VJP of `{}` reads input {i}, which its SAVES does not keep", self.name))
     }
-    /// The output; panics where [`Op::SAVES`] does not keep it.
+    /// Returns the output; panics if [`Op::SAVES`] does not include it.
     pub fn y(&self) -> &Var<'t, T> {
         self.out.as_ref().unwrap_or_else(|| panic!("the VJP of `{}` reads its output, which its SAVES does not keep", self.name))
     }
-    /// Residual `i` of the evaluation.
+    /// Returns residual `i` of the evaluation.
     pub fn residual(&self, i: usize) -> &Tensor<T> {
         let (name, left) = (self.name, self.residuals.len());
         self.residuals.get(i).unwrap_or_else(|| panic!("the VJP of `{name}` reads residual {i}, but eval left {left}"))
     }
-    /// All residuals, which are then dropped with what this gives.
+    /// Moves out all residuals, so that they are freed when the returned vector is dropped.
     pub fn take_residuals(&mut self) -> Vec<Tensor<T>> {
         std::mem::take(&mut self.residuals)
     }
-    /// The shape of input `i`, which is always kept.
+    /// Returns the shape of input `i`, which is always kept.
     pub fn shape(&self, i: usize) -> &Shape {
         &self.shapes[i]
     }
-    /// How many inputs there are.
+    /// Returns the number of inputs.
     pub fn inputs(&self) -> usize {
         self.needs.len()
     }
-    /// Does input `i` want a gradient?
+    /// Returns whether input `i` needs a gradient.
     pub fn needs(&self, i: usize) -> bool {
         self.needs[i]
     }
-    /// `f()` where input `i` wants a gradient, `None` otherwise: the usual element of a VJP's result.
+    /// Returns `f()` if input `i` needs a gradient, otherwise `None`: the usual element of a VJP's result.
     pub fn grad(&self, i: usize, f: impl FnOnce() -> Var<'t, T>) -> Option<Var<'t, T>> {
         self.needs(i).then(f)
     }
@@ -251,16 +254,16 @@ pub struct Sample<T: Real> {
 /// A row of the list of ops, [`crate::ops::all`].
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<T: Real> {
-    /// [`Op::NAME`].
+    /// The op's [`Op::NAME`].
     pub name: &'static str,
-    /// [`Op::MATH`].
+    /// The op's [`Op::MATH`].
     pub math: &'static str,
-    /// [`Op::samples`], the ops behind pointers.
+    /// The function [`Op::samples`], with the ops behind pointers.
     pub samples: fn(&mut Samples) -> Vec<Sample<T>>,
 }
 
 impl<T: Real> Entry<T> {
-    /// The row of an op.
+    /// Returns the row of an op.
     pub fn of<O: Op<T>>() -> Self {
         let samples = |g: &mut Samples| {
             O::samples(g).into_iter().map(|(op, inputs)| Sample { op: <dyn AnyOp<T>>::of(op), inputs }).collect()
@@ -274,7 +277,7 @@ mod tests {
     use super::*;
     use crate::Tape;
 
-    /// y = x, of elements in the CPU's memory.
+    /// The identity y = x, for elements in the CPU's memory.
     #[derive(Debug)]
     struct Same;
 
@@ -294,7 +297,7 @@ mod tests {
         }
     }
 
-    /// It has no reference either, so a GPU could not run it (`tests/tests/gpu/ops.rs`).
+    /// The op has no reference either, so a GPU could not run it (`tests/tests/gpu/ops.rs`).
     #[test]
     fn an_op_without_a_kernel_for_gpus_runs_on_the_cpu() {
         let tape = Tape::new();

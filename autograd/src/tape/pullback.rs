@@ -9,14 +9,15 @@ use super::reached::{Reached, Summands, flows};
 use super::{NodeId, Tape, Var};
 
 impl<T: Real> Tape<T> {
-    /// The cotangents of `wrt` for the cotangent `gy` of y, recorded on the tape, so that they can be differentiated again.
+    /// Computes the cotangents of `wrt` for the cotangent `gy` of y, recorded on the tape, so that they can be differentiated
+    /// again.
     pub fn pullback<'t>(&'t self, y: &Var<'t, T>, gy: &Var<'t, T>, wrt: &[&Var<'t, T>]) -> Vec<Option<Var<'t, T>>> {
         assert_eq!(y.shape(), gy.shape(), "pullback: a cotangent of the result's shape");
         let cotangents = self.reversing(|observer| self.pull_recorded(0, y, gy, observer));
         wrt.iter().map(|x| cotangents.get(&x.node?).cloned()).collect()
     }
 
-    /// The cotangents of all that y depends on through the nodes from index `first` on.
+    /// Computes the cotangents of all that y depends on through the nodes from index `first` on.
     fn pull_recorded<'t>(
         &'t self,
         first: usize,
@@ -40,7 +41,7 @@ impl<T: Real> Tape<T> {
         cotangents
     }
 
-    /// The application at index `y`, inputs and output linked to their nodes; `None` for a leaf.
+    /// Returns the application at index `y`, with inputs and output linked to their nodes; `None` for a leaf.
     fn revisit(&self, y: usize) -> Option<Reached<'_, T>> {
         let node = self.nodes.borrow()[y].clone();
         Reached::new(NodeId::new(y), node, |value, node| Var { tape: self, value, node })
@@ -48,14 +49,14 @@ impl<T: Real> Tape<T> {
 }
 
 impl<'t, T: Real> Reached<'t, T> {
-    /// x̄ᵢ = Jᵢᵀȳ for each input, in recorded ops: a fused op's by its definition, a primitive's by its VJP.
+    /// Computes x̄ᵢ = Jᵢᵀȳ for each input in recorded ops: by the definition for a fused op, by the VJP for a primitive.
     fn recorded_vjp(&self, gy: &Var<'t, T>, observer: Option<&dyn Observer<T>>) -> Summands<'t, T> {
         let vjp = || self.by_definition(gy).unwrap_or_else(|| self.vjp(gy));
         self.observed(gy, observer, || Some(vjp())).unwrap_or_default()
     }
 
-    /// The VJP of a fused op by its definition, which is recorded from fresh aliases of the inputs and pulled back to them.
-    /// `None` for a primitive.
+    /// Computes the VJP of a fused op by its definition, which is recorded from fresh aliases of the inputs and pulled back to
+    /// them. Returns `None` for a primitive.
     fn by_definition(&self, gy: &Var<'t, T>) -> Option<Summands<'t, T>> {
         let tape = gy.tape;
         let before = tape.len();

@@ -14,15 +14,15 @@ pub(super) struct Reached<'t, T: Real> {
     pub op: Arc<dyn AnyOp<T>>,
     pub parents: Vec<Option<NodeId>>,
     pub site: Site,
-    /// What its VJP reads.
+    /// The values that its VJP reads.
     pub saved: Saved<'t, T>,
 }
 
-/// x̄ᵢ for each input of an application.
+/// The summands x̄ᵢ, one for each input of an application.
 pub(super) type Summands<'t, T> = Vec<Option<Var<'t, T>>>;
 
 impl<'t, T: Real> Reached<'t, T> {
-    /// The application at node `y`; `var` makes a saved value and its node a variable. `None` for a leaf.
+    /// Creates the application at node `y`; `var` makes a variable of a saved value and its node. Returns `None` for a leaf.
     pub fn new(y: NodeId, node: Node<T>, var: impl Fn(Tensor<T>, Option<NodeId>) -> Var<'t, T>) -> Option<Self> {
         let Node { kind, parents, site } = node;
         let Application { op, shapes, ins, out, residuals } = match kind {
@@ -39,12 +39,12 @@ impl<'t, T: Real> Reached<'t, T> {
         Some(Reached { node: y, op, parents, site, saved })
     }
 
-    /// [`Op::vjp`](super::op::Op::vjp), checked to give as many summands as inputs.
+    /// Calls [`Op::vjp`](super::op::Op::vjp) and checks that it returns one summand per input.
     pub fn vjp(&self, gy: &Var<'t, T>) -> Summands<'t, T> {
         one_each(&*self.op, self.parents.len(), self.op.vjp(&self.saved, gy))
     }
 
-    /// [`Op::vjp_once`](super::op::Op::vjp_once), checked alike.
+    /// Calls [`Op::vjp_once`](super::op::Op::vjp_once) with the same check.
     pub fn vjp_once(self, gy: Var<'t, T>) -> Summands<'t, T> {
         one_each(&*self.op, self.parents.len(), self.op.vjp_once(self.saved, gy))
     }
@@ -55,7 +55,7 @@ fn one_each<'t, T: Real>(op: &dyn AnyOp<T>, inputs: usize, summands: Summands<'t
     summands
 }
 
-/// The summands of the inputs that have a node.
+/// Returns the summands of the inputs that have a node.
 pub(super) fn flows<'t, T: Real>(
     inputs: &[Option<NodeId>],
     summands: Summands<'t, T>,

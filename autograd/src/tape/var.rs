@@ -1,4 +1,4 @@
-//! A value on a tape. A tape can move to another thread; its values cannot:
+//! A value on a tape. A tape can move to another thread; a value on it cannot:
 //!
 //! ```
 //! fn can_move<X: Send>() {}
@@ -31,7 +31,7 @@ use super::{NodeId, Tape};
 /// [`add`](mod@crate::ops::add), [`sub`](mod@crate::ops::sub), [`mul`](mod@crate::ops::mul), [`div`](mod@crate::ops::div) and, with
 /// a number, [`affine`](mod@crate::ops::affine). Operands of different shapes are broadcast.
 ///
-/// A `Var` stays on its tape's thread; a worker makes its own tape.
+/// A `Var` stays on its tape's thread; each worker thread makes its own tape.
 #[derive(Clone)]
 pub struct Var<'t, T: Real = f32> {
     pub(super) tape: &'t Tape<T>,
@@ -40,35 +40,35 @@ pub struct Var<'t, T: Real = f32> {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The tape it is on.
+    /// Returns the tape it is on.
     pub fn tape(&self) -> &'t Tape<T> {
         self.tape
     }
-    /// Its value.
+    /// Returns its value.
     pub fn value(&self) -> &Tensor<T> {
         &self.value
     }
-    /// Its value, without the place on the tape.
+    /// Returns its value, without the place on the tape.
     pub fn into_value(self) -> Tensor<T> {
         self.value
     }
-    /// The shape of its value.
+    /// Returns the shape of its value.
     pub fn shape(&self) -> &Shape {
         self.value.shape()
     }
-    /// Its node; `None` for a constant.
+    /// Returns its node; `None` for a constant.
     pub fn node(&self) -> Option<NodeId> {
         self.node
     }
-    /// A value on this tape that no gradient flows to.
+    /// Returns a value on this tape to which no gradient flows.
     pub fn constant(&self, value: Tensor<T>) -> Self {
         self.tape.constant(value)
     }
-    /// Zeros of this shape, as a constant.
+    /// Returns zeros of this shape, as a constant.
     pub fn zeros_like(&self) -> Self {
         self.constant(self.value.zeros_like(*self.shape()))
     }
-    /// The same value as a constant: the gradient stops here.
+    /// Returns the same value as a constant, so that the gradient stops here.
     pub fn detach(&self) -> Self {
         self.tape.constant(self.value.clone())
     }
