@@ -1,4 +1,4 @@
-//! Is the gradient of my function right? Seven lines for the function, one for the question.
+//! A check of a function's gradient: seven lines for the function, one for the check.
 //!
 //! ```text
 //! f(W, b, x) = Σ tanh(xW + b)²
@@ -13,7 +13,7 @@ use gradus_autograd::{Real, Tensor, Var};
 struct Layer;
 
 impl Function for Layer {
-    // For any scalar: on f64 the tape differentiates it, on dual numbers it is its own witness.
+    // Generic over the scalar: on f64 the tape differentiates it, on dual numbers it is its own witness.
     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
         let [w, b, x] = ins else { panic!("three inputs") };
         let y = (x.matmul(w) + b).tanh();
@@ -26,7 +26,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let b = Tensor::new([3], vec![0.1, 0.0, -0.4]);
     let x = Tensor::new([2, 2], vec![1.5, -0.4, 0.2, 0.8]);
 
-    // Inputs, and a seed that draws the directions. An error says what was expected, where, and how to reproduce it.
+    // The arguments are the inputs, and a seed that draws the directions. An error reports the expected number, its place, and
+    // the way to reproduce it.
     for outcome in check::function("layer", Layer, &[w, b, x], 17) {
         let report = outcome?;
         println!("{:13} {:4} numbers, worst relative error {:.1e}", report.witness, report.compared, report.error());

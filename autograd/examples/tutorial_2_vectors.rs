@@ -1,20 +1,20 @@
-//! Tutorial, 2 of 5: vectors, and why nobody builds the Jacobian.
+//! Tutorial, 2 of 5: vectors, and the reason why the Jacobian is never formed.
 //!
 //! ```text
 //! y = tanh(Wx)        dy = diag(1 − y²) (dW x + W dx)
 //! x̄ = Wᵀ ((1 − y²) ∘ ȳ)        W̄ = ((1 − y²) ∘ ȳ) xᵀ
 //! ```
 //!
-//! A step from n numbers to m has a matrix of m·n derivatives, its Jacobian J. Backward never needs J, only what its
-//! transpose does to one vector: Jᵀȳ, the vector–Jacobian product. For a matrix product that is another matrix product, for tanh
-//! one factor per element. To define an op is to state its function and its VJP.
+//! A step from n numbers to m has a matrix of m·n derivatives, its Jacobian J. The reverse pass never needs J itself but only the
+//! product of its transpose with one vector: Jᵀȳ, the vector–Jacobian product. For a matrix product it is another matrix product,
+//! for tanh one factor per element. The definition of an op consists of its function and its VJP.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_2_vectors`
 
 use gradus_autograd::derivatives::{jacobian, jvp, vjp};
 use gradus_autograd::{Real, Tensor, Var};
 
-/// y = tanh(Wx), of W (2, 3) and x (3, 1).
+/// Computes y = tanh(Wx), of W (2, 3) and x (3, 1).
 fn layer<'t, T: Real>(ins: &[Var<'t, T>]) -> Var<'t, T> {
     ins[0].matmul(&ins[1]).tanh()
 }

@@ -4,8 +4,8 @@
 //! y = Σ (x ∘ x + tanh x)        x̄ = x + x + (1 − tanh² x): a value that is used three times gets three summands
 //! ```
 //!
-//! A tape is a list of what was computed, in order. So the reverse pass is one loop from its end to its beginning: when it comes
-//! to a node, everything that used the node has been passed, and the node's bar is complete. `tape/backward.rs` is that loop.
+//! A tape is a list of the computed ops, in order. So the reverse pass is one loop from its end to its beginning: when it reaches
+//! a node, it has passed everything that used the node, and the node's cotangent is complete. `tape/backward.rs` is that loop.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_3_tape`
 
@@ -15,7 +15,7 @@ use gradus_autograd::trace::Recorder;
 use gradus_autograd::{Tape, Tensor};
 
 fn main() {
-    let recorder = Arc::new(Recorder::default()); // keeps what would be freed
+    let recorder = Arc::new(Recorder::default()); // keeps what would otherwise be freed
     let tape = Tape::<f64>::observed(recorder.clone());
     let x = tape.leaf(Tensor::new([2], vec![0.5, -2.0]));
     let y = tape.scope("square", || &x * &x) + tape.scope("squash", || x.tanh());

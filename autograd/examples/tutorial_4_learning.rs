@@ -1,4 +1,4 @@
-//! Tutorial, 4 of 5: a network that learns, and a gradient that is proved first.
+//! Tutorial, 4 of 5: a network that learns, after its gradient is checked.
 //!
 //! ```text
 //! p = σ(tanh(xW₁ + b₁) W₂ + b₂)        L = −mean(t log p + (1 − t) log(1 − p))        θ ← θ − rate · θ̄
@@ -20,7 +20,7 @@ const TARGETS: [f64; 4] = [0.0, 1.0, 1.0, 0.0];
 #[derive(Debug)]
 struct Xor;
 
-/// P(1) of each row.
+/// Computes P(1) of each row.
 fn predict<'t, T: Real>(parameters: &[Var<'t, T>]) -> Var<'t, T> {
     let tape = parameters[0].tape();
     let x = tape.constant(Tensor::new([4, 2], X.map(T::lit).to_vec()));

@@ -4,8 +4,8 @@
 //! f(x) = log Σ e^xᵢ        ∇f = softmax x = p        H = diag p − p pᵀ        Hv = p ∘ (v − ⟨p, v⟩)
 //! ```
 //!
-//! VJPs are written in the same ops as everything else. So the reverse pass can be recorded on the tape too, and what it gives
-//! can be differentiated again, as often as you like.
+//! VJPs are written in the same ops as everything else. So the tape can record the reverse pass too, and its results can be
+//! differentiated again, any number of times.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_5_gradient_of_a_gradient`
 
@@ -59,7 +59,7 @@ fn main() {
     assert!((x.item() - 2f64.ln() / 3.0).abs() < 1e-12);
 }
 
-/// eˣ + e⁻²ˣ
+/// Computes eˣ + e⁻²ˣ.
 fn least<'t, T: Real>(ins: &[Var<'t, T>]) -> Var<'t, T> {
     ins[0].exp() + (-2.0 * &ins[0]).exp()
 }

@@ -1,4 +1,4 @@
-//! Three wrong derivatives of one op, and what each witness says of them.
+//! Three wrong derivatives of one op, and the reports of the witnesses.
 //!
 //! ```text
 //! y = x³        x̄ = 3x² ȳ        wrong: 3.003x² ȳ;   3x² ȳ as a constant;   x² ȳ where x is negative
@@ -14,7 +14,7 @@ const A_THOUSANDTH_OFF: u8 = 1;
 const A_DEAD_END: u8 = 2;
 const A_WRONG_BRANCH: u8 = 3;
 
-/// y = x³, with a flaw in its derivative.
+/// The op y = x³, with a flaw in its derivative.
 #[derive(Debug)]
 struct Cube<const FLAW: u8>;
 
@@ -32,7 +32,7 @@ impl<T: Real, const FLAW: u8> Op<T> for Cube<FLAW> {
         let x = saved.x(0);
         let slope = match FLAW {
             A_THOUSANDTH_OFF => 3.003 * (x * x),
-            A_DEAD_END => (3.0 * (x * x)).detach(), // the right number, but nobody can differentiate it again
+            A_DEAD_END => (3.0 * (x * x)).detach(), // the right number, but not differentiable again
             A_WRONG_BRANCH => (2.0 * x * x.relu()) + x * x,
             _ => 3.0 * (x * x),
         };

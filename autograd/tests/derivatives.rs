@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use gradus_autograd::derivatives::{grad, hessian, hvp, jacobian, jvp, vjp};
 use gradus_autograd::{Real, Tensor, Var};
 
-/// f(x, y) = (Σ xᵢ²y, tanh x₀)
+/// Computes f(x, y) = (Σ xᵢ²y, tanh x₀).
 fn two<'t, T: Real>(ins: &[Var<'t, T>]) -> Var<'t, T> {
     let (x, y) = (&ins[0], &ins[1]);
     let squares = (x * x * y).sum_all().reshape([1]);
@@ -27,7 +27,7 @@ fn a_jacobian_has_a_row_for_each_output_and_a_column_for_each_input() {
     }
 }
 
-/// f = Σ xᵢ²y:  ∂²f/∂x² = 2y·1,  ∂²f/∂x∂y = 2x,  ∂²f/∂y² = 0
+/// Checks the Hessian of f = Σ xᵢ²y:  ∂²f/∂x² = 2y·1,  ∂²f/∂x∂y = 2x,  ∂²f/∂y² = 0.
 #[test]
 fn a_hessian_has_a_block_for_each_pair_of_inputs() {
     let h = hessian(|ins| (&ins[0] * &ins[0] * &ins[1]).sum_all(), &at());
@@ -59,15 +59,15 @@ fn products_with_the_jacobian_are_its_rows_and_columns_weighed() {
 fn what_a_function_does_not_depend_on_has_zeros() {
     let (value, gradient) = grad(|ins| ins[0].sum_all(), &at());
     assert_eq!((value, gradient[0].to_vec(), gradient[1].to_vec()), (-1.0, vec![1.0, 1.0], vec![0.0]));
-    // A linear function has no second derivative, and a constant one no first.
+    // A linear function has zero second derivatives, and a constant one zero first derivatives.
     let second = hvp(|ins| ins[0].sum_all(), &at(), &at());
     assert!(second.iter().flat_map(Tensor::to_vec).all(|h| h == 0.0));
     let constant = vjp(|ins| ins[0].detach().sum_all(), &at(), &Tensor::scalar(1.0)).1;
     assert!(constant.iter().flat_map(Tensor::to_vec).all(|g| g == 0.0));
 }
 
-/// A table that is both gathered from and a factor of a product: f(w) = Σ (w₂·w)²/2. The gather adds its rows to the product's
-/// gradient in place, which it must not do where that gradient is differentiated again.
+/// Checks f(w) = Σ (w₂·w)²/2, whose table w is both gathered from and a factor of a product. The gather adds its rows to the
+/// product's gradient in place, which it must not do if that gradient is differentiated again.
 #[test]
 fn a_tied_table_has_second_derivatives() {
     fn f<'t, T: Real>(ins: &[Var<'t, T>]) -> Var<'t, T> {
@@ -77,7 +77,7 @@ fn a_tied_table_has_second_derivatives() {
     let w = [Tensor::new([3, 2], vec![0.5, -1.0, 2.0, 0.25, 1.5, -0.75])];
     let v = [Tensor::new([3, 2], vec![1.0, 0.5, -0.5, 2.0, 0.25, -1.5])];
     let at = |h: f64| grad(f, &[w[0].zip(&v[0], |w, v| w + h * v)]).1[0].to_vec();
-    // f is of fourth order: h² times its fourth derivative is some 1e-9, and rounding over h 1e-10.
+    // f is of fourth order: h² times its fourth derivative is about 1e-9, and rounding over h 1e-10.
     let h = 1e-5;
     for ((up, down), exact) in at(h).iter().zip(at(-h)).zip(hvp(f, &w, &v)[0].to_vec()) {
         assert!(((up - down) / (2.0 * h) - exact).abs() < 1e-8, "{exact}");
@@ -97,12 +97,12 @@ fn the_direction_of_an_hvp_has_the_shapes_of_the_inputs() {
     hvp(|ins| ins[0].sum_all(), &at(), &[x.clone(), x]);
 }
 
-/// x ∘ x, of two elements.
+/// Computes x ∘ x for two elements.
 fn squares<'t, T: Real>(x: &[Var<'t, T>]) -> Var<'t, T> {
     &x[0] * &x[0]
 }
 
-/// A gradient of several numbers would silently be that of their sum.
+/// The gradient of several numbers would silently be the gradient of their sum.
 #[test]
 fn a_function_of_several_elements_has_no_gradient() {
     let x = [Tensor::new([2], vec![1.0, 2.0])];

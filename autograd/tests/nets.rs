@@ -1,4 +1,4 @@
-//! Nets under the checks: nothing escapes the list of ops, and the witnesses refuse what is wrong.
+//! Tests of the checks: the list of ops is complete, and the witnesses reject wrong ops.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ fn the_list_is_alphabetical_and_names_are_unique() {
     }
 }
 
-/// Each method and each operator of `Var` links to its op's formula. An op has a method in its file or an operator of its name.
+/// Every method and operator of `Var` links to its op's formula. An op has a method in its file or an operator of its name.
 #[test]
 fn each_method_links_to_its_formula() {
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/ops"));
@@ -86,14 +86,14 @@ fn a_seed_draws_the_same_inputs_for_every_scalar() {
     }
 }
 
-/// Also: an op without samples fails, and so does an input that all samples leave without a gradient.
+/// In addition, an op without samples fails, and so does an input that no sample gives a gradient.
 #[test]
 fn the_checks_of_every_op_have_teeth() {
     let toothless: Vec<String> = check::subjects().iter().filter_map(|op| Some(check::teeth(op).err()?.to_string())).collect();
     assert!(toothless.is_empty(), "{toothless:#?}");
 }
 
-// ── Rogues: ops of another crate, wrong on purpose ──────────────────────────────────────────────────────────────────
+// ── Ops of another crate, wrong on purpose ──────────────────────────────────────────────────────────────────────────
 
 const HONEST: u8 = 0;
 const WRONG_CONSTANT: u8 = 1;
@@ -171,7 +171,7 @@ impl<T: Real, const FLAW: u8> Op<T> for Rogue<FLAW> {
     }
 }
 
-/// Do these witnesses, and no others, refuse the op?
+/// Asserts that these witnesses, and no others, reject the op.
 fn refused_by<const FLAW: u8>(expected: &[&str]) {
     let cases: Vec<_> = (0..4).flat_map(|seed| Subject::of::<Rogue<FLAW>>().cases(seed, 3)).collect();
     let refuses = |witness: Witness| cases.iter().any(|case| witness(case).is_err());
@@ -201,11 +201,11 @@ fn a_wrong_vjp_is_refused_by_every_first_order_witness() {
 
 #[test]
 fn a_gradient_that_depends_on_who_else_wants_one_is_refused() {
-    // Its error of 1e-9 is also one of value; central differences alone cannot resolve it.
+    // Its error of 1e-9 is also an error of its value; only central differences cannot resolve it.
     refused_by::<SWAYED>(&["forward_mode", "adjoint"]);
 }
 
-/// Whatever an op does, a witness has something to say about it, and says where.
+/// Whatever an op does, a witness reports it with its place.
 #[test]
 fn an_op_that_panics_is_refused_in_words() {
     let derivatives = ["forward_mode", "differences", "adjoint", "second_order", "v_curve", "taylor"];

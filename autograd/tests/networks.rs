@@ -1,4 +1,4 @@
-//! Small networks, as in course exercises. Right gradients pass, even if their terms cancel; a gradient that is 0.1 % off does not.
+//! Small networks, as in course exercises. Right gradients pass, even if their terms cancel; a gradient that is 0.1 % off fails.
 
 use std::f64::consts::PI;
 
@@ -129,7 +129,7 @@ fn gradients_at_a_minimum_pass() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// Every right gradient passes. A gradient that is 0.1 % off is refused if it exceeds 1e-9 of Σ |terms|.
+    /// Every right gradient passes. A gradient that is 0.1 % off is rejected if it exceeds 1e-9 of Σ |terms|.
     #[test]
     fn a_thousand_networks(seed in any::<u64>(), hidden in 1usize..9, each in 1usize..4, input in 0usize..4, place in any::<prop::sample::Index>()) {
         let (spirals, at) = (Spirals::new(each), parameters(seed, hidden));
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// The loss in dual numbers: its derivative, and the |terms| of the derivative along the whole chain.
+/// Returns the loss in dual numbers: its derivative, and the |terms| of the derivative along the whole chain.
 fn terms(f: &Spirals, at: &[Tensor<f64>], along: &[Tensor<f64>]) -> Dual {
     let tape = gradus_autograd::Tape::off();
     let moving = |(x, v): (&Tensor<f64>, &Tensor<f64>)| {

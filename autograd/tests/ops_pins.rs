@@ -1,4 +1,4 @@
-//! What the witnesses over all ops cannot see: decisions at kinks, extremes, and the operators.
+//! Tests beyond the reach of the witnesses: decisions at kinks, extremes, and the operators.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn tensor<const N: usize>(shape: [usize; N], values: &[f64]) -> Tensor<f64> {
     Tensor::new(shape, values.to_vec())
 }
 
-/// Σ wᵢ f(x)ᵢ with w = 1, 2, 3, …, differentiated.
+/// Returns the gradient of Σ wᵢ f(x)ᵢ with w = 1, 2, 3, ….
 fn grad(x: Tensor<f64>, f: impl for<'t> Fn(&Var<'t, f64>) -> Var<'t, f64>) -> Vec<f64> {
     let tape = Tape::new();
     let x = tape.leaf(x);
@@ -48,7 +48,7 @@ fn what_select_leaves_out_does_no_harm() {
     assert_eq!((g.of(&a).unwrap().to_vec(), g.of(&b).unwrap().to_vec()), (vec![0.0, f64::INFINITY], vec![1.0, 0.0]));
 }
 
-/// Sequence 0 has two keys, sequence 1 none: a query that sees nothing gives 0, and neither has nor passes on a gradient.
+/// Sequence 0 has two keys, sequence 1 none. A query without keys gives 0; it has no gradient and passes none on.
 #[test]
 fn a_query_without_keys_gives_0_and_has_no_gradient() {
     let padded = || Attention { lengths: Some([2, 0].into()), scale: Some(1.0), ..Attention::new(Mask::Full) };
@@ -57,7 +57,7 @@ fn a_query_without_keys_gives_0_and_has_no_gradient() {
     let (k, v) = (tape.leaf(tensor([2, 1, 2, 1], &[0.0; 4])), tape.leaf(tensor([2, 1, 2, 1], &[3.0, 1.0, 7.0, f64::NAN])));
     let bias = tape.leaf(tensor([2, 1, 1, 2], &[0.0, 0.0, 4.0, 4.0]));
     let o = q.attention(&k, &v, Some(&bias), padded());
-    assert_eq!(o.value().to_vec(), [2.0, 0.0]); // both keys alike: the mean of 3 and 1
+    assert_eq!(o.value().to_vec(), [2.0, 0.0]); // both keys are equal: the mean of 3 and 1
     let g = tape.backward_from(&o, tensor([2, 1, 1, 1], &[2.0, 9.0]));
     assert_eq!(g.of(&v).unwrap().to_vec(), [1.0, 1.0, 0.0, 0.0]);
     assert_eq!(g.of(&k).unwrap().to_vec(), [1.0, -1.0, 0.0, 0.0]); // p(ō·v − ⟨ō, o⟩)·q = ½(6 − 4), ½(2 − 4)
@@ -65,7 +65,7 @@ fn a_query_without_keys_gives_0_and_has_no_gradient() {
     assert_eq!(g.of(&bias).unwrap().to_vec(), [1.0, -1.0, 0.0, 0.0]); // s̄ itself
 }
 
-/// Every witness computes with one spec, so none sees what the factor is by default. Scores 2·ln 3 and 0, of width 4.
+/// Every witness computes with one spec, so none checks the default factor. Scores 2·ln 3 and 0, of width 4.
 #[test]
 fn scores_are_divided_by_the_root_of_the_width() {
     let tape = Tape::off();
@@ -88,7 +88,7 @@ fn softplus_is_exact_where_the_exponential_is_not() {
     assert_eq!(grad(tensor([2], &[-750.0, 750.0]), |x| x.softplus()), [0.0, 2.0]);
 }
 
-/// Values and gradients have the bits of the two ops that it joins.
+/// Values and gradients have the bits of the two ops that it fuses.
 #[test]
 fn linear_gelu_is_linear_and_then_gelu() {
     let run = |f: for<'t> fn([&Var<'t, f64>; 3]) -> Var<'t, f64>| {
@@ -104,7 +104,7 @@ fn linear_gelu_is_linear_and_then_gelu() {
     assert_eq!(run(|[x, w, b]| x.linear_gelu(w, b)), run(|[x, w, b]| x.linear(w, b).gelu()));
 }
 
-/// Three rows: the forget gate shut, the input gate shut, the output gate shut; c = 3, g = tanh 0.5.
+/// Three rows: the forget gate closed, the input gate closed, the output gate closed; c = 3, g = tanh 0.5.
 #[test]
 fn an_lstm_cell_forgets_keeps_and_hides() {
     let (tape, far) = (Tape::off(), 1e3);
@@ -119,7 +119,7 @@ fn an_lstm_cell_forgets_keeps_and_hides() {
     close(&h, [g.tanh(), 3f64.tanh(), 0.0]);
 }
 
-/// The terms of c′ = f∘c + i∘g, which is a factor of derivatives; the other gates go either way, and none is open or shut.
+/// The terms of c′ = f∘c + i∘g, which is a factor of derivatives; the other gates vary, and none is open or closed.
 #[test]
 fn in_samples_of_a_cell_no_terms_cancel() {
     let cell = check::subjects().into_iter().find(|op| op.name() == "lstm_cell").expect("an op");
@@ -140,12 +140,12 @@ fn in_samples_of_a_cell_no_terms_cancel() {
     assert!((variance - 0.25).abs() < 0.03, "{variance}");
 }
 
-/// A cell that neither forgets nor takes in carries a gradient through 200 steps unchanged: no product of slopes below 1.
+/// A cell that neither forgets nor takes input carries a gradient through 200 steps unchanged: no product of slopes below 1.
 #[test]
 fn an_open_cell_carries_its_gradient_through_time() {
     let (tape, steps) = (Tape::new(), 200);
     let mut rows = [-1e3, 1e3, 0.0, 1e3].repeat(steps);
-    (rows[0], rows[2]) = (1e3, 0.5); // the first step alone takes something in
+    (rows[0], rows[2]) = (1e3, 0.5); // only the first step takes input
     let x = tape.leaf(Tensor::new([steps, 1, 4], rows));
     let y = x.lstm(&tape.constant(Tensor::zeros([1, 4])));
     let last = y.slice(0, steps - 1..steps).sum_all();
@@ -210,7 +210,7 @@ fn extremes_do_not_overflow() {
     assert_eq!(grad(tensor([2], &[-1000.0, 1000.0]), |x| x.sigmoid()), [0.0, 0.0]);
 }
 
-/// The gradient of a gradient goes through a fused op's definition, which must subtract the maximum as its kernel does.
+/// The gradient of a gradient is computed by a fused op's definition, which must subtract the maximum as its kernel does.
 #[test]
 fn definitions_do_not_overflow_either() {
     let second = |f: for<'t> fn(&Var<'t, f64>) -> Var<'t, f64>| {
@@ -298,7 +298,7 @@ fn a_gradient_nobody_wants_is_not_computed() {
     assert!(g.of(&x).is_none() && g.of(&b).is_none());
 }
 
-/// w is a factor of a product and is gathered from, some rows twice: their gradients are added onto the product's.
+/// w is a factor of a product and is gathered from, some rows twice: the rows' gradients are added to the product's gradient.
 #[test]
 fn a_gathered_table_adds_to_the_gradient_that_is_there() {
     let run = |observed: bool| {

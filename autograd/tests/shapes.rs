@@ -1,4 +1,4 @@
-//! What each op takes and what it refuses: for every condition in a shape rule, an input that breaks only that one.
+//! The shapes that each op accepts and rejects: for every condition in a shape rule, an input that breaks only that one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,21 +9,21 @@ use gradus_tensor::Mask;
 /// An application of an op to inputs.
 type Apply = dyn for<'t> Fn(&[Var<'t, f64>]) -> Var<'t, f64>;
 
-/// An op, by its name and an application.
+/// An op, as its name and an application.
 struct Call(&'static str, Box<Apply>);
 
 fn call(op: &'static str, f: impl for<'t> Fn(&[Var<'t, f64>]) -> Var<'t, f64> + 'static) -> Call {
     Call(op, Box::new(f))
 }
 
-/// `[2, 3]`, as messages write it.
+/// Parses a shape such as `[2, 3]`, as messages write it.
 fn shape(text: &str) -> Shape {
     let extents = text.trim_matches(['[', ']']).split(", ").filter(|n| !n.is_empty());
     Shape::new(&extents.map(|n| n.parse().expect("an extent")).collect::<Vec<usize>>())
 }
 
 impl Call {
-    /// The shape that it gives for ones, or the message of its panic.
+    /// Returns the shape of its result for ones, or the message of its panic.
     fn of(&self, shapes: &str) -> Result<String, String> {
         let tape = Tape::new();
         let xs: Vec<_> = shapes.split(" · ").map(|s| tape.leaf(Tensor::full(shape(s), 1.0))).collect();
@@ -37,7 +37,7 @@ impl Call {
         self
     }
 
-    /// By its rule, not by what would go wrong later.
+    /// Asserts that the op rejects these shapes by its rule, not by a later failure.
     #[track_caller]
     fn refuses(&self, shapes: &str) -> &Self {
         let Err(message) = self.of(shapes) else { panic!("{} takes {shapes}", self.0) };
@@ -46,7 +46,7 @@ impl Call {
         self
     }
 
-    /// In words that teach.
+    /// Asserts that the op rejects these shapes with this explanation.
     #[track_caller]
     fn says(&self, shapes: &str, rule: &str) -> &Self {
         assert_eq!(self.of(shapes), Err(format!("{}: {rule}, got {shapes}", self.0)));
@@ -71,7 +71,7 @@ fn attention() {
     plain.refuses("[2, 3, 4, 5] · [2, 1, 6, 5] · [2, 1, 6, 5]");
     plain.refuses("[2, 3, 4, 5] · [2, 3, 6, 4] · [2, 3, 6, 4]");
     plain.refuses("[2, 3, 4, 0] · [2, 3, 6, 0] · [2, 3, 6, 0]");
-    // No key for any query: the output is 0.
+    // Without keys, every query's output is 0.
     plain.takes("[2, 3, 4, 5] · [2, 3, 0, 5] · [2, 3, 0, 5]", "[2, 3, 4, 5]");
 
     for bias in ["[2, 3, 4, 6]", "[1, 3, 4, 6]", "[2, 1, 4, 6]", "[1, 1, 4, 6]"] {
@@ -226,7 +226,7 @@ fn views() {
     let expand = call("expand", |x| x[0].expand([2, 3]));
     expand.takes("[3]", "[2, 3]").takes("[]", "[2, 3]").takes("[2, 1]", "[2, 3]").takes("[2, 3]", "[2, 3]");
     expand.refuses("[2]").refuses("[1, 2, 3]").refuses("[4, 3]");
-    // Wider than the target: both broadcast to (4, 3), which is not asked for.
+    // Wider than the target: both broadcast to (4, 3), which is not the requested shape.
     call("expand", |x| x[0].expand([1, 3])).refuses("[4, 3]");
     let select = call("select", |x| x[0].select(&Tensor::new([2, 1], vec![1.0, 0.0]), &x[1]));
     select.takes("[2, 1] · [2, 1]", "[2, 1]").says("[3] · [3]", "inputs of the mask's shape [2, 1]");

@@ -1,4 +1,4 @@
-//! The tape keeps its word: what it records, keeps, frees and shows.
+//! Tests of the tape: its records, its saved values, its freeing of memory, and its observers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ fn backward_frees_what_was_saved() {
     let tape = Tape::new();
     let x = tape.leaf(vector(&[0.5, -1.0]));
     let y = (x.gelu() * x.tanh()).sum_all();
-    // gelu keeps its input, tanh its output, and mul both of its inputs.
+    // gelu saves its input, tanh its output, and mul both of its inputs.
     assert_eq!(tape.saved_elements(), 8);
     let before = tape.recorded();
     tape.backward(&y);
@@ -99,9 +99,9 @@ fn a_leaf_that_is_not_used_has_no_gradient() {
     assert_eq!((grads.of(&unused), grads.of(&after), grads.of(&late)), (None, None, None));
 }
 
-// ── Gradients as they are complete ──────────────────────────────────────────────────────────────────────────────────
+// ── Gradients on completion ─────────────────────────────────────────────────────────────────────────────────────────
 
-/// Which VJP ran, and which leaf, by its index, was observed or handed over.
+/// A log of the VJPs that ran, and of the leaves, by index, that were observed or returned.
 #[derive(Debug, Default)]
 struct Order(Mutex<Vec<String>>);
 
@@ -131,7 +131,7 @@ fn a_gradient_is_handed_over_before_the_vjps_of_earlier_nodes() {
     assert_eq!(*order.0.lock().unwrap(), expected);
 }
 
-/// When an op and a VJP begin and end, and are shown.
+/// A log of the beginning, the end and the observation of each op and VJP.
 #[derive(Debug, Default)]
 struct Calls(Mutex<Vec<&'static str>>);
 
@@ -156,13 +156,14 @@ fn an_op_and_a_vjp_begin_and_end_before_they_are_shown() {
     let tape = Tape::observed(calls.clone());
     let x = tape.leaf(vector(&[1.0, 2.0]));
     let y = x.tanh().exp();
-    // What a VJP applies is not shown, nor the sums of cotangents.
+    // Neither the ops that a VJP applies nor the sums of cotangents are observed.
     tape.backward_from(&y, vector(&[1.0, 1.0]));
     let expected = ["tanh", "exp", "exp", "tanh"].map(|op| ["begins", "ends", op]).concat();
     assert_eq!(*calls.0.lock().unwrap(), expected);
 }
 
-/// Whatever else is on the tape: reads that no cotangent reaches, reads after the result, a result that is a leaf.
+/// Gradients are complete whatever else is on the tape: reads that no cotangent reaches, reads after the result, a result that is
+/// a leaf.
 #[test]
 fn each_gradient_is_handed_over_once() {
     let run = |each: &mut dyn FnMut(NodeId, Tensor<f64>)| {
@@ -193,13 +194,14 @@ fn a_leaf_that_is_the_result_alone_gets_its_cotangent() {
     let [x, y] = [2.0, 3.0].map(|x| tape.leaf(Tensor::scalar(x)));
     assert_eq!(tape.backward(&y).of(&y).unwrap().item(), 1.0);
     assert_eq!(tape.backward_from_all(vec![(&tape.constant(Tensor::scalar(1.0)), Tensor::scalar(1.0))]).of(&x), None);
-    // Read by nodes after the result alone.
+    // Read only by nodes after the result.
     let _ = &x * &y;
     let grads = tape.backward_from_all(vec![(&x, Tensor::scalar(5.0))]);
     assert_eq!((grads.of(&x).map(Tensor::item), grads.of(&y)), (Some(5.0), None));
 }
 
-/// y = x₀, of this many inputs. What it adds to a sum itself is ten times too large, so that it can be told apart.
+/// The op y = x₀, of this many inputs. The term that it adds to a sum itself is ten times too large, so that it can be
+/// recognised.
 #[derive(Debug)]
 struct Adding(usize);
 
@@ -222,7 +224,7 @@ impl Op<f64> for Adding {
     }
 }
 
-/// y = x₀, of three inputs. Its VJP notes which of them want a gradient.
+/// The op y = x₀, of three inputs. Its VJP records which of them need a gradient.
 #[derive(Debug)]
 struct Asked(Arc<Mutex<Vec<bool>>>);
 
@@ -263,11 +265,11 @@ fn an_op_of_one_input_adds_to_the_sum_that_is_there() {
         assert_eq!(alone, observed, "an observer changes nothing");
         (alone, recorder.trace()[0].summands.iter().map(|s| s.value.item()).collect::<Vec<_>>())
     };
-    // Its VJP comes second, so there is a sum already; the observer is shown what `vjp` gives.
+    // Its VJP comes second, so there is a sum already; the observer sees the summands of `vjp`.
     assert_eq!(gradient(&|tape, x| tape.apply(Adding(1), &[x]) + x), (11.0, vec![1.0, 1.0]));
-    // No sum so far.
+    // There is no sum yet.
     assert_eq!(gradient(&|tape, x| tape.apply(Adding(1), &[x])), (1.0, vec![1.0]));
-    // Two inputs: their summands are added for it.
+    // With two inputs, the tape adds their summands.
     assert_eq!(gradient(&|tape, x| tape.apply(Adding(2), &[x, x]) + x), (2.0, vec![1.0, 1.0]));
 }
 
@@ -296,7 +298,7 @@ fn a_node_knows_its_place() {
     assert_eq!(z.node().map(NodeId::index), Some(2));
 }
 
-/// The ops that a pass applies, softmax's definition included, are its own: an observer is shown one summand from one op.
+/// The ops that a pass applies, softmax's definition included, are its own: an observer sees one summand from one op.
 #[test]
 fn a_recorded_pass_is_shown_as_the_ops_it_passed() {
     let recorder = Arc::new(Recorder::default());
@@ -323,7 +325,7 @@ fn what_follows_a_recorded_pass_is_watched_again() {
     assert_eq!(watch.anomaly().map(|a| a.op), Some("log"));
 }
 
-/// Without a node there is nothing to show a leaf by, even to an observer.
+/// A leaf without a node is not observed.
 #[test]
 fn a_tape_that_is_off_shows_values_without_nodes() {
     let recorder = Arc::new(Recorder::default());
@@ -342,7 +344,7 @@ fn the_length_of_a_tape_is_its_nodes() {
     assert_eq!((x.node().map(NodeId::index), x.tanh().tanh().node().map(NodeId::index)), (Some(0), Some(2)));
 }
 
-/// A worker makes a tape and may hand it on; that a `Var` cannot move is a doctest that does not compile.
+/// A worker makes a tape and may return it; a doctest that does not compile shows that a `Var` cannot move.
 #[test]
 fn a_tape_can_move_to_another_thread() {
     let tape = Tape::<f64>::new();
@@ -355,7 +357,7 @@ fn a_tape_can_move_to_another_thread() {
 
 // ── Anomalies ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// log 0 is −∞ and 0·(−∞) is NaN: the first of them counts, with what it was computed from.
+/// log 0 is −∞ and 0·(−∞) is NaN: the first of them is recorded, with its inputs.
 #[test]
 fn the_first_number_that_is_not_finite_is_named_going_forward() {
     let watch = Arc::new(Watch::default());
@@ -374,7 +376,7 @@ fn the_first_number_that_is_not_finite_is_named_going_forward() {
 
 #[test]
 fn one_that_a_vjp_makes_is_named_with_its_op() {
-    // sqrt's VJP divides by 2√x: the division is not to blame.
+    // sqrt's VJP divides by 2√x: sqrt is named, not the division.
     let watch = Arc::new(Watch::default());
     let tape = Tape::observed(watch.clone());
     let x = tape.leaf(vector(&[0.0, 4.0]));
@@ -387,7 +389,7 @@ fn one_that_a_vjp_makes_is_named_with_its_op() {
     assert_eq!(from, [("the cotangent", 3.0), ("the output", 2.0)]);
 }
 
-/// Two finite summands that add to infinity: neither op that gave one is to blame, nor the one that gets it.
+/// Two finite summands add to infinity: neither op that computed one is named as the cause, nor the op that receives the sum.
 #[test]
 fn a_sum_of_finite_summands_that_overflows_is_named_as_the_sum() {
     let seen = |f: fn(&Var<'_, f64>) -> f64| {
@@ -397,14 +399,14 @@ fn a_sum_of_finite_summands_that_overflows_is_named_as_the_sum() {
         assert!(f(&x).is_infinite());
         watch.anomaly().expect("seen")
     };
-    // x̄ = h + h, of a leaf itself.
+    // The sum x̄ = h + h of a leaf itself.
     let leaf = seen(|x| {
         let y = x.affine(f64::MAX * 0.75, 0.0) + x.affine(f64::MAX * 0.75, 0.0);
         x.tape().backward(&y.sum_all()).of(x).unwrap().to_vec()[0]
     });
     assert_eq!((leaf.op, &*leaf.site.scope, leaf.direction, leaf.made.infinite), ("leaf", "w", Direction::Sum, 1));
     assert!(leaf.to_string().contains("what flows to leaf in w"), "{leaf}");
-    // And of an op, whose VJP gets the sum.
+    // The sum of an op, whose VJP reads it.
     let op = seen(|x| {
         let t = x.tanh();
         let y = t.affine(f64::MAX * 0.75, 0.0) + t.affine(f64::MAX * 0.75, 0.0);

@@ -1,4 +1,4 @@
-//! Every op through every witness on a few draws: the quick form of what the integration tests do on 256.
+//! Every op checked by every witness on a few draws: a quick form of the integration tests, which use 256.
 
 use gradus_autograd::check::{self, Case, Function};
 use gradus_autograd::{Real, Tensor, Var};
@@ -12,7 +12,7 @@ fn every_op_passes_every_witness() {
     }
 }
 
-/// y = tanh(3000x).
+/// The function y = tanh(3000x).
 #[derive(Debug)]
 struct Sharp;
 impl Function for Sharp {
@@ -21,7 +21,7 @@ impl Function for Sharp {
     }
 }
 
-/// ε^⅓ is too long a step for it: h²f‴/6 is 10⁻⁴ of f′ there. Shorter ones are tried, and the right derivative is not refused.
+/// ε^⅓ is too long a step for it: h²f‴/6 is 10⁻⁴ of f′ there. Shorter steps are tried, and the right derivative is accepted.
 #[test]
 fn a_function_that_bends_sharply_is_not_accused() {
     for seed in 0..8 {

@@ -5,7 +5,7 @@
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// y = a + b, of one shape (the operators insert the expansion that broadcasting needs).
+/// The op y = a + b, of one shape (the operators insert the expansion that broadcasting needs).
 #[derive(Debug)]
 pub struct Add;
 

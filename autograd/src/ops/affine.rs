@@ -7,12 +7,12 @@
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// y = αx + β.
+/// The op y = αx + β.
 #[derive(Debug)]
 pub struct Affine {
-    /// α.
+    /// The factor α.
     pub scale: f64,
-    /// β.
+    /// The summand β.
     pub shift: f64,
 }
 
@@ -37,7 +37,7 @@ impl<T: Real> Op<T> for Affine {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// αx + β.
+    /// Returns αx + β.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

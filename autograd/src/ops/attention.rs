@@ -16,7 +16,7 @@ use gradus_tensor::rng::DropoutKey;
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// q (B, H, Tq, D), k and v (B, H, Tk, D), and optionally a score bias (B|1, H|1, Tq, Tk) → (B, H, Tq, D).
+/// Attention of q (B, H, Tq, D) to k and v (B, H, Tk, D), with an optional score bias (B|1, H|1, Tq, Tk) → (B, H, Tq, D).
 ///
 /// ```
 /// use gradus_autograd::ops::Attention;
@@ -28,23 +28,23 @@ use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want
 /// ```
 #[derive(Clone, Debug)]
 pub struct Attention {
-    /// Which keys a query sees.
+    /// The mask: the keys that each query may attend to.
     pub mask: Mask,
-    /// Number of keys of each sequence (B); those after them are padding, which no query sees. `None`: all.
+    /// The number of keys of each sequence (B); later keys are padding, to which no query attends. `None`: all keys.
     pub lengths: Option<Arc<[usize]>>,
-    /// Factor on QKᵀ; `None`: 1/√D.
+    /// The factor on QKᵀ; `None`: 1/√D.
     pub scale: Option<f64>,
-    /// Dropout on the probabilities: row (b·H + h)·Tq + i, column j.
+    /// The key of dropout on the probabilities: row (b·H + h)·Tq + i, column j.
     pub dropout: Option<DropoutKey>,
 }
 
 impl Attention {
-    /// As in the paper: scores times 1/√D; no padding, no dropout.
+    /// Creates the paper's attention: scores times 1/√D; no padding, no dropout.
     pub fn new(mask: Mask) -> Self {
         Attention { mask, lengths: None, scale: None, dropout: None }
     }
 
-    /// The kernel's view of one call, of sizes B, H, Tq, Tk, D.
+    /// Returns the kernel's view of one call, of sizes B, H, Tq, Tk, D.
     pub(super) fn spec(&self, [batch, heads, queries, keys, width]: [usize; 5]) -> AttentionSpec {
         let scale = self.scale.unwrap_or(1.0 / (width as f64).sqrt());
         let (mask, lengths, dropout) = (self.mask.clone(), self.lengths.clone(), self.dropout);
@@ -55,7 +55,7 @@ impl Attention {
         self.spec([q[0], q[1], q[2], k[2], q[3]])
     }
 
-    /// Do mask and lengths fit these sizes?
+    /// Returns whether mask and lengths fit these sizes.
     pub(super) fn fits(&self, batch: usize, queries: usize, keys: usize) -> bool {
         let masked = match &self.mask {
             Mask::Full => true,
@@ -65,7 +65,7 @@ impl Attention {
         masked && self.lengths.as_ref().is_none_or(|lengths| lengths.len() == batch && lengths.iter().all(|&n| n <= keys))
     }
 
-    /// Operations of one call; a pair that the mask forbids costs nothing.
+    /// Returns the operations of one call; a pair that the mask forbids costs nothing.
     pub(super) fn cost(&self, spec: &AttentionSpec, bias: bool) -> u64 {
         let keys = |b, i| (0..spec.keys).filter(|&j| spec.allows(b, i, j)).count() as u64;
         let query = |seen: u64| seen * (4 * spec.width as u64 + 8 + u64::from(bias)) + if seen > 0 { 2 } else { 0 };
@@ -135,7 +135,7 @@ impl<T: Real> Op<T> for Attention {
                 let e = (&s - most).exp();
                 return &e / e.sum(&[3]);
             }
-            // Where no key is allowed every e is 0: the largest score, −∞, is not subtracted, and 0 is divided by 1.
+            // If no key is allowed, every e is 0: the largest score, −∞, is not subtracted, and 0 is divided by 1.
             let e = (&s - most.select(&sees, &most.zeros_like())).exp();
             &e / (e.sum(&[3]) + s.constant(blind))
         });
@@ -149,12 +149,12 @@ impl<T: Real> Op<T> for Attention {
         let (b, h, t, d) = (g.extent(), g.extent().min(3), 1 + g.extent(), 1 + g.extent());
         let more = t + g.extent();
         let plain = Attention::new;
-        // Any mask, each query allowed at least the key of its own position.
+        // A random mask that allows each query at least the key at its own position.
         let any = (0..t * more).map(|n| n / more == n % more || g.index(2) == 0).collect();
         let packed: Tensor<T> = g.normal([b, t, 3, h, d]);
         let view = |i: usize| packed.slice(2, i..i + 1).reshape([b, t, h, d]).permute(&[0, 2, 1, 3]);
         let dropout = Some(DropoutKey::new(0.3, [g.seed() as u32, 7], 1, 5));
-        // A mask per sequence, in which the first query sees nothing; lengths from a single key to all.
+        // A mask per sequence, in which the first query has no keys; lengths from a single key to all.
         let each: Arc<[bool]> =
             (0..b * t * more).map(|n| !(n / more).is_multiple_of(t) && (n / more % t == n % more || g.index(2) == 0)).collect();
         let lengths: Arc<[usize]> = (0..b).map(|b| more - b % more).collect();
@@ -176,7 +176,7 @@ impl<T: Real> Op<T> for Attention {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Attention of these queries to keys and values, with an optional bias on the scores.
+    /// Computes attention of these queries to keys and values, with an optional bias on the scores.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -4,12 +4,12 @@
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// The inputs, one after the other along one axis; all other extents are equal.
+/// The concatenation of the inputs along one axis; all other extents are equal.
 #[derive(Debug)]
 pub struct Concat {
     /// The axis.
     pub axis: usize,
-    /// The inputs' extents along it.
+    /// The inputs' extents along the axis.
     pub extents: Vec<usize>,
 }
 
@@ -49,7 +49,7 @@ impl<T: Real> Op<T> for Concat {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// `parts` (at least one), one after the other along `axis`.
+    /// Concatenates `parts` (at least one) along `axis`.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Logits (n, V) → the loss of each row (n).
+/// The cross-entropy of each row: logits (n, V) → losses (n).
 #[derive(Debug)]
 pub struct CrossEntropy {
     /// The right class of each row, below V.
@@ -60,8 +60,8 @@ impl<T: Real> Op<T> for CrossEntropy {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The cross-entropy in nats of each row of these logits (n, V) against its target, an id below V: shape (n), neither summed
-    /// nor averaged. [`Var::mean_all`] of the result equals PyTorch's `cross_entropy`.
+    /// Returns the cross-entropy in nats of each row of these logits (n, V) against its target, an id below V: shape (n), neither
+    /// summed nor averaged. [`Var::mean_all`] of the result equals PyTorch's `cross_entropy`.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

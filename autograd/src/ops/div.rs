@@ -7,7 +7,7 @@
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// y = a/b, element by element, of one shape; b ≠ 0.
+/// The op y = a/b, element by element, of one shape; b ≠ 0.
 #[derive(Debug)]
 pub struct Div;
 

@@ -10,10 +10,10 @@ use gradus_tensor::rng::DropoutKey;
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Sets some elements to 0 and scales the others so that the mean stays the same.
+/// Dropout: some elements become 0, and the others are scaled so that the mean stays the same.
 #[derive(Debug)]
 pub struct Dropout {
-    /// What the mask depends on.
+    /// The key that determines the mask.
     pub key: DropoutKey,
 }
 
@@ -45,7 +45,7 @@ impl<T: Real> Op<T> for Dropout {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Dropout with the mask of `key`; rows are all leading axes together.
+    /// Applies dropout with the mask of `key`; all leading axes together form the rows.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

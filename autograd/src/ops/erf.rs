@@ -9,7 +9,7 @@ use std::f64::consts::FRAC_2_SQRT_PI;
 use super::pointwise::Pointwise;
 use crate::{Real, Saved, Saves, Tensor, Var};
 
-/// y = erf x.
+/// The op y = erf x.
 #[derive(Debug, Default)]
 pub struct Erf;
 
@@ -29,7 +29,7 @@ impl<T: Real> Pointwise<T> for Erf {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The error function of every element.
+    /// Returns the error function of every element.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

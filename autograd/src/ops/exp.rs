@@ -7,7 +7,7 @@
 use super::pointwise::Pointwise;
 use crate::{Real, Saved, Saves, Tensor, Var};
 
-/// y = eˣ.
+/// The op y = eˣ.
 #[derive(Debug, Default)]
 pub struct Exp;
 
@@ -26,7 +26,7 @@ impl<T: Real> Pointwise<T> for Exp {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// eˣ of every element.
+    /// Returns eˣ of every element.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -6,7 +6,7 @@
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// x repeated to a shape it broadcasts to.
+/// The repetition of x to a shape it broadcasts to.
 #[derive(Debug)]
 pub struct Expand {
     /// The shape of y.
@@ -44,7 +44,7 @@ impl<T: Real> Op<T> for Expand {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// x repeated to `shape`; itself where it has that shape.
+    /// Returns x repeated to `shape`, or x itself if it has that shape.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Rows of a table: (V, d) → (shape of the ids…, d).
+/// A gather of rows of a table: (V, d) → (shape of the ids…, d).
 #[derive(Debug)]
 pub struct Gather {
     /// The row at each place, row-major; each below V.
@@ -37,8 +37,8 @@ impl<T: Real> Op<T> for Gather {
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![Some(gy.scatter_add(self.ids.clone(), saved.shape(0)[0]))]
     }
-    /// A batch uses few of the table's rows: their gradients are added onto the one that the output's matrix product, tied to
-    /// the same table, has left, and the (V, d) of zeros is never made.
+    /// Adds the gradients of the rows to the existing sum, for example of the output's matrix product, which is tied to the same
+    /// table. A batch uses few of the rows, so no (V, d) of zeros is created.
     fn add_vjp(&self, _: &Saved<'_, T>, gy: &Tensor<T>, sum: &mut Tensor<T>) -> bool {
         sum.add_rows(&self.ids, gy);
         true
@@ -57,7 +57,7 @@ impl<T: Real> Op<T> for Gather {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Rows of this table (V, d) by their `ids` (row-major, of `shape`): (shape…, d).
+    /// Gathers rows of this table (V, d) by their `ids` (row-major, of `shape`): (shape…, d).
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -39,7 +39,7 @@ impl<T: Real> Op<T> for Gelu {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// GELU in its tanh form, of every element.
+    /// Returns the GELU, in its tanh form, of every element.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

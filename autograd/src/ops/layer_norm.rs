@@ -8,10 +8,10 @@
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Each row of x (…, n) brought to mean 0 and variance 1, times gain (n) plus bias (n).
+/// Layer normalisation: each row of x (…, n) is brought to mean 0 and variance 1, times gain (n) plus bias (n).
 #[derive(Debug)]
 pub struct LayerNorm {
-    /// ε, under the root.
+    /// The ε under the root.
     pub eps: f64,
 }
 
@@ -46,7 +46,7 @@ impl<T: Real> Op<T> for LayerNorm {
         Some(centred / (variance + self.eps).sqrt() * gain + bias)
     }
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
-        // Rows of 1 or 2 are normalised to constants, whose gradient says nothing.
+        // Rows of 1 or 2 are normalised to constants, whose gradient tests nothing.
         let (a, b, n) = (g.extent(), g.extent(), 2 + g.extent());
         let x = g.distinct([a, b, n]);
         let op = |eps| LayerNorm { eps };
@@ -59,7 +59,7 @@ impl<T: Real> Op<T> for LayerNorm {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Layer normalisation of rows (…, n) with `gain` (n) and `bias` (n), ε = `eps`.
+    /// Applies layer normalisation to rows (…, n) with `gain` (n) and `bias` (n), ε = `eps`.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -7,7 +7,7 @@
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// x (…, k), w (k, n), b (n) → (…, n).
+/// The op xw + b: x (…, k), w (k, n), b (n) → (…, n).
 #[derive(Debug)]
 pub struct Linear;
 
@@ -59,7 +59,7 @@ impl<T: Real> Op<T> for Linear {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// (…, k)·w (k, n) + b (n) → (…, n).
+    /// Returns (…, k)·w (k, n) + b (n) → (…, n).
     ///
     /// [Formula and derivative](self).
     #[track_caller]

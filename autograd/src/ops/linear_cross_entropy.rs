@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// H (n, d), W (V, d), and optionally a bias b (V) → Σᵢ wᵢ ℓᵢ, without axes.
+/// The weighted loss of a linear layer: H (n, d), W (V, d), and optionally a bias b (V) → Σᵢ wᵢ ℓᵢ, without axes.
 #[derive(Clone, Debug)]
 pub struct LinearCrossEntropy {
     /// Each row's class, below V.
     pub targets: Arc<[u32]>,
-    /// Each row's weight wᵢ: 1/n for a mean, 0 for a row that does not count.
+    /// Each row's weight wᵢ: 1/n for a mean, 0 for an ignored row.
     pub weights: Arc<[f64]>,
 }
 
@@ -81,7 +81,7 @@ impl<T: Real> Op<T> for LinearCrossEntropy {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Σᵢ weightᵢ·(−log softmax(h wᵀ + bias)[i, targetᵢ]) of these hidden states (n, d), a tied embedding `w` (V, d), and
+    /// Returns Σᵢ weightᵢ·(−log softmax(h wᵀ + bias)[i, targetᵢ]) of these hidden states (n, d), a tied embedding `w` (V, d), and
     /// optionally a bias (V).
     ///
     /// [Formula and derivative](self).

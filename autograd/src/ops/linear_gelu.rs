@@ -10,7 +10,7 @@ use super::gelu::Gelu;
 use super::linear::Linear;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// x (…, k), w (k, n), b (n) → (…, n).
+/// The op gelu(xw + b): x (…, k), w (k, n), b (n) → (…, n).
 #[derive(Debug)]
 pub struct LinearGelu;
 
@@ -42,7 +42,7 @@ impl<T: Real> Op<T> for LinearGelu {
         tape.scope("gelu", || Gelu.reference(&[u]))
     }
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
-        // u stays near 0: where tanh is nearly −1, the definition's 1 + tanh would be all rounding.
+        // u stays near 0: where tanh is nearly −1, the definition's 1 + tanh would be only rounding error.
         let half = |g: &mut Samples, shape: &[usize]| g.normal(shape).affine(0.5, 0.0);
         let (a, m, k, n) = (g.extent(), g.extent(), g.extent(), g.extent());
         let (x, batch, w, b) = (half(g, &[m, k]), half(g, &[a, m, k]), half(g, &[k, n]), half(g, &[n]));
@@ -58,7 +58,7 @@ impl<T: Real> Op<T> for LinearGelu {
     }
 }
 
-/// X̄, W̄ and b̄ for the cotangent g of u.
+/// Returns X̄, W̄ and b̄ for the cotangent g of u.
 fn of_the_product<'t, T: Real>(saved: &Saved<'t, T>, g: &Tensor<T>) -> Vec<Option<Var<'t, T>>> {
     let (x, w) = (saved.x(0).value().flat(), saved.x(1).value());
     let like = |i: usize, grad: Tensor<T>| saved.x(i).constant(grad.reshape(*saved.shape(i)));
@@ -70,7 +70,7 @@ fn of_the_product<'t, T: Real>(saved: &Saved<'t, T>, g: &Tensor<T>) -> Vec<Optio
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// gelu((…, k)·w (k, n) + b (n)) → (…, n), GELU in its tanh form.
+    /// Returns gelu((…, k)·w (k, n) + b (n)) → (…, n), GELU in its tanh form.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -5,7 +5,7 @@
 use super::pointwise::Pointwise;
 use crate::{Real, Samples, Saved, Saves, Shape, Tensor, Var};
 
-/// y = ln x, x > 0.
+/// The op y = ln x, x > 0.
 #[derive(Debug, Default)]
 pub struct Log;
 
@@ -28,7 +28,7 @@ impl<T: Real> Pointwise<T> for Log {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The natural logarithm of every element.
+    /// Returns the natural logarithm of every element.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

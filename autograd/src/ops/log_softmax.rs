@@ -43,7 +43,7 @@ impl<T: Real> Op<T> for LogSoftmax {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The logarithm of softmax along the last axis.
+    /// Returns the logarithm of softmax along the last axis.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

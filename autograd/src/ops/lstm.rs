@@ -13,7 +13,7 @@ use super::lstm_cell::{self, signed};
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// x (T, B, 4H), in the order i, f, g, o, and W (H, 4H) → h (T, B, H), from a state of zeros.
+/// An LSTM from a state of zeros: x (T, B, 4H), in the order i, f, g, o, and W (H, 4H) → h (T, B, H).
 #[derive(Debug)]
 pub struct Lstm;
 
@@ -72,8 +72,8 @@ impl<T: Real> Op<T> for Lstm {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The outputs h (T, B, H) of an LSTM whose pre-activations are this x (T, B, 4H), gates in the order i, f, g, o, plus
-    /// hₜ₋₁·`w`, w (H, 4H); from a state of zeros.
+    /// Returns the outputs h (T, B, H) of an LSTM from a state of zeros. Its pre-activations are x (T, B, 4H), gates in the order
+    /// i, f, g, o, plus hₜ₋₁·`w`, w (H, 4H).
     ///
     /// [Formula and derivative](self).
     #[track_caller]

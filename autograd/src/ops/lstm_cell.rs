@@ -13,14 +13,14 @@
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Pre-activations z (B, 4H), in the order i, f, g, o, and the cell c (B, H) → [h; c′] (2, B, H).
+/// One LSTM step: pre-activations z (B, 4H), in the order i, f, g, o, and the cell c (B, H) → [h; c′] (2, B, H).
 #[derive(Debug)]
 pub struct LstmCell;
 
-/// The arithmetic of one unit: three σ of 3, c′ of 3, h of 1, and two tanh.
+/// The operations of one unit: three σ of 3, c′ of 3, h of 1, and two tanh.
 pub(super) const UNIT: u64 = 15;
 
-/// h and c′ in primitives.
+/// Computes h and c′ in primitives.
 pub(super) fn step<'t, T: Real>(z: &Var<'t, T>, c: &Var<'t, T>) -> (Var<'t, T>, Var<'t, T>) {
     let units = c.shape()[1];
     let part = |gate: usize| z.slice(1, gate * units..(gate + 1) * units);
@@ -29,8 +29,8 @@ pub(super) fn step<'t, T: Real>(z: &Var<'t, T>, c: &Var<'t, T>) -> (Var<'t, T>, 
     (o * c.tanh(), c)
 }
 
-/// Pre-activations, or what is added to them: N(0, ½²), of one `sign` for the gate g. No gate is open or shut, where 1 − tanh²
-/// would be all rounding; and with a cell of the same sign no terms of c′, a factor of derivatives, cancel.
+/// Draws pre-activations, or terms added to them: N(0, ½²), of one `sign` for the gate g. No gate is open or closed, where 1 −
+/// tanh² would be only rounding error. With a cell of the same sign, no terms of c′, a factor of derivatives, cancel.
 pub(super) fn signed<T: Real>(g: &mut Samples, shape: impl Into<Shape>, sign: f64) -> Tensor<T> {
     let x: Tensor<T> = g.normal(shape);
     let row = x.shape()[x.shape().len() - 1];
@@ -81,8 +81,8 @@ impl<T: Real> Op<T> for LstmCell {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// One LSTM step from these pre-activations (B, 4H), gates in the order i, f, g, o, and the cell c (B, H): h and the new cell,
-    /// both (B, H).
+    /// Computes one LSTM step from these pre-activations (B, 4H), gates in the order i, f, g, o, and the cell c (B, H). Returns h
+    /// and the new cell, both (B, H).
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -9,7 +9,7 @@
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// (…, m, k)·(…, k, n) → (…, m, n), equal leading axes.
+/// The matrix product (…, m, k)·(…, k, n) → (…, m, n), with equal leading axes.
 #[derive(Debug)]
 pub struct MatMul;
 
@@ -44,7 +44,7 @@ impl<T: Real> Op<T> for MatMul {
             (MatMul, vec![u.clone(), v.clone()]),
             (MatMul, vec![g.strided(&u), g.strided(&v)]),
             (MatMul, vec![g.normal([2, 2, m, k]), g.normal([2, 2, k, n])]),
-            // Broadcast: a stride of 0.
+            // A broadcast factor, with a stride of 0.
             (MatMul, vec![g.normal([m, 1]).expand([m, k]), g.normal([k, 1]).expand([k, n])]),
             (MatMul, vec![g.normal([m, 0]), g.normal([0, n])]),
             (MatMul, vec![g.normal([0, k]), g.normal([k, n])]),
@@ -53,7 +53,7 @@ impl<T: Real> Op<T> for MatMul {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// (…, m, k)·(…, k, n) → (…, m, n).
+    /// Returns the matrix product (…, m, k)·(…, k, n) → (…, m, n).
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -6,7 +6,7 @@
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// The largest along `axis`, kept as an extent of 1; NaN is passed over unless it comes first.
+/// The maximum along `axis`, kept with extent 1; NaN is ignored unless it comes first.
 #[derive(Debug)]
 pub struct Max {
     /// The axis.
@@ -43,7 +43,7 @@ impl<T: Real> Op<T> for Max {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The largest along `axis`, which stays with extent 1; of ties the first gets the gradient.
+    /// Returns the maximum along `axis`, kept with extent 1; of equal maxima, the first gets the gradient.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

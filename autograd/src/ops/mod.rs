@@ -47,7 +47,8 @@ pub use attention::Attention;
 pub mod operators;
 pub mod pointwise;
 
-/// Every op of this crate, in alphabetical order: a file and a line each. Checks, audits and pages loop over it.
+/// Returns every op of this crate, in alphabetical order, one file and one line each. Checks, audits and pages loop over the
+/// list.
 pub fn all<T: Real>() -> Vec<Entry<T>> {
     vec![
         Entry::of::<add::Add>(),
@@ -92,12 +93,12 @@ pub fn all<T: Real>() -> Vec<Entry<T>> {
     ]
 }
 
-/// The shape rule of functions of rows along the last axis.
+/// Returns the shape for functions of rows along the last axis.
 pub(crate) fn rows(ins: &[&Shape]) -> Result<Shape, String> {
     if ins[0].last().is_some_and(|&n| n > 0) { Ok(*ins[0]) } else { Err("[…,n] with n ≥ 1".into()) }
 }
 
-/// Number of elements as a count of operations.
+/// Returns the number of elements as a count of operations.
 pub(crate) fn numel(shape: &Shape) -> u64 {
     shape.numel() as u64
 }

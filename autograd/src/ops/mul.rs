@@ -5,7 +5,7 @@
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// y = a ∘ b, element by element, of one shape.
+/// The op y = a ∘ b, element by element, of one shape.
 #[derive(Debug)]
 pub struct Mul;
 

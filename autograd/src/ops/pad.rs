@@ -6,14 +6,14 @@
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// x between zeros along one axis.
+/// Padding of x with zeros along one axis.
 #[derive(Debug)]
 pub struct Pad {
     /// The axis.
     pub axis: usize,
-    /// Zeros before x.
+    /// The number of zeros before x.
     pub before: usize,
-    /// Zeros after x.
+    /// The number of zeros after x.
     pub after: usize,
 }
 
@@ -46,7 +46,7 @@ impl<T: Real> Op<T> for Pad {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// This value with `before` zeros before it and `after` zeros after it along `axis`.
+    /// Returns this value with `before` zeros before it and `after` zeros after it along `axis`.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -6,10 +6,10 @@
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Axis i of y is axis `axes[i]` of x.
+/// A permutation of axes: axis i of y is axis `axes[i]` of x.
 #[derive(Debug)]
 pub struct Permute {
-    /// A permutation of the axes.
+    /// The permutation of the axes.
     pub axes: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ impl<T: Real> Op<T> for Permute {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Axis i of the result is axis `axes[i]`.
+    /// Permutes the axes: axis i of the result is axis `axes[i]`.
     ///
     /// [Formula and derivative](self).
     #[track_caller]
@@ -52,7 +52,7 @@ impl<'t, T: Real> Var<'t, T> {
         self.tape().apply(Permute { axes: axes.to_vec() }, &[self])
     }
 
-    /// The last two axes exchanged.
+    /// Exchanges the last two axes.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -4,29 +4,29 @@ use std::fmt::Debug;
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// y = f(x), element by element: an [`Op`].
+/// An [`Op`] y = f(x), element by element.
 pub trait Pointwise<T: Real>: Debug + Default + Send + Sync + 'static {
-    /// [`Op::NAME`].
+    /// The op's [`Op::NAME`].
     const NAME: &'static str;
-    /// [`Op::MATH`].
+    /// The op's [`Op::MATH`].
     const MATH: &'static str;
-    /// Operations per element.
+    /// The operations per element.
     const FLOPS: u64 = 1;
-    /// [`Op::SAVES`].
+    /// The op's [`Op::SAVES`].
     const SAVES: Saves;
 
-    /// f of every element: a method of [`Tensor`] that has a kernel, or [`Tensor::elementwise`].
+    /// Computes f of every element: a method of [`Tensor`] that has a kernel, or [`Tensor::elementwise`].
     fn f(x: &Tensor<T>) -> Tensor<T>;
 
-    /// x̄ = ȳ ∘ f′(x).
+    /// Computes x̄ = ȳ ∘ f′(x).
     fn vjp<'t>(saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Var<'t, T>;
 
-    /// Values from f's domain.
+    /// Draws values from f's domain.
     fn domain(g: &mut Samples, shape: Shape) -> Tensor<T> {
         g.normal(shape)
     }
 
-    /// The inputs of [`Op::samples`].
+    /// Draws the inputs of [`Op::samples`].
     fn samples(g: &mut Samples) -> Vec<Tensor<T>> {
         let shape = [g.extent(), g.extent()].into();
         let x = Self::domain(g, shape);

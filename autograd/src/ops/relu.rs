@@ -8,7 +8,7 @@
 use super::pointwise::Pointwise;
 use crate::{Real, Samples, Saved, Saves, Tensor, Var};
 
-/// y = max(x, 0).
+/// The op y = max(x, 0).
 #[derive(Debug, Default)]
 pub struct Relu;
 
@@ -36,7 +36,7 @@ impl<T: Real> Pointwise<T> for Relu {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// max(x, 0) of every element; relu′(0) := 0.
+    /// Returns max(x, 0) of every element; relu′(0) := 0.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -4,7 +4,7 @@
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// The same elements under another shape.
+/// The elements of x in another shape.
 #[derive(Debug)]
 pub struct Reshape {
     /// The shape of y.
@@ -37,7 +37,7 @@ impl<T: Real> Op<T> for Reshape {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The same elements under `shape`; itself where it has that shape.
+    /// Returns the same elements in the shape `shape`, or x itself if it has that shape.
     ///
     /// [Formula and derivative](self).
     #[track_caller]
@@ -46,7 +46,7 @@ impl<'t, T: Real> Var<'t, T> {
         if *self.shape() == to { self.clone() } else { self.tape().apply(Reshape { to }, &[self]) }
     }
 
-    /// The same value as a separate node.
+    /// Returns the same value as a separate node.
     pub(crate) fn alias(&self) -> Self {
         self.tape().apply(Reshape { to: *self.shape() }, &[self])
     }

@@ -9,10 +9,10 @@
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Each row of x (…, n) brought to mean square 1, times gain (n).
+/// Root-mean-square normalisation: each row of x (…, n) is brought to mean square 1, times gain (n).
 #[derive(Debug)]
 pub struct RmsNorm {
-    /// ε, under the root.
+    /// The ε under the root.
     pub eps: f64,
 }
 
@@ -43,7 +43,7 @@ impl<T: Real> Op<T> for RmsNorm {
         Some(x / ((x * x).mean_last() + self.eps).sqrt() * gain)
     }
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
-        // Rows of 1 are normalised to a sign, whose gradient says nothing.
+        // Rows of 1 are normalised to a sign, whose gradient tests nothing.
         let (a, b, n) = (g.extent(), g.extent(), 1 + g.extent());
         let x = g.distinct([a, b, n]);
         let op = |eps| RmsNorm { eps };
@@ -56,7 +56,7 @@ impl<T: Real> Op<T> for RmsNorm {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Root-mean-square normalisation of rows (…, n) with `gain` (n), ε = `eps`.
+    /// Applies root-mean-square normalisation to rows (…, n) with `gain` (n), ε = `eps`.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

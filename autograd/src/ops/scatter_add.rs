@@ -9,12 +9,12 @@ use std::sync::Arc;
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Rows added into a table of zeros: (…, d) → (V, d).
+/// The addition of rows to a table of zeros: (…, d) → (V, d).
 #[derive(Debug)]
 pub struct ScatterAdd {
-    /// Where each row goes, row-major; each below V.
+    /// The table row of each input row, row-major; each below V.
     pub ids: Arc<[u32]>,
-    /// V.
+    /// The number of table rows, V.
     pub rows: usize,
 }
 
@@ -56,7 +56,7 @@ impl<T: Real> Op<T> for ScatterAdd {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// These rows (…, d) added into `rows` rows of zeros, each at its id: (rows, d).
+    /// Adds these rows (…, d) to `rows` rows of zeros, each at its id: (rows, d).
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -8,9 +8,9 @@ use std::fmt;
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Element by element a or b, of one shape.
+/// The choice of a or b for each element, all of one shape.
 pub struct Select<T: Real> {
-    /// Of the shape of y; non-zero selects a.
+    /// The mask, of the shape of y; non-zero selects a.
     pub mask: Tensor<T>,
 }
 
@@ -38,7 +38,7 @@ impl<T: Real> Op<T> for Select<T> {
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
         let (m, n) = (g.extent(), 1 + g.extent());
         let (a, b) = (g.normal([m, n]), g.normal([m, n]));
-        // At least one of each, so that both gradients are checked.
+        // Each input is selected at least once, so that both gradients are checked.
         let mask = a.indicator([m, n], (0..m * n).map(|i| i == 0 || i > 1 && g.index(2) == 0));
         vec![
             (Select { mask }, vec![g.strided(&a), b]),
@@ -49,7 +49,7 @@ impl<T: Real> Op<T> for Select<T> {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// This value where `mask` (of its shape) is not 0, `other` elsewhere.
+    /// Returns this value where `mask` (of its shape) is not 0, and `other` elsewhere.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -12,12 +12,12 @@ use gradus_tensor::rng::DropoutKey;
 use super::attention::Attention;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// (B, T, 3C) → (B, T, C), C = heads · D.
+/// Self-attention of a packed [q | k | v]: (B, T, 3C) → (B, T, C), C = heads · D.
 #[derive(Clone, Debug)]
 pub struct SelfAttention {
-    /// Number of heads.
+    /// The number of heads.
     pub heads: usize,
-    /// Mask, padding, scale and dropout.
+    /// The mask, padding, scale and dropout.
     pub attention: Attention,
 }
 
@@ -62,7 +62,7 @@ impl<T: Real> Op<T> for SelfAttention {
         let op = |dropout| SelfAttention { heads, attention: Attention { dropout, ..Attention::new(Mask::Causal) } };
         let lengths = Some((0..b).map(|b| t - b % t).collect());
         let padded = SelfAttention { heads, attention: Attention { lengths, ..Attention::new(Mask::Full) } };
-        // Each query sees its own position and some others.
+        // Each query attends to its own position and some others.
         let any = (0..t * t).map(|n| n / t == n % t || g.index(2) == 0).collect();
         let scaled = SelfAttention { heads, attention: Attention { scale: Some(0.7), ..Attention::new(Mask::Allowed(any)) } };
         let x = g.normal([b, t, 3 * heads * d]);
@@ -77,7 +77,7 @@ impl<T: Real> Op<T> for SelfAttention {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Attention within each sequence, of a packed [q | k | v].
+    /// Computes attention within each sequence, of a packed [q | k | v].
     ///
     /// [Formula and derivative](self).
     #[track_caller]

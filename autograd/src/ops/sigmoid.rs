@@ -8,7 +8,7 @@
 use super::pointwise::Pointwise;
 use crate::{Real, Saved, Saves, Tensor, Var};
 
-/// y = 1/(1 + e^−x).
+/// The op y = 1/(1 + e^−x).
 #[derive(Debug, Default)]
 pub struct Sigmoid;
 
@@ -29,7 +29,7 @@ impl<T: Real> Pointwise<T> for Sigmoid {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The logistic function of every element.
+    /// Returns the logistic function of every element.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

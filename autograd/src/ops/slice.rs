@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Positions `range` of one axis.
+/// The positions `range` of one axis.
 #[derive(Debug)]
 pub struct Slice {
     /// The axis.
     pub axis: usize,
-    /// Its positions.
+    /// The positions.
     pub range: Range<usize>,
 }
 
@@ -47,7 +47,7 @@ impl<T: Real> Op<T> for Slice {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Positions `range` of `axis`.
+    /// Returns the positions `range` of `axis`.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

@@ -8,7 +8,7 @@
 use super::{numel, rows};
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Turns each row of the last axis into a probability distribution.
+/// The softmax, which turns each row of the last axis into a probability distribution.
 #[derive(Debug)]
 pub struct Softmax;
 
@@ -42,7 +42,7 @@ impl<T: Real> Op<T> for Softmax {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Softmax along the last axis.
+    /// Returns the softmax along the last axis.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

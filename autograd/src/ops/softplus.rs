@@ -7,7 +7,7 @@
 use super::pointwise::Pointwise;
 use crate::{Real, Saved, Saves, Tensor, Var};
 
-/// y = ln(1 + eˣ).
+/// The op y = ln(1 + eˣ).
 #[derive(Debug, Default)]
 pub struct Softplus;
 
@@ -30,7 +30,7 @@ impl<T: Real> Pointwise<T> for Softplus {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// ln(1 + eˣ) of every element.
+    /// Returns ln(1 + eˣ) of every element.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

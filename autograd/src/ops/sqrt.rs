@@ -7,7 +7,7 @@
 use super::pointwise::Pointwise;
 use crate::{Real, Samples, Saved, Saves, Shape, Tensor, Var};
 
-/// y = √x, x > 0 (at 0 the derivative is infinite).
+/// The op y = √x, x > 0 (at 0 the derivative is infinite).
 #[derive(Debug, Default)]
 pub struct Sqrt;
 
@@ -30,7 +30,7 @@ impl<T: Real> Pointwise<T> for Sqrt {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// The square root of every element.
+    /// Returns the square root of every element.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

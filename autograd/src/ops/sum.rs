@@ -7,10 +7,10 @@
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// Σ over `axes`, kept as extents of 1.
+/// The sum over `axes`, kept with extent 1.
 #[derive(Debug)]
 pub struct Sum {
-    /// Axes summed over, ascending.
+    /// The axes summed over, ascending.
     pub axes: Vec<usize>,
 }
 
@@ -49,7 +49,7 @@ impl<T: Real> Op<T> for Sum {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Σ over `axes` (ascending), which stay with extent 1.
+    /// Returns the sum over `axes` (ascending), which are kept with extent 1.
     ///
     /// [Formula and derivative](self).
     #[track_caller]
@@ -57,7 +57,7 @@ impl<'t, T: Real> Var<'t, T> {
         self.tape().apply(Sum { axes: axes.to_vec() }, &[self])
     }
 
-    /// Σ over all axes: a value without axes.
+    /// Returns the sum over all axes: a value without axes.
     ///
     /// [Formula and derivative](self).
     #[track_caller]
@@ -65,8 +65,8 @@ impl<'t, T: Real> Var<'t, T> {
         self.sum(&(0..self.shape().len()).collect::<Vec<_>>()).reshape([])
     }
 
-    /// The mean over `axes` (ascending), which stay with extent 1: the [`sum`](Var::sum) divided by the number of elements added.
-    /// NaN if that number is 0.
+    /// Returns the mean over `axes` (ascending), which are kept with extent 1: the [`sum`](Var::sum) divided by the number of
+    /// elements added. NaN if that number is 0.
     ///
     /// ```
     /// use gradus_autograd::{Tape, Tensor};
@@ -79,12 +79,12 @@ impl<'t, T: Real> Var<'t, T> {
     /// [Formula and derivative](self).
     #[track_caller]
     pub fn mean(&self, axes: &[usize]) -> Self {
-        let sum = self.sum(axes); // which refuses axes that are not there
+        let sum = self.sum(axes); // rejects axes that do not exist
         let added: usize = axes.iter().map(|&axis| self.shape()[axis]).product();
         sum.affine(1.0 / added as f64, 0.0)
     }
 
-    /// The mean over all axes: a value without axes.
+    /// Returns the mean over all axes: a value without axes.
     ///
     /// [Formula and derivative](self).
     #[track_caller]
@@ -92,7 +92,7 @@ impl<'t, T: Real> Var<'t, T> {
         self.sum_all().affine(1.0 / self.value().len() as f64, 0.0)
     }
 
-    /// The mean over the last axis, which stays with extent 1.
+    /// Returns the mean over the last axis, which is kept with extent 1.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

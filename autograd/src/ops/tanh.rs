@@ -7,7 +7,7 @@
 use super::pointwise::Pointwise;
 use crate::{Real, Samples, Saved, Saves, Tensor, Var};
 
-/// y = tanh x.
+/// The op y = tanh x.
 #[derive(Debug, Default)]
 pub struct Tanh;
 
@@ -32,7 +32,7 @@ impl<T: Real> Pointwise<T> for Tanh {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// tanh of every element.
+    /// Returns tanh of every element.
     ///
     /// [Formula and derivative](self).
     #[track_caller]
