@@ -10,7 +10,7 @@
 use gradus_tensor::{GlobalNorm, Real, Tensor};
 
 /// Returns the factor on every gradient, on the gradients' device: [`factor`] of the norm, or 1 without a `max`. It is NaN if the
-/// norm or a number read with it is non-finite. Gradients that are `scale` times as large are scaled back by it.
+/// norm or a number read with it is non-finite. If gradients are `scale` times as large, the factor scales them back.
 pub fn on_device<T: Real>(norm: &GlobalNorm<T>, max: Option<f64>, scale: f64) -> Tensor<T> {
     let back = 1.0 / scale;
     match max.map(|max| max * scale) {

@@ -69,7 +69,7 @@ pub enum OptimizerKind {
     ///
     /// Source: `torch.optim.Adam` with `weight_decay`, the method that reference 37 argues against.
     AdamL2,
-    /// Stochastic gradient descent, the paper's word for its method (51, Robbins and Monro 1951).
+    /// Stochastic gradient descent, as the paper names its method (51, Robbins and Monro 1951).
     ///
     /// ```text
     /// p ← p − lr·s·(g + λp)

@@ -1,4 +1,4 @@
-//! A run of several processes: process 0 has its directory and says what is done, the others follow.
+//! A run of several processes: process 0 owns the run's directory and leads, the others follow.
 //!
 //! ```text
 //! process 0    what the run was begun with, its tokenizer, the trainer's state        →  all
@@ -22,13 +22,13 @@ use serde_json::Value;
 use super::{Control, RunError};
 use crate::trainer::{Recipe, TrainError, Trainer, digest};
 
-/// What a run was begun with, as the other processes hear of it.
+/// The manifest of a run, in the form in which the other processes receive it.
 pub trait SharedManifest: Serialize + DeserializeOwned {
     /// The command that begins such runs.
     const COMMAND: &'static str;
 }
 
-/// What process 0 says first.
+/// The first message of process 0.
 #[derive(Serialize, Deserialize)]
 struct Record<M> {
     command: String,
@@ -41,7 +41,7 @@ struct Record<M> {
     has_state: bool,
 }
 
-/// How this session is made: the same everywhere.
+/// The options of this session, which must be equal in all processes.
 #[derive(Serialize, Deserialize)]
 struct Ways {
     stop_at: Option<u64>,
@@ -55,21 +55,21 @@ impl Ways {
     }
 }
 
-/// A run as the other processes hear of it.
+/// A run, in the form in which the other processes receive it.
 pub struct Begun<M> {
-    /// What it was begun with.
+    /// The manifest.
     pub manifest: M,
-    /// The step that it ends after, this time.
+    /// The step at which this session ends.
     pub stop: u64,
-    /// Its tokenizer's files and others.
+    /// The run's files, such as its tokenizer's.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// The trainer's state; `None`: its first step is to come.
+    /// The trainer's state; `None` before the first step.
     state: Option<Vec<u8>>,
-    /// As of [`Control`].
+    /// The setting of the same name in [`Control`].
     shard_moments: bool,
 }
 
-/// What must be the same everywhere.
+/// The facts that must be equal in all processes.
 #[derive(Serialize, Deserialize)]
 struct Facts {
     version: String,
@@ -78,10 +78,10 @@ struct Facts {
     parameters: String,
 }
 
-/// Tells the other processes what the run is, as process 0; `data` is the digest of what it reads.
+/// Sends the run to the other processes, as process 0; `data` is the digest of this process's data.
 ///
 /// # Errors
-/// A process is lost, or has other data, say.
+/// Returns an error if a process is lost or differs, for example in its data.
 pub fn share<M: SharedManifest>(
     manifest: &M,
     files: Vec<(&'static str, Vec<u8>)>,
@@ -107,10 +107,10 @@ pub fn share<M: SharedManifest>(
     agree(collective, data, trainer)
 }
 
-/// Tells the other processes that all is done.
+/// Informs the other processes that no further run follows.
 ///
 /// # Errors
-/// A process is lost.
+/// Returns an error if a process is lost.
 pub fn end(collective: &dyn Collective<f32>) -> Result<(), RunError> {
     if collective.processes() > 1 {
         collective.broadcast(b"null".into())?;
@@ -119,10 +119,10 @@ pub fn end(collective: &dyn Collective<f32>) -> Result<(), RunError> {
 }
 
 impl<M: SharedManifest> Begun<M> {
-    /// Hears what the run is; `None`: there is no other.
+    /// Receives the run from process 0; `None` if no further run follows.
     ///
     /// # Errors
-    /// A process is lost, or this one was started to do something else.
+    /// Returns an error if a process is lost, or if this one was started with another command or other options.
     pub fn hear(control: &Control<'_>) -> Result<Option<Self>, RunError> {
         let collective = &*control.collective;
         let text = collective.broadcast(Vec::new())?;
@@ -147,10 +147,10 @@ impl<M: SharedManifest> Begun<M> {
         Ok(Some(Begun { manifest, stop, files: heard, state, shard_moments: ways.shard_moments }))
     }
 
-    /// The trainer: in the state that process 0 told, or a fresh one.
+    /// Returns the trainer, in the state that process 0 sent, or a fresh one. `data` is the digest of this process's data.
     ///
     /// # Errors
-    /// A process is lost, or differs; `data` is the digest of what this one reads.
+    /// Returns an error if a process is lost or differs.
     pub fn trainer(
         &mut self,
         config: impl Into<ModelConfig>,
@@ -172,7 +172,7 @@ impl<M: SharedManifest> Begun<M> {
     }
 }
 
-/// Compares what must be the same everywhere, once there are shards for all.
+/// Compares the facts that must be equal in all processes, once there is a shard for each process.
 fn agree(collective: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Result<(), RunError> {
     let (shards, processes) = (trainer.recipe.shards, collective.processes());
     if shards < processes {
@@ -207,7 +207,7 @@ fn agree(collective: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Res
     Ok(())
 }
 
-/// Of a digest its beginning, which is enough to compare; other facts whole.
+/// Returns the beginning of a digest, which is enough to compare, or any other fact in full.
 fn short(fact: &str) -> &str {
     if fact.len() == 64 { fact.get(..16).unwrap_or(fact) } else { fact }
 }
@@ -215,12 +215,12 @@ fn short(fact: &str) -> &str {
 /// Makes the steps of a run that process 0 leads.
 ///
 /// # Errors
-/// A process is lost, or training has diverged.
+/// Returns an error if a process is lost or training has diverged.
 pub fn follow(trainer: &mut Trainer, stop: u64, batch: impl Fn(u64) -> Batch) -> Result<(), RunError> {
     while trainer.done() < stop && !trainer.stops() {
         let batch = batch(trainer.done() + 1);
         trainer.step(&batch)?;
-        trainer.alarms.take(); // process 0 has the same
+        trainer.alarms.take(); // process 0 raises the same alarms
         trainer.take_times();
         if trainer.saves() {
             trainer.gather_moments()?;
@@ -236,7 +236,7 @@ pub fn follow(trainer: &mut Trainer, stop: u64, batch: impl Fn(u64) -> Batch) ->
 /// Compares the settings that a process was started with to those of process 0.
 ///
 /// # Errors
-/// They differ: the first that does is named.
+/// Returns an error that names the first setting that differs.
 pub fn same_settings(own: &impl Serialize, of_first: &impl Serialize) -> Result<(), RunError> {
     let [own, of_first] = [serde_json::to_value(own), serde_json::to_value(of_first)].map(Result::unwrap_or_default);
     difference("", &own, &of_first).map_or(Ok(()), |what| {
@@ -244,7 +244,7 @@ pub fn same_settings(own: &impl Serialize, of_first: &impl Serialize) -> Result<
     })
 }
 
-/// The first difference between two values, with its place.
+/// Returns the first difference between two values, with its place.
 fn difference(place: &str, own: &Value, other: &Value) -> Option<String> {
     if let (Value::Object(own), Value::Object(other)) = (own, other) {
         let names = own.keys().chain(other.keys().filter(|name| !own.contains_key(*name)));
@@ -255,7 +255,7 @@ fn difference(place: &str, own: &Value, other: &Value) -> Option<String> {
     (own != other).then(|| format!("{place} is {}, there {}", told(own), told(other)))
 }
 
-/// Does every process end with this error, at the same step? Process 0 then tells it.
+/// Returns whether every process ends with this error at the same step, so that only process 0 reports it.
 pub fn is_common(error: &RunError) -> bool {
     match error {
         RunError::Train(e) => !matches!(e, TrainError::Peer { .. } | TrainError::Device { .. }),
@@ -275,7 +275,7 @@ mod tests {
 
     use super::*;
 
-    /// Two processes, of which the other says what is told of it.
+    /// A collective of two processes, of which the other sends prepared messages.
     #[derive(Debug)]
     struct Beside(fn(&mut Value));
 

@@ -1,4 +1,4 @@
-//! What a run records and shows as it goes.
+//! The log and the display of a run.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::trainer::{PREVIOUS_FILE, Recipe, StateError, TRAINER_FILE, Trainer};
 /// The log's name in a run's directory.
 pub const METRICS_FILE: &str = checksums::LOG_FILE;
 
-/// A run's log, its clock, and who watches.
+/// The log of a run, its clock, and its progress display.
 pub struct Journal {
     pub(super) dir: PathBuf,
     log: MetricsLog,
@@ -30,16 +30,16 @@ pub struct Journal {
     before: f64,
     /// Tokens per second in each step of this session.
     pub rates: Vec<f64>,
-    /// The loss of the last step of this session, dropout on.
+    /// The loss of the last step of this session, with dropout.
     pub loss: Option<f64>,
-    /// Has a session before this one computed on a GPU?
+    /// Whether a session before this one computed on a GPU.
     pub(super) was_on_gpu: bool,
-    /// Is the last saved state sound, so that it may replace the state before it?
+    /// Whether the last saved state is sound, so that it may replace the state before it.
     is_state_sound: bool,
 }
 
 impl Journal {
-    /// Opens the journal of the run in `dir`, resumed after `past`. Also returns the records that are kept.
+    /// Opens the journal of the run in `dir`, resumed after `past`. Also returns the records of the log that are kept.
     pub fn open(dir: &Path, job: Job, past: Past, monitor: &dyn Monitor) -> Result<(Self, Vec<Record>), RunError> {
         let Past { seconds: before, log, is_state_sound } = past;
         let (log, records, lost) = MetricsLog::resume(dir, log)?;
@@ -52,7 +52,7 @@ impl Journal {
         Ok((Journal { dir, log, events, progress, began, before, rates, loss, was_on_gpu, is_state_sound }, records))
     }
 
-    /// Seconds of training in all sessions.
+    /// Returns the seconds of training in all sessions.
     pub fn seconds(&self) -> f64 {
         self.before + self.began.elapsed().as_secs_f64()
     }
@@ -78,17 +78,17 @@ impl Journal {
         self.write(&Record::Warning { step, elapsed, text })
     }
 
-    /// Keeps the step that ended with this error, if it can be repeated, and says so.
+    /// Saves the step that ended with this error, if it can be repeated, and displays how to repeat it.
     pub fn keep(&mut self, trainer: &Trainer, batch: &gradus_model::Batch, error: &crate::trainer::TrainError) {
         trainer.keep(batch, error, &self.dir).iter().for_each(|kept| self.progress.warn(kept));
     }
 
-    /// Brings the log to the disk, and says how far it has come.
+    /// Flushes the log to the disk, and returns its length and checksum.
     pub fn sync(&self) -> Result<Sum, RunError> {
         Ok(self.log.sync()?)
     }
 
-    /// Saves the trainer's state, with the identity of its run and what else the run needs to continue, and `also` these files. The
+    /// Saves the trainer's state, with the identity of its run and the progress needed to continue, and the files `also`. The
     /// state before it is kept under another name, unless it is damaged.
     pub fn save(
         &mut self,
@@ -97,7 +97,7 @@ impl Journal {
         progress: impl Serialize,
         also: &[(&'static str, Vec<u8>)],
     ) -> Result<(), RunError> {
-        // All of the log that the state knows of is on the disk before the state is.
+        // The part of the log that the state refers to is on the disk before the state is.
         let log = self.log.sync()?;
         let meta = StateMeta { run: identity, progress, seconds: self.seconds(), log: log.bytes };
         let mut group = Group::of(&self.dir);
@@ -106,7 +106,7 @@ impl Journal {
             group.keep(TRAINER_FILE, PREVIOUS_FILE);
         }
         group.add_all(also)?;
-        // The last: whoever finds it finds all that belongs to it.
+        // It is added last: if it exists, everything that belongs to it exists.
         group.add(TRAINER_FILE, &trainer.state(&serde_json::to_string(&meta).expect("plain values"))?)?;
         group.commit()?;
         self.is_state_sound = true;
@@ -114,10 +114,10 @@ impl Journal {
     }
 }
 
-/// What is kept with a trainer's state.
+/// The metadata of a trainer's state.
 #[derive(Serialize, Deserialize)]
 struct StateMeta<P> {
-    /// Changes with everything that the run's parameters depend on.
+    /// A digest of everything that the run's parameters depend on.
     run: String,
     #[serde(flatten)]
     progress: P,
@@ -127,14 +127,14 @@ struct StateMeta<P> {
     log: u64,
 }
 
-/// How far a run has come.
+/// The progress of a run before this session.
 #[derive(Clone, Copy, Debug)]
 pub struct Past {
     /// Seconds of training in earlier sessions.
     pub seconds: f64,
-    /// The part of its log to keep; `None`: nothing.
+    /// The part of its log to keep; `None` keeps nothing.
     pub log: Option<Kept>,
-    /// Is its last saved state sound? If not, the run continues from the state before.
+    /// Whether its last saved state is sound. If not, the run continues from the state before.
     pub is_state_sound: bool,
 }
 
@@ -143,13 +143,13 @@ impl Past {
     pub const NONE: Past = Past { seconds: 0.0, log: None, is_state_sound: true };
 }
 
-/// A run as its state has it: the trainer, what was kept with it, and how far it had come.
+/// A saved run: the trainer, the metadata saved with it, and its past.
 pub type State<P> = (Trainer, P, Past);
 
-/// The state in a run's directory, or where that is damaged, the one before it; `None` where there is neither.
+/// Loads the state in a run's directory or, if that is damaged, the one before it; `None` if there is neither.
 ///
 /// # Errors
-/// No sound state among those that there are, or that of another run.
+/// Returns an error if no state is sound, or if the state belongs to another run.
 pub fn load_state<P: DeserializeOwned>(
     dir: &Path,
     config: impl Into<ModelConfig>,

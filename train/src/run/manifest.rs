@@ -1,4 +1,4 @@
-//! The directory of a run: what it was begun with, and who holds it now.
+//! The directory of a run: its manifest and its lock.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,17 +16,17 @@ use crate::trainer::ANOMALY;
 
 const FILE: &str = "run.json";
 
-/// What a run was begun with; a directory with its `run.json` can be resumed.
+/// The manifest of a run; a directory with its `run.json` can be resumed.
 pub trait Manifest: Serialize + DeserializeOwned {
     /// The command that begins such runs: `pretrain`.
     const COMMAND: &'static str;
 
-    /// Has a run begun in a directory?
+    /// Returns whether a directory holds a run.
     fn is_in(dir: &Path) -> bool {
         dir.join(FILE).exists()
     }
 
-    /// Reads that of the run in a directory.
+    /// Reads the manifest of the run in a directory.
     fn read(dir: &Path) -> Result<Self, RunError> {
         let file = dir.join(FILE);
         let error = |problem: String| RunError::Resume { problem: format!("{}: {problem}", file.display()) };
@@ -39,10 +39,10 @@ pub trait Manifest: Serialize + DeserializeOwned {
         Self::parse(&file, &text)
     }
 
-    /// The same from the bytes of the file; errors name `path`.
+    /// Decodes a manifest from the bytes of its file; errors name `path`.
     ///
     /// # Errors
-    /// [`RunError::Resume`].
+    /// Returns [`RunError::Resume`] if the bytes are malformed or belong to another command.
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RunError> {
         let error = |problem: String| RunError::Resume { problem: format!("{}: {problem}", path.display()) };
         let settings = checksums::settings(bytes).map_err(error)?;
@@ -54,16 +54,16 @@ pub trait Manifest: Serialize + DeserializeOwned {
         })
     }
 
-    /// Writes it into its directory, after these files: once it is there, the run has begun.
+    /// Writes the manifest into its directory, after these files: once it is written, the run has begun.
     fn write(&self, dir: &Path, mut files: Vec<(&'static str, Vec<u8>)>) -> Result<(), RunError> {
         files.push((FILE, json_text(&Kept::with(self))));
         Ok(checksums::write(dir, &files)?)
     }
 
-    /// Its precision, to be completed.
+    /// Returns its precision, to be completed.
     fn precision(&mut self) -> &mut Precision;
 
-    /// Writes it again where kernels whose bits differ were chosen since, so that a resumed run takes the same.
+    /// Writes the manifest again if kernels whose bits differ were chosen since, so that a resumed run uses the same kernels.
     fn keep_kernels(&mut self, device: &Device, dir: &Path) -> Result<(), RunError> {
         let now = Precision::of(device);
         if now.is_full() || *self.precision() == now {
@@ -73,11 +73,11 @@ pub trait Manifest: Serialize + DeserializeOwned {
         self.write(dir, Vec::new())
     }
 
-    /// Takes a directory for a new run; one that holds anything is refused.
+    /// Locks a directory for a new run. Returns an error if the directory holds anything.
     fn claim(dir: &Path) -> Result<Lock, RunError> {
         let lock = Lock::take(dir)?;
         if !dir.join(FILE).exists() {
-            checksums::undo_first(dir)?; // a beginning that a crash ended
+            checksums::undo_first(dir)?; // removes the files of a beginning that a crash ended
         }
         let Some(found) = occupant(dir) else {
             remove_unfinished(dir, None)?;
@@ -90,11 +90,11 @@ pub trait Manifest: Serialize + DeserializeOwned {
         Err(RunError::Taken { dir: dir.to_owned(), found, hint })
     }
 
-    /// Takes the directory of a run to be resumed; if there is none, nothing is created, not even a lock.
+    /// Locks the directory of a run to be resumed. If it does not exist, nothing is created, not even a lock.
     fn reclaim(dir: &Path) -> Result<(Lock, Self), RunError> {
         let manifest = Self::read(dir)?;
         let lock = Lock::take(dir)?;
-        // What a crash left.
+        // Removes what a crash left.
         remove_unfinished(dir, None)?;
         for folder in [BEST, ANOMALY] {
             recover_directory(&dir.join(folder))?;
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// The holder of the directory still holds it once the run has begun.
+    /// The lock on the directory is still held once the run has begun.
     #[test]
     fn a_beginning_leaves_the_lock() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What all training on disk has in common: a directory that one process works in, the loop, and how it goes on after a stop.
+//! The code common to all training on disk: a directory that one process works in, the training loop, and resuming.
 //!
 //! ```text
 //! OUT/  run.json               what the run was begun with; --resume reads it first
@@ -6,7 +6,7 @@
 //!       metrics.jsonl          what was measured
 //! ```
 //!
-//! Pre-training and fine-tuning say what differs: each has a [`Manifest`], and a [`Run`] for the loop, [`train`].
+//! Pre-training and fine-tuning define the differences: each has a [`Manifest`], and a [`Run`] for the loop, [`train`].
 
 mod distributed;
 mod journal;
@@ -33,31 +33,31 @@ pub use distributed::{Begun, SharedManifest, end, follow, is_common, same_settin
 pub use journal::{Journal, METRICS_FILE, Past, State, load_state};
 pub use manifest::Manifest;
 
-/// How a run is made, beyond its settings.
+/// The options of a session, besides the run's settings.
 #[derive(Clone, Debug)]
 pub struct Control<'m> {
-    /// End after this many steps, the schedule unchanged, so that the run can be resumed.
+    /// The number of steps after which to end. The schedule is unchanged, so that the run can be resumed.
     pub stop_at: Option<u64>,
-    /// Who is told of progress.
+    /// The receiver of progress reports.
     pub monitor: &'m dyn Monitor,
     /// The command line.
     pub command: String,
-    /// The command that continues the run; `None`: its own with `--resume`.
+    /// The command that continues the run; `None` stands for its own with `--resume`.
     pub next: Option<String>,
-    /// Where it computes. A run may be continued on another device, though not to the same bits.
+    /// The device to compute on. A run may be continued on another device, though not to the same bits.
     pub device: Device,
-    /// Look at every op's value and every summand of a gradient, and stop at the first non-finite one.
+    /// Whether to check every op's value and every summand of a gradient, and to stop at the first non-finite one.
     pub anomaly: bool,
-    /// The processes that make it.
+    /// The processes that compute the run.
     pub collective: Arc<dyn Collective<f32>>,
-    /// Does each of them keep the moments of its own part of the parameters alone?
+    /// Whether each process keeps the moments only of its own part of the parameters.
     pub shard_moments: bool,
     /// The folder of a pre-training run's TensorBoard event files, if any.
     pub tensorboard: Option<PathBuf>,
 }
 
 impl<'m> Control<'m> {
-    /// To the end, on the CPU, in this process alone.
+    /// Creates the options of a run to its end, on the CPU, in a single process.
     pub fn new(monitor: &'m dyn Monitor) -> Self {
         let (command, device, collective) = (String::new(), Device::Cpu, Arc::new(SingleProcess));
         Control {
@@ -73,13 +73,13 @@ impl<'m> Control<'m> {
         }
     }
 
-    /// The step that a run of so many ends after, this time.
+    /// Returns the step at which this session ends, for a run of `steps` steps.
     pub fn stop(&self, steps: u64) -> u64 {
         self.stop_at.map_or(steps, |at| at.min(steps))
     }
 }
 
-/// Why a run could not begin, go on or end, whatever it trains.
+/// The reason why a run could not begin, continue or end, whatever it trains.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum RunError {
@@ -101,42 +101,43 @@ pub enum RunError {
     Compare { problem: String },
     #[error(transparent)]
     Peer(#[from] PeerError),
-    /// This process was started otherwise than process 0; another attempt would find the same.
+    /// This process was started with other options than process 0; another attempt would fail in the same way.
     #[error("{0}; no step was made")]
     Differs(String),
-    /// What each process finds as this one does.
+    /// A difference between the processes that each of them detects.
     #[error("{0}; no step was made")]
     Disagree(String),
 }
 
-/// What a run trains, and what is done between its steps.
+/// The training of a run and the work between its steps.
 pub trait Run {
-    /// What it can end with.
+    /// The error of the run.
     type Error: From<RunError>;
-    /// The state is saved with each evaluation, and where those are further apart than this, between them.
+    /// The longest time between two saves. The state is saved with each evaluation, and in between if evaluations are further
+    /// apart.
     const SAVE_EVERY: Duration = Duration::MAX;
 
-    /// The trainer.
+    /// Returns the trainer.
     fn trainer(&mut self) -> &mut Trainer;
-    /// The batch of step `t`, from 1: a function of the seed and `t`.
+    /// Returns the batch of step `t`, from 1: a function of the seed and `t`.
     fn batch(&self, t: u64) -> Batch;
-    /// Takes note of a step that was made. The tokens that it read, and those of the run so far.
+    /// Records a completed step. Returns the number of tokens that it read, and the run's total so far.
     fn made(&mut self, batch: &Batch, loss: f64) -> (f64, u64);
-    /// Is the model to be evaluated after step `t`? `stop` is the last of this session.
+    /// Returns whether the model should be evaluated after step `t`; `stop` is the last step of this session.
     fn is_due(&self, t: u64, stop: u64) -> bool;
     /// Evaluates the model, and keeps it if it is the best so far.
     fn evaluate(&mut self, journal: &mut Journal) -> Result<(), Self::Error>;
-    /// Writes down which kernels the device chose, where their bits differ.
+    /// Records the kernels that the device chose, if their bits differ.
     fn keep_kernels(&mut self, device: &Device) -> Result<(), Self::Error>;
-    /// Saves all that a resumed run needs.
+    /// Saves everything that a resumed run needs.
     fn save(&mut self, journal: &mut Journal) -> Result<(), Self::Error>;
-    /// Shows what the model has learnt, if it is time to.
+    /// Displays samples of the model's output, if they are due.
     fn show(&mut self, _: &mut Journal, _evaluated: bool) -> Result<(), Self::Error> {
         Ok(())
     }
 }
 
-/// Steps until `stop` or an interruption, evaluated, logged and saved on the way. On an error the checkpoint before stays.
+/// Makes steps until `stop` or an interruption, with evaluations, logging and saves. On an error the checkpoint before remains.
 pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) -> Result<(), R::Error> {
     let trainer = run.trainer();
     trainer.place(&control.device).map_err(RunError::from)?;
@@ -168,7 +169,7 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
         if name_kernels(&control.device, &mut chosen, run.trainer().done(), journal)? {
             run.keep_kernels(&control.device)?;
         }
-        run.show(journal, due)?; // before the log is known to the state
+        run.show(journal, due)?; // before the state records the length of the log
         if run.trainer().saves() {
             tell_times(run.trainer(), journal)?;
             run.trainer().gather_moments().map_err(RunError::from)?;
@@ -176,23 +177,24 @@ pub fn train<R: Run>(run: &mut R, journal: &mut Journal, control: &Control<'_>) 
             run.trainer().forget_moments();
             saved = Instant::now();
         }
-        journal.progress.skip(); // the rate counts the time of steps alone
+        journal.progress.skip(); // the rate counts only the time of steps
     }
     if run.trainer().stops() {
-        interrupt::request(); // if another process was asked, so was this one
+        interrupt::request(); // a request to one process interrupts all
     }
     tell_times(run.trainer(), journal)?;
     run.trainer().gather_moments().map_err(RunError::from)?;
     Ok(run.trainer().compare().map_err(RunError::from)?)
 }
 
-/// Logs where the time of several processes went.
+/// Logs the breakdown of the time of several processes.
 fn tell_times(trainer: &mut Trainer, journal: &mut Journal) -> Result<(), RunError> {
     let (step, elapsed, times) = (trainer.done(), journal.seconds(), trainer.take_times());
     if times.is_empty() { Ok(()) } else { journal.write(&Record::Processes { step, elapsed, times }) }
 }
 
-/// Where this session computes, after so many steps; a GPU is said too. `None` of a run that has only been on the CPU.
+/// Returns the record of this session's device from step `step` on, and displays a GPU. `None` if the run has only been on the
+/// CPU.
 fn place(device: &Device, step: u64, journal: &mut Journal) -> Option<Record> {
     let (elapsed, products) = (journal.seconds(), device.matmul_precision().to_string());
     let arithmetic = match device.arithmetic() {
@@ -206,7 +208,7 @@ fn place(device: &Device, step: u64, journal: &mut Journal) -> Option<Record> {
     Some(Record::Device { step, elapsed, device: device.to_string(), arithmetic, products })
 }
 
-/// Logs the kernels that the device chose by measurement since it had `chosen` these; says whether there are any.
+/// Logs the kernels that the device chose by measurement since it had `chosen` these; returns whether there are any.
 fn name_kernels(
     device: &Device,
     chosen: &mut BTreeMap<String, String>,
@@ -225,7 +227,7 @@ fn name_kernels(
     Ok(true)
 }
 
-/// A resumed run takes its kernels from its files, as far as its device has them.
+/// Returns a warning if the device lacks kernels that a resumed run's files name.
 fn doubt_of_kernels(device: &Device) -> Option<String> {
     let missing = device.missing().len();
     let (which, whose) = (count_of(missing, "kernel"), if missing == 1 { "its" } else { "their" });
@@ -241,7 +243,7 @@ fn owned((kind, kernel): (&String, &String)) -> (String, String) {
     (kind.clone(), kernel.clone())
 }
 
-/// One step, logged with the alarms that it raised. A step that cannot be made is kept beside the run.
+/// Makes one step, and logs it with the alarms that it raised. A step that fails is saved beside the run.
 fn step<R: Run>(run: &mut R, journal: &mut Journal) -> Result<(), RunError> {
     let (step, begin) = (run.trainer().done() + 1, Instant::now());
     let batch = run.batch(step);

@@ -57,7 +57,7 @@ pub struct Recipe {
     pub shards: usize,
     /// The number of shards whose activations are held at the same time; the others wait (gradient accumulation).
     pub concurrent_shards: usize,
-    /// The way a gradient is computed: on one tape, with less memory, or of the head alone.
+    /// The way a gradient is computed: on one tape, with less memory, or only for the head.
     pub backward: GradientMode,
     /// The seed of dropout.
     pub seed: u64,

@@ -111,7 +111,7 @@ fn a_batch_is_shared_by_two_where_it_can_be() {
     assert_eq!([0, 1, 2, 9].map(default_shards), [1, 1, 2, 2]);
 }
 
-/// Before the first step the error names the initial model, after it the training.
+/// Before the first step the error names the initial model; after it, the training.
 #[test]
 fn a_number_that_is_not_finite_is_blamed_on_the_right_one() {
     let (mut trainer, batch) = trainer();
@@ -177,7 +177,7 @@ fn several_processes_make_the_same_steps() {
                 assert!(trainer.moments().0.config() == trainer.params.config());
             }
             let made: Vec<StepSummary> = (0..2).map(|_| trainer.step(&batch).unwrap()).collect();
-            // A save in between gathers all moments, then keeps the own parts alone again.
+            // A save in between gathers all moments, then keeps only the own parts again.
             trainer.gather_moments().unwrap();
             trainer.forget_moments();
             assert!(!in_parts || held_moments(&trainer) == 0, "the own parts alone");
@@ -196,7 +196,7 @@ fn several_processes_make_the_same_steps() {
     }
 }
 
-/// A head without labels in the batch is not updated, in several processes as in one, also with sharded moments.
+/// A head without labels in the batch is not updated, in one process and in several, also with sharded moments.
 #[test]
 fn heads_rest_in_several_processes() {
     let head = |classes| HeadConfig::new(Form::Classify, classes);
@@ -252,7 +252,7 @@ fn what_was_waited_for_is_told_apart() {
     assert_eq!(asked, [true, true]);
 }
 
-/// A request to one process reaches all, and so does a difference in parameters.
+/// A request to one process reaches all, and a difference in parameters is reported by all.
 #[test]
 fn processes_hear_of_saving_and_of_what_differs() {
     let (_, batch) = larger();

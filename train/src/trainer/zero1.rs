@@ -1,4 +1,4 @@
-//! Optimizer state sharding: each process keeps the moments of its own part of the parameters alone (ZeRO-1: Rajbhandari et al.
+//! Optimizer state sharding: each process keeps the moments only of its own part of the parameters (ZeRO-1: Rajbhandari et al.
 //! 2020, "ZeRO: Memory optimizations toward training trillion parameter models", §5.1).
 //!
 //! ```text
@@ -25,7 +25,7 @@ pub(super) type Moments<T> = [Tensor<T>; 2];
 type OwnParts<T> = (Vec<Tensor<T>>, Vec<Option<f64>>);
 
 impl<T: Real> Trainer<T> {
-    /// Lets each process keep the moments of its own parts alone from now on. A single process keeps all.
+    /// Makes each process keep the moments only of its own parts from now on. A single process keeps all.
     ///
     /// # Errors
     /// Returns an error if there are fewer shards than processes.
@@ -76,7 +76,7 @@ impl<T: Real> Trainer<T> {
         Ok(())
     }
 
-    /// Drops the gathered moments, so that each process keeps its own parts alone again.
+    /// Drops the gathered moments, so that each process again keeps only its own parts.
     pub fn forget_moments(&mut self) {
         if self.parts.is_some() {
             let none = || self.params.as_ref().map(|_, p| p.zeros_like([0]));
