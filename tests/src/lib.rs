@@ -12,19 +12,19 @@ use gradus_tensor::{Real, Tensor};
 use gradus_train::trainer::Trainer;
 use safetensors::{Dtype, SafeTensors};
 
-/// The directory of the fixtures that `transformers` made.
+/// Returns the directory of the fixtures that `transformers` made.
 pub fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
 }
 
-/// The language models among the fixtures, by directory.
+/// Returns the directories of the language models among the fixtures.
 pub fn golden_models() -> Vec<PathBuf> {
     golden_directories(|name| {
         ["heads-", "lstm-", "published-", "relative-", "tuned-"].iter().all(|other| !name.starts_with(other))
     })
 }
 
-/// The directories of models whose name is one of these.
+/// Returns the directories of the models whose name `chosen` accepts.
 pub fn golden_directories(chosen: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(golden()).expect("tests/golden exists");
     let mut dirs: Vec<PathBuf> = entries
@@ -35,7 +35,7 @@ pub fn golden_directories(chosen: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     dirs
 }
 
-/// Arrays of a fixture by name.
+/// The arrays of a fixture, by name.
 #[derive(Debug)]
 pub struct Arrays {
     path: PathBuf,
@@ -53,14 +53,14 @@ impl Arrays {
         SafeTensors::deserialize(&self.bytes).expect("a safetensors file")
     }
 
-    /// The names in the file, in order.
+    /// Returns the names in the file, in order.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.file().names().into_iter().map(str::to_owned).collect();
         names.sort();
         names
     }
 
-    /// A floating-point array (f64 or f32), as f64.
+    /// Returns a floating-point array (f64 or f32), as f64.
     pub fn get(&self, name: &str) -> Tensor<f64> {
         let file = self.file();
         let view = file.tensor(name).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -72,7 +72,7 @@ impl Arrays {
         Tensor::new(view.shape(), values)
     }
 
-    /// An array of token ids, and its shape.
+    /// Returns an array of token ids, and its shape.
     pub fn ids(&self, name: &str) -> (Vec<u32>, Vec<usize>) {
         let file = self.file();
         let view = file.tensor(name).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -81,22 +81,22 @@ impl Arrays {
         (ids, view.shape().to_vec())
     }
 
-    /// Refuses values that are off an array by more than `tolerance` of its largest entry (by `tolerance` if it is all zeros).
+    /// Asserts that values differ from an array by at most `tolerance` of its largest entry (by `tolerance` if it is all zeros).
     #[track_caller]
     pub fn assert_agrees<T: Real>(&self, name: &str, found: &Tensor<T>, tolerance: f64) {
         let (found, expected) = (found.cast(), self.get(name));
-        // What shifts all answers of a head alike has a gradient of 0 up to rounding.
+        // A parameter that shifts all answers of a head equally has a gradient of 0 up to rounding.
         let error = if largest(&expected) < 1e-15 { largest(&found) } else { worst(&found, &expected) };
         assert!(error <= tolerance, "{}: {name}: {error:e} of its largest entry, more than {tolerance:e}", self.path.display());
     }
 
-    /// The same for all arrays whose names begin with `prefix`: a tree's values, by Hugging Face's names.
+    /// Asserts agreement for all arrays whose names begin with `prefix`: a tree's values, under Hugging Face's names.
     #[track_caller]
     pub fn assert_all_agree<T: Real>(&self, prefix: &str, found: &Model<Tensor<T>>, tolerance: f64) {
         self.assert_all_named_agree(prefix, checkpoint::theirs(found), tolerance);
     }
 
-    /// The same for tensors with their names.
+    /// Asserts agreement for tensors with their names.
     #[track_caller]
     pub fn assert_all_named_agree<T: Real>(&self, prefix: &str, mut found: Vec<(String, Tensor<T>)>, tolerance: f64) {
         found.sort_by(|a, b| a.0.cmp(&b.0));
@@ -107,10 +107,11 @@ impl Arrays {
     }
 }
 
-/// Ten steps of a trainer are those of a fixture under `name`: losses, norms, factors of the rate, and each parameter at the end.
+/// Asserts that ten steps of a trainer agree with a fixture under `name`: losses, norms, factors of the rate, and each parameter
+/// at the end.
 #[track_caller]
 pub fn assert_ten_steps_agree(mut trainer: Trainer<f64>, batch: impl Fn(usize) -> Batch, expected: &Arrays, name: &str) {
-    // Rounding moves them by at most 6e-11.
+    // Rounding moves the numbers by at most 6e-11.
     const TOLERANCE: f64 = 1e-9;
     let seen: Vec<_> = (0..10).map(|t| trainer.step(&batch(t)).expect("finite")).collect();
     let series = |what: &str, of: &dyn Fn(usize) -> f64| {
@@ -123,7 +124,7 @@ pub fn assert_ten_steps_agree(mut trainer: Trainer<f64>, batch: impl Fn(usize) -
     assert_eq!(trainer.done(), 10);
 }
 
-/// Sequences (B, T) whose first `lengths` tokens count: each of them but the last predicts the next.
+/// Returns a batch of sequences (B, T) whose first `lengths` tokens count: each of them except the last predicts the next.
 pub fn next_tokens(ids: &[u32], lengths: &[u32], objective: Objective) -> Batch {
     let (b, t) = (lengths.len(), ids.len() / lengths.len());
     let predicts = |i: usize| i % t + 1 < lengths[i / t] as usize;
@@ -132,7 +133,7 @@ pub fn next_tokens(ids: &[u32], lengths: &[u32], objective: Objective) -> Batch 
     Batch::next(b, ids, targets, objective.weights(&mask, b))
 }
 
-/// The largest difference, relative to the largest entry of `expected`.
+/// Returns the largest difference, relative to the largest entry of `expected`.
 pub fn worst(found: &Tensor<f64>, expected: &Tensor<f64>) -> f64 {
     assert_eq!(found.shape(), expected.shape());
     largest(&found.zip(expected, |a, b| a - b)) / largest(expected).max(f64::MIN_POSITIVE)

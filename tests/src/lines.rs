@@ -15,18 +15,18 @@ pub struct Line {
 }
 
 impl Line {
-    /// Its words, split as by a shell.
+    /// Returns the command's words, split as by a shell.
     pub fn words(&self) -> Vec<String> {
         words(&self.text)
     }
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root").to_owned()
 }
 
-/// All commands of a program in the documents and in the headers of examples.
+/// Returns all commands of a program in the documents and in the headers of examples.
 pub fn beginning_with(program: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     for path in files(&root()) {
@@ -37,7 +37,7 @@ pub fn beginning_with(program: &str) -> Vec<Line> {
     lines
 }
 
-/// The commands of a program in one document.
+/// Returns the commands of a program in one document.
 pub fn of(file: &str, text: &str, program: &str) -> Vec<Line> {
     let line = |text: &str, alone| Line { file: file.to_owned(), text: shell(text), alone };
     let (mut lines, mut paragraphs) = (Vec::new(), String::new());
@@ -62,7 +62,7 @@ pub fn of(file: &str, text: &str, program: &str) -> Vec<Line> {
     lines
 }
 
-/// The text of a document, or of the header comment of an example.
+/// Returns the text of a document, or of the header comment of an example.
 fn prose(name: &str, text: &str) -> String {
     let header = |mark: &str| -> String {
         let lines = text.lines().map_while(|line| line.strip_prefix(mark));
@@ -75,7 +75,7 @@ fn prose(name: &str, text: &str) -> String {
     }
 }
 
-/// The documents, and the files in folders of examples.
+/// Returns the documents, and the files in folders of examples.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -93,7 +93,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The part of a line before a comment, a pipe, a redirection or a second command.
+/// Returns the part of a line before a comment, a pipe, a redirection or a second command.
 fn shell(line: &str) -> String {
     let (mut kept, mut quoted) = (String::new(), false);
     let ends = |at: usize| [" #", " | ", " > ", " 2>", " && ", "; ", " …"].iter().any(|sign| line[at..].starts_with(sign));
@@ -107,7 +107,7 @@ fn shell(line: &str) -> String {
     kept.trim().to_owned()
 }
 
-/// The words of a line. A quoted text is one word.
+/// Splits a line into words. A quoted text is one word.
 pub fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
     for c in line.chars() {

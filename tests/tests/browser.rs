@@ -1,5 +1,5 @@
-//! `gradus audit step` in a real browser: its page opens, zooms by keyboard, finds a node by name, and shows the numbers that the
-//! library has. Run by `.ci/browser`, since it needs Debian's chromium.
+//! Test of `gradus audit step` in a real browser: its page opens, zooms by keyboard, finds a node by name, and shows the
+//! library's numbers. Run by `.ci/browser`, since it needs Debian's chromium.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// A browser controlled through a pipe (the DevTools protocol: JSON messages, each ended by a zero).
 struct Browser {
-    /// Its pipes, its profile and the page.
+    /// The directory of its pipes, its profile and the page.
     dir: tempfile::TempDir,
     process: Child,
     to: File,
@@ -21,10 +21,10 @@ struct Browser {
     sent: u64,
 }
 
-/// No answer takes longer.
+/// The time limit for an answer.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What comes through a pipe, read by its own thread, so that silence is noticed.
+/// Receives the messages of a pipe on a separate thread, so that a missing answer is detected.
 fn messages(pipe: File) -> Receiver<Vec<u8>> {
     let (send, messages) = channel();
     std::thread::spawn(move || {
@@ -38,7 +38,7 @@ fn messages(pipe: File) -> Receiver<Vec<u8>> {
 }
 
 impl Browser {
-    /// A browser that shows the page of a step.
+    /// Opens a browser on the page of a step.
     fn on(opened: &Opened) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (to, from) = (dir.path().join("to"), dir.path().join("from"));
@@ -106,14 +106,14 @@ impl Browser {
     }
 
     fn press(&mut self, key: &str) {
-        // Enter presses a button only where it is a key with a code.
+        // The Enter key presses a button only if the event has a code.
         let (text, code) = if key == "Enter" { ("\r", 13) } else { (if key.len() == 1 { key } else { "" }, 0) };
         let down = json!({ "type": "keyDown", "key": key, "text": text, "windowsVirtualKeyCode": code });
         self.ask("Input.dispatchKeyEvent", down);
         self.ask("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key }));
     }
 
-    /// Types a name into the search field, from the keyboard alone.
+    /// Types a name into the search field, using only the keyboard.
     fn find(&mut self, name: &str) {
         self.press("/");
         assert_eq!(self.text("document.activeElement.id"), "find");
@@ -129,7 +129,7 @@ impl Browser {
         self.text("document.getElementById('trail').textContent")
     }
 
-    /// The texts of the elements that a selector finds.
+    /// Returns the texts of the elements that a selector finds.
     fn texts(&mut self, selector: &str) -> Vec<String> {
         self.texts_of(&format!("document.querySelectorAll('{selector}')"))
     }
@@ -143,7 +143,7 @@ impl Browser {
         self.texts("#map .box b")
     }
 
-    /// The first table in the panel, slice by slice as it is shown.
+    /// Returns the numbers of the first table in the panel, slice by slice as it is shown.
     fn numbers(&mut self) -> Vec<f64> {
         let cells = self.texts_of("(document.querySelector('#tab .numbers')?.querySelectorAll('td') ?? [])").join(" ");
         cells.split_whitespace().map(|cell| cell.replace('−', "-").replace('∞', "inf").parse().expect("a number")).collect()
@@ -157,7 +157,7 @@ impl Drop for Browser {
     }
 }
 
-/// The first slice of a tensor.
+/// Returns the first slice of a tensor.
 fn first(view: &View) -> &[f64] {
     &view.slices[0].map.0
 }
@@ -176,7 +176,7 @@ fn the_page_opens_zooms_finds_and_shows_the_numbers_of_the_library() {
     let loss = browser.text("document.querySelector('header').textContent");
     assert!(loss.contains(&format!("{:?} nats", opened.loss)), "{loss}");
 
-    // By keyboard alone: from the model to the block, its attention, the op, its softmax.
+    // Using only the keyboard: from the model to the block, its attention, the op, its softmax.
     browser.press("ArrowDown");
     assert_eq!(browser.chosen(), "h0");
     browser.press("Enter");
@@ -199,7 +199,7 @@ fn the_page_opens_zooms_finds_and_shows_the_numbers_of_the_library() {
         assert!(browser.chosen().ends_with(place), "{place}");
     }
 
-    // A node by its name, its value and its gradient; what it shows of each is the library's to the last digit.
+    // A node is found by its name; its value and its gradient are the library's to the last digit.
     for (name, node) in [
         ("h0.mlp.linear_gelu", op(&opened.nodes, "h0.mlp", "linear_gelu")),
         ("lm.linear_cross_entropy", op(&opened.nodes, "lm", "linear_cross_entropy")),
@@ -215,13 +215,13 @@ fn the_page_opens_zooms_finds_and_shows_the_numbers_of_the_library() {
         assert_eq!(value.parse(), Ok(node.proof.unwrap().value), "{name}");
     }
 
-    // A parameter is shown beside the op that reads it; the columns of c_attn say what they make.
+    // A parameter is shown beside the op that reads it; the columns of c_attn are labelled with their results.
     browser.find("h.0.attn.c_attn.weight");
     assert_eq!((browser.trail(), browser.chosen()), ("model▸ h0▸ attn".to_owned(), "h.0.attn.c_attn.weight".to_owned()));
     browser.press("1");
     assert_eq!(browser.texts("#tab thead th"), ["", "q0", "q1", "q2", "k0", "k1", "k2", "v0", "v1", "v2"]);
 
-    // The tied embedding: its gradient is the sum of two, and each is shown.
+    // The gradient of the tied embedding is a sum of two terms, and each is shown.
     browser.find("tokens_embed.weight");
     browser.press("3");
     let from = ["1. from lm.linear_cross_entropy, by its input 1", "2. from embed.gather, by its input 0"];
@@ -245,7 +245,7 @@ fn the_page_opens_zooms_finds_and_shows_the_numbers_of_the_library() {
     assert_ne!(ground(&mut browser, "light"), ground(&mut browser, "dark"));
 }
 
-/// Every place and every tab is drawn: no exception, no heading without words, and the map as it should be.
+/// Draws every place and every tab, and returns the faults: exceptions, headings without words, a wrong map.
 const EVERYWHERE: &str = "(() => {
     const wrong = [];
     for (const place of places.values()) {
@@ -281,10 +281,10 @@ fn the_keyboard_keeps_its_place() {
     browser.find("h0.mlp.linear_gelu");
     assert_eq!(browser.text(focus), "h0.mlp.linear_gelu");
     for key in ["g", "2", "g"] {
-        browser.press(key); // the pictures switch to gradients, another tab is shown, and back
+        browser.press(key); // the pictures switch to gradients, another tab is shown, and back again
         assert_eq!(browser.text(focus), "h0.mlp.linear_gelu", "after {key}");
     }
-    // On the tabs the arrows go from tab to tab, around.
+    // On the tabs the arrow keys move from tab to tab and wrap around.
     browser.eval("document.querySelector('.tabs [aria-selected=true]').focus()");
     for (key, tab) in
         [("ArrowRight", "tab-from"), ("ArrowLeft", "tab-gradient"), ("ArrowLeft", "tab-value"), ("ArrowLeft", "tab-proof")]
@@ -293,7 +293,7 @@ fn the_keyboard_keeps_its_place() {
         assert_eq!(browser.text(focus), tab);
     }
     assert_eq!(browser.chosen(), "h0.mlp.linear_gelu");
-    // The pictures switch, and what is chosen stays; at the top Escape goes back to the whole model.
+    // The pictures switch, and the selection stays; at the top Escape returns to the whole model.
     browser.find("h0.mlp");
     browser.press("Enter");
     assert_eq!(browser.chosen(), "h0.mlp");
@@ -320,7 +320,7 @@ fn large_tensors_are_summarised_and_it_is_said() {
     assert!(said.contains("the picture has means of blocks, the table the first numbers of the tokens that are read"), "{said}");
     let slice = &opened.nodes[0].value.slices[0];
     assert_eq!(&browser.numbers(), &slice.corner.as_ref().unwrap().0);
-    // Its rows are those of the tokens, by their words.
+    // Its rows are the rows of the tokens, labelled with their words.
     let named: Vec<String> = opened.tokens.rows.iter().map(|(row, word)| format!("{word} ({row})")).collect();
     assert_eq!(browser.texts("#tab .numbers tbody th"), named);
     assert_eq!(slice.rows, opened.tokens.rows.iter().map(|(row, _)| *row).collect::<Vec<_>>());
@@ -328,7 +328,7 @@ fn large_tensors_are_summarised_and_it_is_said() {
     browser.press("1");
     let said = browser.text("document.getElementById('tab').textContent");
     assert!(said.contains("the picture has means of blocks, the table the corner"), "{said}");
-    // A heat map of attention: one cell per pair of tokens, in the words that were read.
+    // A heat map of attention: one cell per pair of tokens, labelled with their words.
     browser.find("h1.attn.self_attention.softmax.div");
     browser.press("1");
     assert_eq!(browser.texts("#tab .labels span"), opened.tokens.inputs);

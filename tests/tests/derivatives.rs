@@ -1,4 +1,4 @@
-//! Derivatives of the loss of a GPT, and what the witnesses say of wrong functions and models.
+//! Derivatives of the loss of a GPT, and the witnesses' reports on wrong functions and models.
 
 use gradus_autograd::check::{self, Case, Function};
 use gradus_autograd::derivatives::{grad, hvp, jvp};
@@ -46,7 +46,7 @@ fn the_loss_of_a_gpt_has_one_derivative_forward_and_backward() {
     assert!((along.item() - dot(&gradient, &v)).abs() < 1e-14, "{} {}", along.item(), dot(&gradient, &v));
 }
 
-/// ⟨w, Hv⟩ = ⟨v, Hw⟩, and Hv is what the gradient changes by along v.
+/// ⟨w, Hv⟩ = ⟨v, Hw⟩, and Hv is the change of the gradient along v.
 #[test]
 fn the_hessian_of_a_gpt_is_symmetric_and_the_derivative_of_its_gradient() {
     let (loss, at) = gpt();
@@ -70,7 +70,7 @@ fn the_hessian_of_a_gpt_is_symmetric_and_the_derivative_of_its_gradient() {
 
 // ── Functions through the witnesses ─────────────────────────────────────────────────────────────────────────────────
 
-/// Σ tanh(xy), with a factor on the gradient of x, or x's part of it cut off.
+/// The function Σ tanh(xy), with a factor on the gradient of x, or with part of that gradient cut off.
 #[derive(Debug)]
 struct Bent {
     factor: f64,
@@ -80,7 +80,7 @@ struct Bent {
 impl Function for Bent {
     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
         let x = &ins[0];
-        // (1 + e)x − e·x, of which the last is a constant: the value is x, its derivative 1 + e.
+        // It is (1 + e)x − e·x, of which the last term is a constant: the value is x, its derivative 1 + e.
         let bent = x * (1.0 + self.factor) - x.detach() * self.factor;
         let x = if self.cut { bent.detach() } else { bent };
         (x * &ins[1]).tanh().sum_all()
@@ -92,7 +92,7 @@ fn refused(f: Bent) -> Vec<&'static str> {
     check::DERIVATIVES.iter().filter(|(_, witness)| witness(&case).is_err()).map(|(name, _)| *name).collect()
 }
 
-/// `detach` cuts nothing on dual numbers: it is a notion of the tape, which forward mode does not know.
+/// `detach` cuts nothing on dual numbers: it belongs to the tape, which forward mode does not use.
 #[test]
 fn a_function_with_a_wrong_gradient_is_refused() {
     assert_eq!(refused(Bent { factor: 0.0, cut: false }), Vec::<&str>::new());
@@ -117,7 +117,7 @@ impl Function for Off {
     }
 }
 
-/// Depth does not blunt the witnesses.
+/// Depth does not make the witnesses less sensitive.
 #[test]
 fn a_thousandth_in_one_parameter_of_a_gpt_is_seen() {
     let (loss, at) = gpt();
@@ -141,13 +141,13 @@ fn a_report_of_a_function_says_where_and_how_to_see_it_again() {
     assert!(failure.contains("error 2.2e-1 of 4.8e-1, at most 1e-13 allowed"), "{failure}");
 }
 
-// ── Properties of models that lack them ─────────────────────────────────────────────────────────────────────────────
+// ── Properties of models that violate them ──────────────────────────────────────────────────────────────────────────
 
 fn batch() -> Batch {
     gpt().0.batch
 }
 
-/// Values (B, T, 1) that are the running sums of ids; of all of them where `ahead`.
+/// Returns values (B, T, 1) that are the running sums of ids, or with `ahead` the sums of all ids.
 fn sums(ids: &[u32], ahead: bool) -> Tensor<f64> {
     let row = |row: &[u32]| -> Vec<f64> {
         (0..row.len()).map(|i| row[..if ahead { row.len() } else { i + 1 }].iter().map(|&id| f64::from(id)).sum()).collect()
@@ -155,7 +155,7 @@ fn sums(ids: &[u32], ahead: bool) -> Tensor<f64> {
     Tensor::new([2, ids.len() / 2, 1], ids.chunks(ids.len() / 2).flat_map(row).collect())
 }
 
-/// Σ idᵢ·wᵢ.
+/// Returns Σ idᵢ·wᵢ.
 fn weighed(b: &Batch) -> Vec<f64> {
     vec![b.input.tokens.iter().zip(b.losses[0].weights()).map(|(&id, w)| f64::from(id) * w).sum()]
 }

@@ -1,10 +1,10 @@
-//! Files are touched in one place, `train/io/src/disk.rs`, where tests make each call fail: elsewhere no program code calls the
-//! standard library's functions on files.
+//! Only `train/io/src/disk.rs` accesses files, and tests make each of its calls fail: no other program code calls the standard
+//! library's functions on files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What may call them, and why.
+/// The files that may call them, with the reason.
 const EXCEPTIONS: [(&str, &str); 5] = [
     ("train/io/src/disk.rs", "the layer"),
     ("train/audit/src/bin/mutants.rs", "a developer's tool"),
@@ -13,7 +13,7 @@ const EXCEPTIONS: [(&str, &str); 5] = [
     ("train/cli/src/signals.rs", "/proc"),
 ];
 
-/// Calls that read or change what is on the disk.
+/// Calls that read or change files.
 const CALLS: [&str; 13] = [
     "fs::read(",
     "fs::read_to_string(",
@@ -44,7 +44,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Is there a call in a line, and not only the end of another name?
+/// Returns whether a line has a call, and not only the end of another name.
 fn calls(line: &str) -> bool {
     let begins = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
     CALLS.iter().any(|call| line.match_indices(call).any(|(at, _)| begins(at)))

@@ -1,11 +1,11 @@
-//! The documents lead where they say, and stay short.
+//! The links, paths and commands of the documents are valid, and the documents stay short.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gradus_tests::lines::{self, Line, root};
 
-/// Documents that people write, and pages that the program writes.
+/// The documents, and the pages that the program writes.
 const DOCUMENTS: [&str; 18] = [
     "README.md",
     "ARCHITECTURE.md",
@@ -32,7 +32,7 @@ fn read(document: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The link target that GitHub makes of a heading.
+/// Returns the link target that GitHub makes of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
@@ -68,7 +68,7 @@ fn every_link_leads_somewhere() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// Paths in the prose, `like/this.rs`, from the root of the repository.
+/// Paths in the prose, such as `like/this.rs`, exist relative to the root of the repository.
 #[test]
 fn every_path_in_the_prose_exists() {
     let folders = ["tensor/", "autograd/", "model/", "train/", "tests/", ".ci/"];
@@ -91,19 +91,19 @@ fn what_everyone_reads_is_short() {
     }
 }
 
-/// The excerpt in README against the pages that the program writes.
+/// The excerpt in README agrees with the pages that the program writes.
 #[test]
 fn figures_of_the_excerpt_are_those_of_the_pages() {
     let (readme, page) = (read("README.md"), read("train/paper/MINIATURE.md") + &read("train/paper/MINIATURE-RETOLD.md"));
     let (_, results) = readme.split_once("\n## Results\n").expect("README has results");
     let (excerpt, _) = results.split_once("\n## ").expect("a section follows");
-    // `13.1 ± 6.8`: the words around each ±, without what is not a number's.
+    // The numbers around each ± as in `13.1 ± 6.8`, without other characters.
     let number = |text: Option<&str>| text.unwrap_or_default().trim_matches(|c: char| !c.is_ascii_digit()).to_owned();
     let sides: Vec<&str> = excerpt.split(" ± ").collect();
     let figures = sides
         .windows(2)
         .map(|pair| format!("{} ± {}", number(pair[0].split_whitespace().last()), number(pair[1].split_whitespace().next())));
-    // A whole figure: 3.6 is not the end of 13.6.
+    // Only a whole number counts: 3.6 is not the end of 13.6.
     let stands = |figure: &String| page.match_indices(figure).any(|(at, _)| !page[..at].ends_with(|c: char| c.is_ascii_digit()));
     let strange: Vec<String> = figures.filter(|figure| !stands(figure)).collect();
     assert_eq!((sides.len(), strange), (17, vec![]), "README quotes sixteen means with their deviations");
@@ -131,7 +131,7 @@ impl Package {
     }
 }
 
-/// The packages of the workspace by name, and the name of the default member.
+/// Returns the packages of the workspace by name, and the name of the default member.
 fn packages() -> (BTreeMap<String, Package>, String) {
     let workspace: toml::Table = read("Cargo.toml").parse().expect("a manifest");
     let folders = |list: &str| -> Vec<String> {
@@ -146,7 +146,7 @@ fn packages() -> (BTreeMap<String, Package>, String) {
     (folders("members").iter().map(package).collect(), package(default).0)
 }
 
-/// The package, target or feature that a `cargo` command names and that does not exist.
+/// Returns the package, target or feature that a `cargo` command names and that does not exist.
 fn fault(line: &Line, packages: &BTreeMap<String, Package>, default: &str) -> Option<String> {
     let words = line.words();
     let command = words.get(1).map(String::as_str).unwrap_or_default();

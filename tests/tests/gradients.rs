@@ -1,7 +1,7 @@
 //! Every witness over the one list of ops, on random inputs in f64.
 //!
-//! Proptest draws only a seed and a size, so that shrinking finds the smallest size that fails; a failure names the op, its
-//! sample, the seed and the size, and `check::Subject::cases(seed, size)` draws it again.
+//! Proptest draws only a seed and a size, so shrinking finds the smallest size that fails. A failure names the op, its sample,
+//! the seed and the size; `check::Subject::cases(seed, size)` draws it again.
 
 use gradus_autograd::check::{self, Subject, Witness};
 use proptest::prelude::*;
@@ -10,12 +10,12 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 /// Draws per op; each draw runs all of the op's samples.
 const CASES: u32 = 256;
 
-/// Extents go up to 5, and to 2 or 3 more often: a wrong index shows at 2, and the work grows with a power of the extent.
+/// Draws extents up to 5, and 2 or 3 more often: a wrong index is detected at 2, and the work grows with a power of the extent.
 fn sizes() -> impl Strategy<Value = usize> {
     prop_oneof![1 => Just(1usize), 3 => Just(2), 3 => Just(3), 2 => Just(4), 1 => Just(5)]
 }
 
-/// The smallest failure found, if any.
+/// Returns the smallest failure found, if any.
 fn refusal(witness: Witness, op: &Subject) -> Option<String> {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     // A fixed seed: every run draws the same cases.

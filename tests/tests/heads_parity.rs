@@ -1,5 +1,5 @@
-//! Fine-tuning's objectives against an implementation in PyTorch on `transformers`' backbone: the sequences that a task's texts
-//! become, logits, losses, every gradient with λ = 0 and 0.5, and ten steps.
+//! Fine-tuning's objectives against an implementation in PyTorch on `transformers`' backbone: the sequences made from a task's
+//! texts, logits, losses, every gradient with λ = 0 and 0.5, and ten steps.
 //!
 //! The fixtures come from `tests/golden/heads_fixtures.py`.
 
@@ -19,7 +19,7 @@ const TOLERANCE: f64 = 1e-10;
 
 struct Fixture {
     name: String,
-    /// One whose transformation and labels are the fixture's.
+    /// A task with the fixture's transformation and labels.
     task: &'static Task,
     params: Model<Tensor<f64>>,
     segments: Value,
@@ -87,7 +87,7 @@ impl Fixture {
         }
     }
 
-    /// The fixture's texts through our own transformation: token i is the i-th letter of an alphabet.
+    /// Encodes the fixture's texts with our own transformation: token i is the i-th letter of an alphabet.
     fn encoded(&self) -> Vec<Encoded> {
         let start = self.segments["start"].as_u64().unwrap() as usize;
         let alphabet: Vec<char> = ('A'..='z').filter(|c| c.is_alphabetic()).take(start).collect();
@@ -111,7 +111,7 @@ impl Fixture {
             let class = e.get("label").map(|l| Label::Class(l.as_u64().unwrap() as usize));
             let label = class.or_else(|| e["score"].as_f64().map(Label::Score));
             let example = Example { id: i.to_string(), input, label, group: None };
-            // A separate context: these texts are short, and none is to be cut.
+            // The context is longer than the fixture's: these texts are short, and none may be cut.
             Encoder::new(self.task, &tokenizer, specials, 64).unwrap().encode(&example).unwrap()
         });
         examples.collect()
@@ -173,7 +173,8 @@ fn logits_losses_and_every_gradient_agree_to_1e_10() {
     }
 }
 
-/// Clipping each tensor, a sum for a mean, a decayed bias or another form of Adam would each show: see the fixtures' README.
+/// Clipping each tensor, a sum instead of a mean, a decayed bias or another form of Adam would be detected: see the fixtures'
+/// README.
 #[test]
 fn ten_steps_agree_to_1e_9() {
     let trained: Vec<_> = fixtures().into_iter().filter(|f| f.steps.is_some()).collect();
@@ -192,7 +193,7 @@ fn ten_steps_agree_to_1e_9() {
     }
 }
 
-/// Step `t` of the fixture, padded to the whole context.
+/// Returns step `t` of the fixture, padded to the whole context.
 fn padded(fixture: &Fixture, steps: &Arrays, t: usize) -> Batch {
     let (all, shape) = steps.ids("input_ids");
     let (b, width) = (shape[1], shape[2]);

@@ -1,4 +1,4 @@
-//! model/LEDGER.md is what the rows say, and what they name exists.
+//! model/LEDGER.md agrees with the rows, and everything that they name exists.
 
 use std::path::Path;
 

@@ -17,7 +17,7 @@ const NAMES: [(&str, &str); 6] = [
     ("c_proj.bias", "proj.bias"),
 ];
 
-/// What the fixture holds of a parameter under `kind`, as ours is stored.
+/// Returns the fixture's array for a parameter under `kind`, in our layout.
 fn stored(arrays: &Arrays, kind: &str, path: &str, role: Role) -> Tensor<f64> {
     let name = NAMES.iter().find(|(ours, _)| *ours == path).unwrap_or_else(|| panic!("{path} has a name in PyTorch")).1;
     let array = arrays.get(&format!("{kind}.{name}"));
@@ -50,7 +50,7 @@ fn compare<T: Real>(tolerance: f64) {
         let hidden = leaves.hidden(&Input::causal(shape[0], &ids[..]), None);
         arrays.assert_agrees("states", hidden.states.value(), tolerance);
         arrays.assert_agrees("logits", hidden.logits().value(), tolerance);
-        // The mean of −log P over all predictions but those of the last position.
+        // The mean of −log P over the predictions of all positions except the last.
         let batch = next_tokens(&ids, &vec![shape[1] as u32; shape[0]], Objective::TokenMean);
         let loss = hidden.loss(batch.tokens().next().unwrap());
         arrays.assert_agrees("loss", loss.value(), tolerance);
@@ -62,7 +62,7 @@ fn compare<T: Real>(tolerance: f64) {
             assert!(error <= tolerance, "d = {}: {path}: {error:e} of its largest entry", config.width);
             compared += 1;
             if path == "cell.bias" {
-                // The gradient of a sum is that of both its terms.
+                // The gradient of the sum is the gradient of each of its two terms.
                 arrays.assert_agrees("gradient.lstm.bias_hh_l0", gradient, tolerance);
                 compared += 1;
             }

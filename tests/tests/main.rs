@@ -1,4 +1,5 @@
-//! Tests across crates, in one binary: linking is what takes time. `memory` needs its own allocator, and `browser` a browser.
+//! Tests across crates, in one binary, because linking takes most of the time. `memory` needs its own allocator, and `browser` a
+//! browser.
 
 mod derivatives;
 mod disk_layer;
@@ -20,7 +21,7 @@ mod transformers_parity;
 mod tuned_parity;
 mod unsafe_code;
 
-/// A file that no binary holds would be a test that never runs.
+/// A file that no binary includes would be a test that never runs.
 #[test]
 fn every_file_of_tests_is_in_a_binary() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,7 +1,7 @@
-//! What training asks of the system's allocator: after its first steps no memory for tensors, and no more is held after step
-//! 2,000 than after step 200.
+//! Training's use of the system's allocator: after the first steps it allocates no memory for tensors, and it holds no more
+//! memory after step 2,000 than after step 200.
 
-// A global allocator is an `unsafe` trait; this one only counts and passes on to the system's.
+// A global allocator is an `unsafe` trait; this one only counts and forwards to the system's.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -16,10 +16,11 @@ use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
 use gradus_train::trainer::{Recipe, Trainer};
 
-/// A block of this size or more is large: a page.
+/// The size of a large block: a page.
 const LARGE: usize = 4096;
 
-/// Alignment of vectors: only the crate `matrixmultiply` asks for it, to pack its operands, on CPUs for which we have no tiles.
+/// The alignment of vectors. Only the crate `matrixmultiply` requests it, to pack its operands, on CPUs for which we have no
+/// tiles.
 const VECTOR: usize = 32;
 
 /// Whether products are computed by our own tiles, which allocate nothing.
@@ -36,27 +37,27 @@ static MOST: AtomicUsize = AtomicUsize::new(0);
 static BLOCKS: AtomicUsize = AtomicUsize::new(0);
 static LARGE_BLOCKS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the trait's promises.
+// SAFETY: every call is forwarded unchanged to the system's allocator, which upholds the trait's contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), layout.align());
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this method.
         unsafe { System.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), layout.align());
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this method.
         unsafe { System.alloc_zeroed(layout) }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         LIVE.fetch_sub(layout.size(), Relaxed);
         count(size, layout.align());
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this method.
         unsafe { System.realloc(block, layout, size) }
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract of this method.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -70,7 +71,7 @@ fn count(size: usize, align: usize) {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The counters are the process's: one test at a time.
+/// Locks the counters, which belong to the process, for one test.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(|e| e.into_inner())
@@ -85,7 +86,7 @@ fn batch(config: &TransformerConfig, sequences: usize) -> Batch {
     random_batch(&mut Philox::new(2), config.vocab, sequences, Objective::TokenMean.weights(&vec![1.0; n], sequences))
 }
 
-/// On one rayon thread, where nothing depends on which of several comes first.
+/// Runs `f` on one rayon thread, so that nothing depends on the order of threads.
 fn on_one_thread(f: impl FnOnce() + Send) {
     rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread").install(f);
 }
@@ -94,7 +95,8 @@ fn step(trainer: &mut Trainer, batch: &Batch) {
     trainer.step(batch).expect("finite");
 }
 
-/// Whole, in parts, and recomputed: the third and later steps find all their buffers where the steps before them left them.
+/// In each way of computing a gradient (whole, in parts, recomputed), the third and later steps reuse the buffers of the steps
+/// before.
 #[test]
 fn a_step_takes_no_tensor_from_the_system() {
     let _alone = alone();
@@ -110,7 +112,7 @@ fn a_step_takes_no_tensor_from_the_system() {
             let after = [&BLOCKS, &LARGE_BLOCKS].map(|c| c.load(Relaxed));
             let what = format!("{shards} shards, {backward:?}");
             assert_eq!(buffer::stats(), pool, "{what}: the pool has changed");
-            // What is left is the tapes' lists of nodes, which double as they grow, and small things.
+            // The remaining allocations are the tapes' lists of nodes, which double as they grow, and small objects.
             let [blocks, large] = [after[0] - before[0], after[1] - before[1]].map(|n| n / STEPS);
             let tapes = shards * if backward == Recompute { config.layers + 2 } else { 1 };
             assert!(large <= 12 * tapes, "{what}: {large} large blocks per step for {tapes} tapes");
@@ -119,7 +121,7 @@ fn a_step_takes_no_tensor_from_the_system() {
     });
 }
 
-/// 8,192 predictions over 20,000 tokens are 655 MB of logits, of which an eighth is held at a time.
+/// The logits of 8,192 predictions over 20,000 tokens are 655 MB, of which an eighth is held at a time.
 #[test]
 fn the_logits_are_never_held_whole() {
     let _alone = alone();
@@ -136,7 +138,7 @@ fn the_logits_are_never_held_whole() {
     assert!(held < rows * classes * size_of::<f32>() / 7, "{held} bytes");
 }
 
-/// The VJP of bias, product and GELU is done with ȳ and u when it has ū: the rest of it has their memory.
+/// The VJP of bias, product and GELU no longer needs ȳ and u once it has ū: the rest of the VJP reuses their memory.
 #[test]
 fn a_fused_layer_goes_back_in_the_memory_of_its_parts() {
     let _alone = alone();
@@ -171,7 +173,7 @@ fn two_thousand_steps_hold_no_more_than_two_hundred() {
     });
 }
 
-/// A file of weights is mapped, and its numbers are copied to where they will lie: the allocator gives less than a tenth of it.
+/// A file of weights is mapped, and its numbers are copied to their final place: the allocator provides less than a tenth of it.
 #[test]
 fn loading_a_model_takes_no_second_copy_of_it() {
     let _alone = alone();

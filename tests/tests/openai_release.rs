@@ -1,4 +1,4 @@
-//! OpenAI's release of GPT-1, against `transformers`' own converter and NumPy's own files.
+//! OpenAI's release of GPT-1, compared with `transformers`' own converter and NumPy's own files.
 //!
 //! The fixture comes from `tests/golden/openai_release.py`.
 

@@ -1,11 +1,11 @@
-//! autograd/OPS.md is what the ops' files say.
+//! autograd/OPS.md agrees with the ops' files.
 
 use gradus_audit::ops::Catalogue;
 use gradus_autograd::check;
 
 const COMMITTED: &str = include_str!("../../autograd/OPS.md");
 
-/// The page without figures, which depend on the machine and on how many draws were made.
+/// Returns the page without figures, which depend on the machine and on the number of draws.
 fn words(page: &str) -> Vec<String> {
     let is_figures = |line: &str| check::WITNESSES.iter().any(|(name, _)| line.starts_with(&format!("| {name} |")));
     let line = |line: &str| match line {
@@ -25,8 +25,8 @@ fn the_page_of_ops_is_not_stale() {
     assert_eq!(committed.len(), made.len());
 }
 
-/// What the page claims: nothing was refused when it was made, and every witness ran on 256 draws. Each has a row: seven of the
-/// derivative, and the audit of the cost.
+/// The page states that no op failed when it was made, and that every witness ran on 256 draws. Each witness has a row: seven for
+/// the derivative, and the audit of the cost.
 #[test]
 fn the_page_of_ops_claims_what_holds() {
     let table = COMMITTED.split_once("| witness |").expect("a table").1.split("\n\n").next().unwrap_or_default();

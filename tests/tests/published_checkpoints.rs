@@ -104,7 +104,7 @@ fn expected(fixture: &str) -> (usize, Vec<u32>, Tensor<f64>) {
     (ids.len(), ids.concat(), Tensor::new([n], logits))
 }
 
-/// What a model reads: each token those before it, or all.
+/// Returns the input of a model: each token reads the tokens before it, or all tokens.
 fn input(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32]) -> Input {
     match model.backbone.config().parts().asks {
         Asks::Next => Input::causal(sequences, ids),

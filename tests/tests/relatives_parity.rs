@@ -1,4 +1,5 @@
-//! GPT-1's relatives against `transformers`: logits, losses and every parameter's gradient in f64, and checkpoints both ways.
+//! GPT-1's relatives against `transformers`: logits, losses and every parameter's gradient in f64, and checkpoints in both
+//! directions.
 //!
 //! The fixtures come from `tests/golden/relatives_fixtures.py`.
 
@@ -18,7 +19,7 @@ fn fixtures() -> Vec<(String, PathBuf)> {
     all
 }
 
-/// The fixture's batch: where its model is causal, each token predicts the next.
+/// Returns the fixture's batch: in a causal model, each token predicts the next.
 fn batch(name: &str, arrays: &Arrays) -> Batch {
     let (ids, shape) = arrays.ids("input_ids");
     let (b, t) = (shape[0], shape[1]);
@@ -70,7 +71,7 @@ fn f64_agrees_to_1e_10() {
     }
 }
 
-/// A prefix that is read at once, and any mask, both at explicit positions: `transformers` gets the mask in four dimensions.
+/// A prefix that is read at once, and any mask, both at explicit positions: `transformers` receives the mask in four dimensions.
 #[test]
 fn masks_and_positions_agree_to_1e_10() {
     for (name, kind) in [("bert", "prefix"), ("bert", "allowed"), ("gpt2", "prefix"), ("gpt2", "allowed")] {
@@ -102,7 +103,7 @@ fn masks_and_positions_agree_to_1e_10() {
     }
 }
 
-/// The rows of all slots except padding, which no other slot reads.
+/// Returns the rows of all slots except padding, which no other slot reads.
 fn before_padding(input: &Input, rows: &Tensor<f64>) -> Tensor<f64> {
     let (t, width) = (input.length(), rows.shape()[2]);
     let there = |&slot: &u32| match &input.sight {
@@ -115,7 +116,7 @@ fn before_padding(input: &Input, rows: &Tensor<f64>) -> Tensor<f64> {
     rows.gather(slots.clone(), [slots.len()]).into_value()
 }
 
-/// Names, shapes and values of a file's tensors.
+/// Returns names, shapes and values of a file's tensors.
 fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<f64>)> {
     let arrays = Arrays::read(path);
     let named = |name: String| {
@@ -144,7 +145,7 @@ fn what_is_saved_is_what_was_loaded() {
     }
 }
 
-/// Older releases: LayerNorm's gamma and beta, the tied output and a buffer; no prefix, and the causal mask.
+/// Older releases have LayerNorm's gamma and beta, the tied output and a buffer, no prefix, and the causal mask.
 #[test]
 fn published_names_are_read() {
     for (folder, older) in [("relative-bert", "gamma-beta.safetensors"), ("relative-gpt2", "bare.safetensors")] {
@@ -157,7 +158,7 @@ fn published_names_are_read() {
     }
 }
 
-/// BERT as it was published: a class that fills masks, with the head for pairs still among its parameters. That head is left out.
+/// BERT as published is a class that fills masks and still has the parameters of the head for pairs. That head is left out.
 #[test]
 fn a_head_that_its_class_lacks_is_left_out() {
     let dir = gradus_tests::golden().join("relative-bert");
@@ -173,7 +174,7 @@ fn a_head_that_its_class_lacks_is_left_out() {
         checkpoint::load(copy.path())
     };
     assert_eq!(class("BertForMaskedLM").unwrap(), checkpoint::load(&dir).unwrap().without_heads());
-    // Control: a name that no BERT has is not.
+    // Control: a name that belongs to no BERT is not left out.
     let weights = copy.path().join("model.safetensors");
     let bytes = std::fs::read(&weights).unwrap();
     let at = bytes.windows(20).position(|window| window == b"cls.seq_relationship").expect("the head");

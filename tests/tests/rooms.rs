@@ -1,14 +1,14 @@
-//! The house: crates on few floors, and in each crate rooms that lean on one another one way only.
+//! Rules of architecture: crates are on few levels, and the modules of each crate import one another without cycles.
 //!
-//! A *room* is a direct child module of a crate's `src`, with all that is in it. Imports are read from the tokens: every `use`,
-//! and every path in code and in macros. What only tests see may import as it likes.
+//! A *room* is a direct child module of a crate's `src`, with its contents. Imports are read from the tokens: every `use`, and
+//! every path in code and in macros. Code only for tests may import without restriction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// Floors of crates, the program's included.
+/// The largest number of levels of crates, the program's included.
 const FLOORS: usize = 6;
 
 #[test]
@@ -47,7 +47,7 @@ fn no_import_between_rooms_closes_a_circle_or_climbs() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// What is read is what is written.
+/// Imports are read from the source exactly as written.
 #[test]
 fn imports_are_found_wherever_they_stand() {
     let text = "
@@ -84,14 +84,14 @@ fn a_circle_is_found_and_a_chain_is_none() {
 
 struct Crate {
     name: String,
-    /// Crates of the workspace that it is built on.
+    /// The crates of the workspace that it depends on.
     needs: Vec<String>,
     root: Source,
-    /// What the files of each room hold.
+    /// The contents of each room's files.
     rooms: BTreeMap<String, Vec<Source>>,
 }
 
-/// The crates of the workspace except that of the tests, which builds on all of them.
+/// Returns the crates of the workspace except the crate of the tests, which depends on all of them.
 fn house() -> Vec<Crate> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the root");
     let workspace = manifest(root);
@@ -116,7 +116,8 @@ impl Crate {
         Crate { name, needs, root, rooms }
     }
 
-    /// The room of what the crate's root re-exports or a macro names; no room where it is another crate's.
+    /// Returns the room of a name that the crate's root re-exports or that a macro defines; no room if the name is another
+    /// crate's.
     fn exported(&self, name: &str) -> Option<Option<&String>> {
         if let Some((_, path)) = self.root.names.iter().find(|(exported, _)| exported == name) {
             let first = path.iter().find(|part| !["crate", "self"].contains(&part.as_str()));
@@ -126,7 +127,7 @@ impl Crate {
         self.rooms.iter().find(|(_, sources)| defines(sources)).map(|(room, _)| Some(room))
     }
 
-    /// Which rooms each room imports. Faults: what a room imports from the crate's root, which is above it.
+    /// Returns the rooms that each room imports. Records imports from the crate's root, which is above the room, as faults.
     fn imports(&self, faults: &mut Vec<String>) -> BTreeMap<String, BTreeSet<String>> {
         let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (room, sources) in &self.rooms {
@@ -158,17 +159,17 @@ fn files(folder: &Path, module: Vec<String>) -> Vec<Source> {
     sources
 }
 
-/// What a file holds, except what is for tests alone.
+/// The contents of a file, except code only for tests.
 #[derive(Default)]
 struct Source {
     /// The module that is being read.
     module: Vec<String>,
-    /// Modules in files of their own.
+    /// The modules in files of their own.
     files: Vec<String>,
     macros: Vec<String>,
-    /// Everything that a `use` names, and its path as it is written.
+    /// Each name that a `use` introduces, and its path as written.
     names: Vec<(String, Vec<String>)>,
-    /// What is imported of the file's own crate: paths from its root.
+    /// The imports from the file's own crate: paths from its root.
     imports: Vec<Vec<String>>,
 }
 
@@ -228,7 +229,7 @@ impl Source {
         }
     }
 
-    /// The tree of a `use`, below a path.
+    /// Records the tree of a `use`, below a path.
     fn used(&mut self, tree: &[TokenTree], above: &[String]) {
         for branch in tree.split(|token| is(token, ',')).filter(|branch| !branch.is_empty()) {
             let mut path = above.to_vec();
@@ -252,7 +253,7 @@ impl Source {
         }
     }
 
-    /// A path as it is written; a relative one stays in its room, or begins with what a `use` has named.
+    /// Records a path as written; a relative path stays in its room, or begins with a name that a `use` introduced.
     fn import(&mut self, path: &[String]) {
         let up = path.iter().take_while(|step| ["self", "super"].contains(&step.as_str()));
         let (from, up) = match path[0].as_str() {
@@ -278,7 +279,7 @@ fn braces(token: &TokenTree) -> Option<&Group> {
     }
 }
 
-/// The largest sets of rooms that reach one another.
+/// Returns the largest sets of rooms that import one another, directly or indirectly.
 fn circles(edges: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     let reach = |from: &String| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);

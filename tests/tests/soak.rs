@@ -1,5 +1,5 @@
-//! A long run: 20,000 steps in sessions of 2,000, with evaluations, checkpoints and resumes. Memory and open files stay as they are after
-//! the first session, and the log is whole. By `.ci/deep`: minutes.
+//! A long run: 20,000 steps in sessions of 2,000, with evaluations, checkpoints and resumes. Memory and open files stay at their
+//! level after the first session, and the log is complete. Run by `.ci/deep`; it takes minutes.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -15,7 +15,7 @@ const STEPS: u64 = 20_000;
 const SESSION: u64 = 2_000;
 const EVERY: u64 = 100;
 
-/// Bytes that this process has in memory.
+/// Returns the bytes of this process in memory.
 fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -68,7 +68,7 @@ fn a_long_run_takes_no_more_as_it_goes_on() {
             bytes_on_disk(&out)
         );
     }
-    // The log grows, and the report is made of all of it: 20,000 records are some 10 MB.
+    // The log grows, and the report is made from all of it: 20,000 records are about 10 MB.
     let (first, last) = (seen[0], seen[seen.len() - 1]);
     assert!(last.0 < first.0 + (24 << 20), "memory: {seen:?}");
     assert_eq!(last.1, first.1, "open files");

@@ -1,4 +1,4 @@
-//! The plane of U and G: the exact answers are its origin, and a model's answers are those of its own logits.
+//! The plane of U and G: the exact answers are its origin, and a model's answers follow from its own logits.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -12,7 +12,7 @@ use gradus_train::pretrain::{PretrainControl, PretrainOptions, SEPARATOR, Split,
 use gradus_train::run::Control;
 use gradus_world::World;
 
-/// Answers with the world's own probabilities.
+/// A model that answers with the world's own probabilities.
 struct Exact<'l>(&'l World, &'l Lexicon);
 
 impl Exact<'_> {
@@ -24,7 +24,7 @@ impl Exact<'_> {
 }
 
 impl Answers for Exact<'_> {
-    /// By Bayes, from the probability of the story with each word of the world: other than the code that is tested.
+    /// Computes the answers by Bayes' rule from the probability of the story with each word of the world, unlike the tested code.
     fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
         let of_place = |&at: &usize| {
             let with = |word: usize| {
@@ -56,7 +56,7 @@ fn run(dir: &Path, system: &str, pairs: Option<bool>) -> Stored {
         batch: Some(4),
         eval_tokens: Some(200),
         pairs,
-        init_std: Some(0.3), // answers that differ
+        init_std: Some(0.3), // makes answers that differ
         ..PretrainOptions::micro_world()
     };
     let control =
@@ -66,7 +66,7 @@ fn run(dir: &Path, system: &str, pairs: Option<bool>) -> Stored {
     Stored::read(&run, dir, &Silent).unwrap()
 }
 
-/// Answers that cannot fail.
+/// Returns answers without an error.
 fn sure(answers: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, Infallible> {
     Ok(answers)
 }
@@ -95,7 +95,7 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
     );
     assert_eq!(told(&world, &lexicon, (20, 1), |beginnings| sure(exact.next(beginnings))), Ok(20));
 
-    // Counted neighbours know more than counts alone, and less than all.
+    // Counts of neighbours give better answers than counts without neighbours, and worse ones than all words.
     let train: Vec<Vec<usize>> =
         (0..5000).map(|n| gpt.source.text(Split::Train, n).iter().map(|&id| lexicon.of_token(id)).collect()).collect();
     let [none, one, two] = [0, 1, 2].map(|reach| {
@@ -110,7 +110,7 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
     in_pairs(&run(dir.path(), "bert", None), &stories[0]);
 }
 
-/// P(word at 50 | the rest) from whole texts, and P(word | beginning) from a beginning alone.
+/// Compares P(word at 50 | the rest) from whole texts, and P(word | beginning) from only a beginning.
 fn by_bayes(gpt: &Stored, lexicon: &Lexicon, story: &Story) {
     let (model, separator) = (&gpt.trainer.params, gpt.source.tokenizer().token_id(SEPARATOR).unwrap());
     let causal = Causal { model, separator, lexicon };
@@ -150,7 +150,7 @@ fn by_bayes(gpt: &Stored, lexicon: &Lexicon, story: &Story) {
     }
 }
 
-/// As `gradus fill` answers, over the world's words.
+/// Compares the answers with those of `gradus fill`, over the world's words.
 fn by_masks(bert: &Stored, story: &Story) {
     let (model, tokenizer) = (&bert.trainer.params, bert.source.tokenizer());
     let lexicon = Lexicon::of(&*bert.source).unwrap();
@@ -175,7 +175,7 @@ fn by_masks(bert: &Stored, story: &Story) {
     }
 }
 
-/// The full stop nearest to the middle, hidden: the text is divided as it is where another word stands there.
+/// Hides the full stop nearest to the middle; the text is divided as if another word were there.
 fn in_pairs(bert: &Stored, story: &Story) {
     let (viewer, lexicon) = (bert.viewer.as_ref().unwrap(), Lexicon::of(&*bert.source).unwrap());
     let masked = Masked { model: &bert.trainer.params, viewer, lexicon: &lexicon, length: 20 };

@@ -1,4 +1,4 @@
-//! Each system held to its card: what its answers may depend on, and what its probabilities make together.
+//! Tests of each system against its card: the inputs of its answers, and the total of its probabilities.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use gradus_train::pretrain::{PretrainOptions, digest};
 use gradus_train::systems::{self, ALL, Axes, Card, Density};
 use gradus_train::trainer::{Recipe, Trainer};
 
-/// A system that is on no list.
+/// A system outside the list.
 #[path = "../../train/examples/system_of_my_own.rs"]
 mod own;
 
-/// The systems of the house, and one more.
+/// Returns the library's systems, and one more.
 fn all() -> impl Iterator<Item = &'static Card> {
     ALL.iter().copied().chain([&own::CARD])
 }
@@ -32,7 +32,8 @@ fn systems_are_what_their_cards_say() {
     }
 }
 
-/// What the networks were seen to read is held against each picture with one place the other way round; then other pictures and densities.
+/// Compares the dependencies observed in the networks with each picture changed at one place, then with other pictures and
+/// densities.
 #[test]
 fn a_card_that_is_wrong_is_refused() {
     for card in all() {
@@ -62,7 +63,7 @@ fn a_card_that_is_wrong_is_refused() {
     }
 }
 
-/// A card's flags say all of its axes, and a run that is begun with them is the system's.
+/// A card's flags cover all of its axes, and a run with these flags is the system's.
 #[test]
 fn each_axis_is_a_flag() {
     for card in all() {
@@ -80,7 +81,7 @@ fn card(name: &str) -> &'static Card {
     systems::named(name).expect("a system")
 }
 
-/// A card says of what it becomes a relative: with those axes it is that system, and has no axis beyond them.
+/// A card names the axes that turn it into a relative: with them it is that system, and it has no further axes.
 #[test]
 fn relatives_are_what_a_card_becomes() {
     for one in all() {
@@ -93,7 +94,7 @@ fn relatives_are_what_a_card_becomes() {
             let other = card(relative);
             let differ = one.against(other);
             assert!(!differ.is_empty());
-            // Its own flags, each that differs as the other has it, and without those that the other does not have.
+            // Its own flags, with the relative's value where the two differ, and without those that the relative does not have.
             let own = one.axes.flags().into_iter().filter(|(flag, _)| differ.iter().all(|(it, ..)| it != flag));
             let theirs = differ.iter().filter(|(.., its)| its != "–").map(|(flag, _, its)| (*flag, its.clone()));
             let said: Vec<String> =
@@ -129,7 +130,8 @@ fn roberta_is_bert_with_one_segment() {
     assert_ne!(answer(&params, &bert, &text, 0), answer(&other, &roberta, &text, 0));
 }
 
-/// GPT-2 with norms after each branch, without the last one and without scaled weights, is GPT-1: to the bit, from the same seed.
+/// GPT-2 with norms after each branch, without the last norm and without scaled weights, is GPT-1: to the bit, from the same
+/// seed.
 #[test]
 fn gpt_2_without_its_parts_is_gpt_1() {
     let (gpt, gpt2) = (card("gpt").axes, card("gpt2").axes);
@@ -146,7 +148,7 @@ fn gpt_2_without_its_parts_is_gpt_1() {
     }
 }
 
-/// What distinguishes systems is on their cards, and in how checkpoints name things: no code elsewhere asks for a system's name.
+/// The differences between systems are on their cards and in the names of checkpoints: no other code compares a system's name.
 #[test]
 fn no_code_asks_for_the_name_of_a_system() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -175,7 +177,8 @@ fn no_code_asks_for_the_name_of_a_system() {
     }
 }
 
-/// Does a line of code ask what a system is called? Bodies are called `gpt` and `lstm` too: those names alone say nothing.
+/// Returns whether a line of code compares a system's name. Bodies are called `gpt` and `lstm` too, so these names by themselves
+/// do not count.
 fn asks_for_a_name(line: &str) -> bool {
     let line = line.trim_start();
     let says = |name: &str| line.contains(&format!("{name:?}"));
@@ -187,7 +190,7 @@ fn asks_for_a_name(line: &str) -> bool {
     !line.starts_with("//") && (asks || names().filter(|name| !["gpt", "lstm"].contains(name)).any(says))
 }
 
-/// The sources below a folder, but for the cards and the dialects.
+/// Collects the sources below a folder, except the cards and the dialects.
 fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -200,7 +203,7 @@ fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// SYSTEMS.md is what the cards say.
+/// SYSTEMS.md agrees with the cards.
 #[test]
 fn the_page_of_systems_is_that_of_the_cards() {
     let committed = include_str!("../../train/src/systems/SYSTEMS.md");
@@ -209,13 +212,14 @@ fn the_page_of_systems_is_that_of_the_cards() {
     assert!(page == systems::page().markdown(), "make it again with the command in its first line");
 }
 
-/// Random tokens, asked about as this system does.
+/// Returns random tokens with this system's targets.
 fn batch(config: &ModelConfig, axes: &Axes, (rows, length): (usize, usize), seed: u64) -> Batch {
     let batch = labelled_batch(config, Objective::TokenMean, 1.0, (rows, length), seed);
     if axes.view.is_next() { batch } else { masked_batch(batch, config, 1.0) }
 }
 
-/// Every gradient by differences, forward mode and second order; causality, batch, padding, cache and shards: as `gradus audit model` does.
+/// Checks, as `gradus audit model` does: every gradient by differences, forward mode and second order; causality, batch, padding,
+/// cache and shards.
 #[test]
 fn every_system_is_audited_as_a_whole() {
     for card in all() {
@@ -227,7 +231,7 @@ fn every_system_is_audited_as_a_whole() {
     }
 }
 
-/// Large enough that products and norms share their work between threads, with dropout.
+/// Returns a configuration with dropout, large enough that products and norms share their work between threads.
 fn larger(axes: &Axes) -> ModelConfig {
     let backbone = match tiny(axes).backbone {
         BackboneConfig::Transformer(gpt) => TransformerConfig { vocab: 700, context: 64, width: 96, heads: 4, ..gpt }.into(),
@@ -236,7 +240,7 @@ fn larger(axes: &Axes) -> ModelConfig {
     BackboneConfig::with_dropout(backbone, 0.1).into()
 }
 
-/// The parameters after some steps on so many threads; with `stop`, saved and read back on the way.
+/// Returns the digest of the parameters after some steps on this many threads; with `stop`, saved and read back in between.
 fn trained(axes: &Axes, threads: usize, backward: GradientMode, stop: bool) -> String {
     let recipe = || Recipe { backward, seed: 9, ..Recipe::new(4, 2) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

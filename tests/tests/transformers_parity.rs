@@ -24,7 +24,7 @@ fn compare<T: Real>(tolerance: f64) {
 
         let tape = Tape::new();
         let leaves = params.leaves(&tape);
-        // The last position of each sequence predicts nothing.
+        // The last position of each sequence has no target.
         let batch = next_tokens(&ids, &vec![shape[1] as u32; shape[0]], Objective::TokenMean);
         let loss = leaves.loss(&batch, None);
         expected.assert_agrees("f64.loss", loss.value(), tolerance);

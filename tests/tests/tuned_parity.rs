@@ -1,5 +1,5 @@
-//! BERT and RoBERTa under a task's head against `transformers`: the rows that a task's texts become, logits, loss and every parameter's
-//! gradient in f64, and checkpoints both ways.
+//! BERT and RoBERTa under a task's head against `transformers`: the rows made from a task's texts, logits, loss and every
+//! parameter's gradient in f64, and checkpoints in both directions.
 //!
 //! The fixtures come from `tests/golden/tuned_fixtures.py`.
 
@@ -45,7 +45,8 @@ impl Fixture {
         }
     }
 
-    /// The fixture's texts through our own transformation: token i is the i-th letter of an alphabet, then come the special tokens.
+    /// Encodes the fixture's texts with our own transformation: token i is the i-th letter of an alphabet, followed by the
+    /// special tokens.
     fn encoded(&self) -> Vec<Encoded> {
         let alphabet: Vec<char> = ('a'..='t').collect();
         let mut tokenizer = Tokenizer::characters([alphabet.iter().collect::<String>().as_str()]);
@@ -114,7 +115,7 @@ fn logits_losses_and_every_gradient_agree_to_1e_10() {
     }
 }
 
-/// The head is the one that the task asks for above such a body, and its class is theirs; what is saved has their names.
+/// The head is the one that the task requires on such a body, and its class is `transformers`'; saved tensors have its names.
 #[test]
 fn heads_are_theirs_and_are_saved_under_their_names() {
     for fixture in fixtures() {

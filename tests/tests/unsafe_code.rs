@@ -1,15 +1,15 @@
-//! `unsafe` stands in `tensor` alone, and says why it may.
+//! `unsafe` occurs only in `tensor`, always with a reason.
 //!
-//! The compiler denies it to every crate of the workspace, and clippy wants a comment over each block, but an `#[allow]`, a manifest
-//! without the workspace's lints, or a macro would get around both. The sources are read here as text.
+//! The compiler denies it in every crate of the workspace, and clippy requires a comment over each block. But an `#[allow]`, a
+//! manifest without the workspace's lints, or a macro would bypass both, so this test reads the sources as text.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Tests whose global allocator counts: an `unsafe` trait. Each passes every call on to the system's.
+/// Tests whose global allocator counts, which is an `unsafe` trait. Each forwards every call to the system's allocator.
 const ALLOCATORS: [&str; 3] = ["tests/src/allocations.rs", "tests/tests/memory.rs", "train/text/tests/hostile.rs"];
 
-/// Lines above an `unsafe` in which its reason must begin: the statement that it is in may be long.
+/// The number of lines above an `unsafe` within which its reason must begin, since the statement around it may be long.
 const NEAR: usize = 8;
 
 fn root() -> PathBuf {
@@ -22,7 +22,7 @@ fn members() -> Vec<String> {
     members.iter().map(|member| member.as_str().expect("a folder").to_owned()).collect()
 }
 
-/// Every Rust file of the repository but what is compiled, by its path from the root.
+/// Returns every Rust file of the repository except build outputs, by its path from the root.
 fn sources() -> Vec<(String, String)> {
     let (mut found, mut folders) = (Vec::new(), vec![root()]);
     while let Some(folder) = folders.pop() {
@@ -40,23 +40,23 @@ fn sources() -> Vec<(String, String)> {
     found
 }
 
-/// The lines with the word `unsafe` in code, by number from 0.
+/// Returns the lines with the word `unsafe` in code, by number from 0.
 fn places(text: &str) -> Vec<usize> {
     let is_code = |line: &str| {
         let code = line.split("//").next().unwrap_or_default();
         let words = |code: &str| code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe");
-        // Outside of what stands in quotes.
+        // Only code outside of quotes counts.
         code.split('"').step_by(2).any(words)
     };
     text.lines().enumerate().filter(|(_, line)| is_code(line)).map(|(i, _)| i).collect()
 }
 
-/// Whether a reason stands at or above a line: `// SAFETY:` over a block or an implementation, `# Safety` over a function, or its
-/// body begins with one: a trait's function is documented with the trait.
+/// Returns whether a reason is at or above a line: `// SAFETY:` over a block or an implementation, or `# Safety` over a function.
+/// The function's body may begin with the reason instead, since a trait's function is documented in the trait.
 fn is_reasoned(lines: &[&str], at: usize) -> bool {
     let line = lines[at];
     let is_function = line.contains("unsafe fn");
-    // What a trait or a table declares: the reasons are with its implementations and calls.
+    // Declarations in a trait or a table have their reasons at their implementations and calls.
     if is_function && (line.trim_end().ends_with(';') || line.contains("= unsafe fn") || line.contains(": unsafe fn")) {
         return true;
     }

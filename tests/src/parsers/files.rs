@@ -1,10 +1,10 @@
-//! Several files in one input: a line `%%% NAME` before each.
+//! Several files in one input, each preceded by a line `%%% NAME`.
 
 use std::io;
 
 const MARK: &[u8] = b"%%% ";
 
-/// The files of an input, by name; what is before the first has none.
+/// Splits an input into its files, by name; the text before the first file has an empty name.
 pub fn split(input: &[u8]) -> Vec<(String, &[u8])> {
     let mut files: Vec<(String, &[u8])> = vec![(String::new(), input)];
     let mut at = 0;
@@ -18,7 +18,7 @@ pub fn split(input: &[u8]) -> Vec<(String, &[u8])> {
         let end = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
         if let Some((_, before)) = files.last_mut() {
             let cut = before.len() - (input.len() - mark);
-            *before = &before[..cut.saturating_sub(1)]; // without the line's end before the mark
+            *before = &before[..cut.saturating_sub(1)]; // without the line break before the mark
         }
         files.push((String::from_utf8_lossy(&rest[..end]).into_owned(), rest.get(end + 1..).unwrap_or_default()));
         at += end;
@@ -26,13 +26,13 @@ pub fn split(input: &[u8]) -> Vec<(String, &[u8])> {
     files
 }
 
-/// The input of which [`split`] makes these files.
+/// Joins files into an input that [`split`] splits into the same files.
 pub fn join<N: AsRef<str>>(files: &[(N, Vec<u8>)]) -> Vec<u8> {
     let file = |(name, bytes): &(N, Vec<u8>)| [MARK, name.as_ref().as_bytes(), b"\n", bytes].concat();
     files.iter().map(file).collect::<Vec<_>>().join(&b'\n')
 }
 
-/// The bytes of the first file of this name, as a folder would answer.
+/// Returns the bytes of the first file of this name, or the error of a missing file.
 pub fn find<'a>(files: &[(String, &'a [u8])], name: &str) -> io::Result<&'a [u8]> {
     let named = files.iter().find(|(found, _)| found == name && !name.is_empty());
     named.map(|(_, bytes)| *bytes).ok_or_else(|| io::ErrorKind::NotFound.into())

@@ -1,4 +1,4 @@
-//! Every parser of Gradus as a function of bytes: what the fuzz targets of `tests/fuzz` and the tests of mutated files run.
+//! Every parser of Gradus as a function of bytes, for the fuzz targets of `tests/fuzz` and the tests of mutated files.
 //!
 //! A parser that reads several files takes them from one input, joined (`files`).
 
@@ -11,25 +11,25 @@ mod texts;
 
 use crate::allocations::most_held;
 
-/// A parser, and what is done with that which it reads.
+/// A parser, and the use of its result.
 #[derive(Debug)]
 pub struct Parser {
-    /// That of its fuzz target and corpus.
+    /// The name of its fuzz target and corpus.
     pub name: &'static str,
-    /// Reads the bytes, and uses what was read. Errors are as good as values; what must not happen panics.
+    /// The function that reads the bytes and uses the result. Values and errors are both accepted; a violated expectation panics.
     pub read: fn(&[u8]),
-    /// Sound inputs to begin with.
+    /// The valid inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Bytes that it may hold at once: so many in any case …
+    /// The bytes that it may hold at once for any input.
     pub always: usize,
-    /// … and so many for each byte of input.
+    /// The further bytes that it may hold for each byte of input.
     pub per_byte: usize,
 }
 
 /// One mebibyte.
 const MIB: usize = 1 << 20;
 
-/// All of them.
+/// All parsers.
 pub static ALL: &[&Parser] = &[
     &models::CHECKPOINT,
     &models::OPENAI_RELEASE,
@@ -47,10 +47,10 @@ pub static ALL: &[&Parser] = &[
 ];
 
 impl Parser {
-    /// The parser of this name.
+    /// Returns the parser of this name.
     ///
     /// # Panics
-    /// Where there is none.
+    /// Panics if there is no such parser.
     pub fn named(name: &str) -> &'static Parser {
         ALL.iter().find(|parser| parser.name == name).unwrap_or_else(|| panic!("no parser {name}"))
     }
@@ -58,7 +58,7 @@ impl Parser {
     /// Reads an input.
     ///
     /// # Panics
-    /// Where the parser does, or where it holds more memory than an input of this size is worth.
+    /// Panics if the parser panics, or if it holds more memory than an input of this size allows.
     pub fn check(&self, bytes: &[u8]) {
         let held = most_held(|| (self.read)(bytes));
         let most = self.always + self.per_byte * bytes.len();

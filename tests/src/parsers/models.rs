@@ -1,4 +1,4 @@
-//! Weights: checkpoints, OpenAI's release.
+//! Parsers of weights: checkpoints and OpenAI's release.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use gradus_tensor::Tensor;
 
 use super::{MIB, Parser, files};
 
-/// `config.json` with `model.safetensors` or its shards, and `head.safetensors`. Declaring the 1,024 layers that a configuration
-/// may ask for takes 8 MiB, before the weights turn out to be others.
+/// The parser of `config.json` with `model.safetensors` or its shards, and `head.safetensors`. Declaring the 1,024 layers that a
+/// configuration may have takes 8 MiB, before the weights are found not to fit.
 pub static CHECKPOINT: Parser =
     Parser { name: "checkpoint", read: read_checkpoint, seeds: checkpoints, always: 16 * MIB, per_byte: 200 };
 
-/// `params_shapes.json`, `params_0.npy` and so on, and a `config.json`.
+/// The parser of `params_shapes.json`, `params_0.npy` and so on, and a `config.json`.
 pub static OPENAI_RELEASE: Parser =
     Parser { name: "openai_release", read: read_release, seeds: releases, always: MIB, per_byte: 200 };
 
@@ -41,7 +41,7 @@ fn read_release(input: &[u8]) {
     }
 }
 
-/// Memory of tensors is not the allocator's: f16 becomes f32, and no more.
+/// Asserts the size of a model's tensors, whose memory the allocator does not count: f16 becomes f32, and no more.
 fn fits(model: &Model<Tensor<f32>>, input: usize) {
     let mut numbers = 0;
     model.as_ref().visit(|_, p| numbers += p.len());
@@ -65,7 +65,7 @@ fn checkpoints() -> Vec<Vec<u8>> {
     ];
     let whole = configs.iter().map(|config| checkpoint::files(&Model::init(config, 1)).expect("on the CPU"));
     let mut seeds: Vec<Vec<u8>> = whole.clone().map(|files| files::join(&files)).collect();
-    // The same as one shard with its index.
+    // The same weights as one shard with its index.
     if let Some([(_, config), (_, weights), ..]) = whole.clone().next().as_deref() {
         let file = safetensors::SafeTensors::deserialize(weights).expect("what was written");
         let map: serde_json::Map<String, serde_json::Value> =

@@ -1,4 +1,4 @@
-//! What a run keeps of itself: its state, its log, the sums of its files.
+//! Parsers of a run's own files: its state, its log, and the checksums of its files.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ use sha2::{Digest, Sha256};
 
 use super::{MIB, Parser};
 
-/// `trainer.safetensors`, read for a configuration that is known.
+/// The parser of `trainer.safetensors`, read for a known configuration.
 pub static TRAINER_STATE: Parser = Parser { name: "trainer_state", read: read_state, seeds: states, always: MIB, per_byte: 200 };
 
-/// `metrics.jsonl`, and the report with its pictures that is made of it.
+/// The parser of `metrics.jsonl`, and of the report with its pictures that is made from it.
 pub static METRICS: Parser = Parser { name: "metrics", read: read_metrics, seeds: logs, always: 4 * MIB, per_byte: 1000 };
 
-/// `checksums.json`.
+/// The parser of `checksums.json`.
 pub static CHECKSUMS: Parser = Parser { name: "checksums", read: read_sums, seeds: sums, always: MIB, per_byte: 200 };
 
 fn config() -> TransformerConfig {
@@ -36,7 +36,7 @@ fn read_state(input: &[u8]) {
 fn states() -> Vec<Vec<u8>> {
     let trainer: Trainer = Trainer::new(Recipe::new(10, 1), Model::init(&config().into(), 1));
     let state = |_| trainer.state(r#"{"run":"a","seconds":1.5,"log":70,"best":3.5}"#).expect("on the CPU");
-    (0..64).map(state).min().into_iter().collect() // which of the two metadata comes first is chance
+    (0..64).map(state).min().into_iter().collect() // the order of the two metadata entries is random
 }
 
 fn read_metrics(input: &[u8]) {
@@ -73,7 +73,7 @@ fn logs() -> Vec<Vec<u8>> {
     vec![lines.join("\n").into_bytes(), [&lines[0], "\n", &evaluation, "\n", &step(9), "\n"].concat().into_bytes()]
 }
 
-/// As it stands, and with the sum of itself that it should have.
+/// Reads the input unchanged, and with its correct checksum.
 fn read_sums(input: &[u8]) {
     let parse = |bytes: &[u8]| Checksums::parse(Path::new("run"), bytes).is_ok();
     if !parse(input)

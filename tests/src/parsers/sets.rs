@@ -1,4 +1,4 @@
-//! Data sets, from files in memory.
+//! Parsers of data sets, from files in memory.
 
 use std::fs;
 use std::io;
@@ -8,10 +8,10 @@ use gradus_data::sets::{self, Files, Split, Task};
 
 use super::{MIB, Parser, files};
 
-/// A data set's name, then its files; `labels.tsv` labels its test set.
+/// The parser of a data set: its name, then its files; `labels.tsv` labels its test set.
 pub static SETS: Parser = Parser { name: "sets", read: read_set, seeds: folders, always: MIB, per_byte: 500 };
 
-/// A file of SST-2, packed. It may unpack to 1 MiB, or to 100 times its size, and each row is kept as strings.
+/// The parser of a packed file of SST-2. It may unpack to 1 MiB, or to 100 times its size, and each row is kept as strings.
 pub static PACKED: Parser =
     Parser { name: "packed", read: read_packed, seeds: packed_files, always: 256 * MIB, per_byte: 20_000 };
 
@@ -45,7 +45,7 @@ impl Files for InMemory<'_> {
 fn read_set(input: &[u8]) {
     let files = files::split(input);
     if files.iter().any(|(_, bytes)| bytes.starts_with(b"\x1F\x8B") || bytes.starts_with(b"PK\x03\x04")) {
-        return; // these are the other parser's
+        return; // the other parser reads these
     }
     let name = String::from_utf8_lossy(files[0].1);
     if let Ok(task) = Task::named(name.trim()) {
@@ -72,7 +72,7 @@ fn read_packed(input: &[u8]) {
     load(&sets::sst2::SST2, &InMemory(&[("dev.tsv".into(), input), ("test.tsv".into(), input)]));
 }
 
-/// The files that the data sets' own tests read.
+/// Returns the files that the data sets' own tests read.
 fn folders() -> Vec<Vec<u8>> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../train/data/tests/data/sets");
     let folder = |task: &&Task| {
@@ -90,7 +90,7 @@ fn folders() -> Vec<Vec<u8>> {
     sets::ALL.iter().map(folder).collect()
 }
 
-/// As gzip and zip pack `sentence\tlabel\nfine\t1\n`.
+/// Returns `sentence\tlabel\nfine\t1\n` packed by gzip and by zip.
 fn packed_files() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/packed");
     ["dev.tsv.gz", "dev.tsv.zip", "stored.zip"].map(|name| fs::read(folder.join(name)).expect("fixtures")).into()

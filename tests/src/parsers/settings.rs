@@ -1,4 +1,4 @@
-//! What a run is begun with, and a step that is kept.
+//! Parsers of the settings of a run, and of a saved step.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use serde_json::json;
 
 use super::{MIB, Parser, files};
 
-/// `run.json` of both kinds, `plan.json`, `config.toml`.
+/// The parser of `run.json` of both kinds, `plan.json` and `config.toml`.
 pub static SETTINGS: Parser = Parser { name: "settings", read: read_settings, seeds: settings, always: MIB, per_byte: 400 };
 
-/// `step.json` of a step that failed, which is made again.
+/// The parser of `step.json`, a failed step that is made again.
 pub static KEPT_STEP: Parser = Parser { name: "kept_step", read: read_step, seeds: steps, always: 4 * MIB, per_byte: 400 };
 
 fn read_settings(input: &[u8]) {
@@ -104,7 +104,7 @@ fn config() -> TransformerConfig {
     TransformerConfig { vocab: 5, context: 3, width: 2, layers: 1, heads: 1, ..TransformerConfig::default() }
 }
 
-/// For a language model, and for one with heads.
+/// Reads a step of a language model, and of one with heads.
 fn read_step(input: &[u8]) {
     let head = || HeadConfig::new(Form::Classify, 2);
     for heads in [vec![], vec![head()], vec![head(), head()]] {

@@ -1,4 +1,4 @@
-//! Text: tokenizers, corpora, token ids, stories, tokenised corpora.
+//! Parsers of text: tokenizers, corpora, token ids, stories, tokenised corpora.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -10,18 +10,18 @@ use sha2::{Digest, Sha256};
 
 use super::{MIB, Parser, files};
 
-/// `tokenizer.json` of four forms, `gradus_tokenizer.json`, vocabulary and merges, or `vocab.txt`, and `tokenizer_config.json`. A BPE has a cache of 2 MiB,
-/// and here there are two.
+/// The parser of `tokenizer.json` of four forms, `gradus_tokenizer.json`, vocabulary and merges, or `vocab.txt`, and
+/// `tokenizer_config.json`. A BPE has a cache of 2 MiB, and there are two of them.
 pub static TOKENIZER: Parser =
     Parser { name: "tokenizer", read: read_tokenizer, seeds: tokenizers, always: 8 * MIB, per_byte: 400 };
 
-/// A file of a corpus, and one of `--ids`. Four tokenizers are there to encode it.
+/// The parser of a file of a corpus, and of a file of `--ids`. Four tokenizers encode it.
 pub static TEXT: Parser = Parser { name: "text", read: read_text, seeds: texts, always: 16 * MIB, per_byte: 400 };
 
-/// Stories, a line each, as `gradus world --log-prob` takes them.
+/// The parser of stories, one per line, as `gradus world --log-prob` reads them.
 pub static STORIES: Parser = Parser { name: "stories", read: read_stories, seeds: stories, always: MIB, per_byte: 200 };
 
-/// A tokenised corpus in the cache.
+/// The parser of a tokenised corpus in the cache.
 pub static TOKEN_FILE: Parser = Parser { name: "token_file", read: read_tokens, seeds: token_files, always: MIB, per_byte: 20 };
 
 const SAMPLE: &str = "The cat, Zoë's <s> SAT\non the <mat> &amp; 3.5\u{3000}日本\r\n";
@@ -49,14 +49,14 @@ fn bpe(mode: Mode) -> Tokenizer {
     trainer.train(&words, |_, _| ()).expect("room for the characters")
 }
 
-/// A small WordPiece vocabulary.
+/// Returns a tokenizer with a small WordPiece vocabulary.
 fn pieces_of_words(cleaning: Cleaning) -> Tokenizer {
     let tokens =
         ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##e", "##at", "c", "z", "##oe", "Zo", "##ë", ",", "[", "日"];
     Tokenizer::word_piece(WordPiece::new(tokens.map(str::to_owned).into(), cleaning).expect("sound"))
 }
 
-/// Bytes, a few merges, and specials.
+/// Returns a tokenizer of bytes, a few merges, and special tokens.
 fn byte_bpe(specials: &[&str]) -> Tokenizer {
     let merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("Ã", "«"), ("Ġ", "Ġ")];
     let bytes = (0..=255).map(|byte| Tokenizer::letter(byte).to_string());
@@ -69,7 +69,7 @@ fn byte_bpe(specials: &[&str]) -> Tokenizer {
 const GPT2: &[&str] = &["<|endoftext|>"];
 const ROBERTA: &[&str] = &["<s>", "<pad>", "</s>", "<unk>", "<mask>"];
 
-/// As Google, OpenAI and `transformers` 4 keep them.
+/// Returns tokenizer files in the formats of Google, OpenAI and `transformers` 4.
 fn other_files() -> Vec<Vec<u8>> {
     let lines =
         |tokenizer: &Tokenizer, n: u32| (0..n).map(|id| tokenizer.token(id).expect("one of n") + "\n").collect::<String>();
@@ -156,7 +156,7 @@ fn stories() -> Vec<Vec<u8>> {
     world.corpus(&mut rng, 4).into_iter().map(|story| story.text.into_bytes()).collect()
 }
 
-/// As it stands, and with the digest that it should have.
+/// Reads the input unchanged, and with its correct digest.
 fn read_tokens(input: &[u8]) {
     let mut bytes = input.to_vec();
     if bytes.len() >= 112 {
@@ -178,7 +178,7 @@ fn read_tokens(input: &[u8]) {
     }
 }
 
-/// Tokens of 2 and of 4 bytes, in two pieces.
+/// Returns files of tokens of 2 and of 4 bytes, in two pieces.
 fn token_files() -> Vec<Vec<u8>> {
     let made = |width: usize| {
         let (ids, index): (Vec<u32>, [u64; 4]) = ((0..9).collect(), [5, 12, 9, 20]);

@@ -1,4 +1,4 @@
-//! A disk that fails on purpose, and knows what a crash would have lost.
+//! A disk that fails on purpose, with a record of what a crash would have lost.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,27 +8,27 @@ use std::{fs, io};
 
 use gradus_io::disk::{Call, Watcher};
 
-/// What happens at the n-th call.
+/// The fault at the n-th call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The system refuses.
+    /// The system returns an error.
     Error(io::ErrorKind),
-    /// The disk is full: half of a write is made, then it fails. Another call fails at once.
+    /// The disk is full: half of a write succeeds, then it fails. Any other call fails at once.
     Short,
-    /// The machine stops before the call, and this is lost.
+    /// The machine stops before the call, and this data is lost.
     Crash(Loss),
 }
 
-/// What a crash may lose, as file systems differ.
+/// The data that a crash may lose, which differs between file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Nothing: the process alone was killed.
+    /// Nothing: only the process was killed.
     Nothing,
-    /// Names since the last sync of their folder, and contents since that of their file.
+    /// Names since the last sync of their folder, and contents since the last sync of their file.
     All,
-    /// Contents; names were quicker.
+    /// Only contents; names were written earlier.
     Contents,
-    /// Contents, each but for its first half.
+    /// Contents, each except its first half.
     Halves,
 }
 
@@ -45,7 +45,7 @@ impl Fault {
     ];
 }
 
-/// A folder of a disk, watched.
+/// A watched folder of a disk.
 pub struct Disk {
     root: PathBuf,
     state: Mutex<State>,
@@ -53,7 +53,7 @@ pub struct Disk {
 
 struct State {
     calls: u64,
-    /// Where each call came from, as words.
+    /// A description of each call.
     seen: Vec<String>,
     planned: Option<(u64, Fault)>,
     is_off: bool,
@@ -74,7 +74,7 @@ struct Folder {
 }
 
 impl Disk {
-    /// The folder at `root` as it is, all of it synced.
+    /// Starts watching the folder at `root`, in its present state, all of it synced.
     pub fn new(root: &Path, planned: Option<(u64, Fault)>) -> Self {
         let mut state =
             State { calls: 0, seen: Vec::new(), planned, is_off: false, nodes: vec![Node::Folder(Folder::default())] };
@@ -82,12 +82,12 @@ impl Disk {
         Disk { root: root.to_owned(), state: Mutex::new(state) }
     }
 
-    /// Calls so far, in words.
+    /// Returns descriptions of the calls so far.
     pub fn seen(&self) -> Vec<String> {
         self.state.lock().unwrap().seen.clone()
     }
 
-    /// Leaves on the disk what a crash of the planned kind leaves; nothing if there was none.
+    /// Brings the disk into its state after a crash of the planned kind; changes nothing if there was no crash.
     pub fn crash(&self) {
         let state = self.state.lock().unwrap();
         let (Some((_, Fault::Crash(loss))), true) = (state.planned, state.is_off) else { return };
@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// The folder of a path within the root, and its last name.
+    /// Returns the folder of a path within the root, and the path's last name.
     fn folder(&mut self, root: &Path, path: &Path) -> Option<(&mut Folder, OsString)> {
         let within = path.strip_prefix(root).ok()?;
         let at = self.find(within.parent()?)?;
@@ -153,7 +153,7 @@ impl State {
         }
     }
 
-    /// A call that succeeded.
+    /// Records a call that succeeded.
     fn note(&mut self, root: &Path, call: Call<'_>) {
         match call {
             Call::Create(path) => self.insert(root, path, Node::File(None)),
@@ -200,7 +200,7 @@ impl State {
                 let bytes = match loss {
                     Loss::Halves => {
                         let now = fs::read(real).unwrap_or_default();
-                        // What is rewritten in place is not told apart from what is appended: half of what is new.
+                        // Rewriting in place is not distinguished from appending: half of the new contents remains.
                         let kept = synced.len().min(now.len());
                         if now.starts_with(&synced) { now[..kept + (now.len() - kept) / 2].to_vec() } else { synced }
                     }

@@ -1,4 +1,4 @@
-//! Fine-tuning, disturbed.
+//! Fine-tuning under faults.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn command(root: &Path, stop_at: Option<u64>) -> Outcome {
     Ok(())
 }
 
-/// Questions on RACE's form, which takes a head of its own beside the backbone.
+/// Runs a test on questions in RACE's form, which uses a head of its own beside the backbone.
 fn scene(begun: Option<u64>, test: impl FnOnce(&Scene<'_>)) {
     let _alone = scene::stage();
     let folder = scene::folder();

@@ -1,4 +1,4 @@
-//! Pre-training, disturbed.
+//! Pre-training under faults.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,14 +33,14 @@ fn command(root: &Path, stop_at: Option<u64>) -> Outcome {
     Ok(())
 }
 
-/// A measurement that changes with the model.
+/// Measures a value that changes with the model.
 fn probe(model: &Model<Tensor>) -> Result<BTreeMap<String, f64>, PretrainError> {
     let mut sum = 0.0;
     model.as_ref().visit(|_, p| sum += p.to_vec().iter().map(|&x| f64::from(x)).sum::<f64>());
     Ok(BTreeMap::from([("sum".into(), sum)]))
 }
 
-/// The scene before the run, and how far it has come.
+/// Runs a test on the scene before the run, or `begun` steps into it.
 fn scene(begun: Option<u64>, test: impl FnOnce(&Scene<'_>)) {
     let _alone = scene::stage();
     let folder = scene::folder();

@@ -1,5 +1,5 @@
-//! The paper in miniature, disturbed as in `main.rs`: at a call of each place of the program, and at
-//! `GRADUS_TRIALS` others. So that a trial takes seconds, not minutes, all stages but one are done before it.
+//! The paper's reproduction in miniature, under faults as in `main.rs`: at one call from each place of the program, and at
+//! `GRADUS_TRIALS` others. All stages but one are done before a trial, so that it takes seconds, not minutes.
 #![allow(clippy::disallowed_methods)]
 
 mod disk;
@@ -16,21 +16,21 @@ use gradus_paper::{Sizes, Watch, begin};
 use disk::Fault;
 use scene::{Files, Outcome, Progress, Scene, Trials};
 
-/// Begins the reproduction in `root/mini`, or continues it: the command is the same.
+/// Begins the reproduction in `root/mini`, or continues it, with the same command.
 fn command(root: &Path) -> Outcome {
     begin(&Sizes::new(1, 1, 0.01, false), &root.join("mini"), &Watch { monitor: &Silent, samples: false })?;
     Ok(())
 }
 
-/// A reproduction of which a stage is open, and the calls on files that doing it makes.
+/// A reproduction with one open stage, and the calls on files that the stage makes.
 struct Open {
-    /// The file or folder of the stage's result, in the seed's folder; nothing for one of which all is open.
+    /// The file or folder of the stage's result, in the seed's folder; `None` if all stages are open.
     stage: Option<String>,
     calls: Vec<String>,
 }
 
 impl Open {
-    /// Takes the stage's result out of the finished reproduction in the scene, as if it had not been run.
+    /// Removes the stage's result from the finished reproduction in the scene, as if the stage had not been run.
     fn take_out(&self, scene: &Scene<'_>) {
         let mini = scene.root.join("mini");
         let seed = mini.join("seed-1");
@@ -53,7 +53,8 @@ impl Open {
         }
     }
 
-    /// Where all is open: what the stages after the first leave, unless they have begun. It depends on the first alone.
+    /// If all stages are open, writes the results of the stages after the first, unless they have begun. They depend only on the
+    /// first.
     fn fill(&self, scene: &Scene<'_>, finished: &Files) {
         let seed = scene.root.join("mini/seed-1");
         let later = ["gpt", "lstm", "results"].map(|name| seed.join(name));
@@ -63,7 +64,8 @@ impl Open {
         scene::write(finished.iter().filter(|(path, _)| later.iter().any(|folder| path.starts_with(folder))));
     }
 
-    /// Where a call is made: its words without the names of results, models and the files of tasks, and without numbers.
+    /// Returns the place of a call: its description without the names of results, models and the files of tasks, and without
+    /// numbers.
     fn place(&self, n: u64) -> String {
         let mut words = self.calls[n as usize - 1].clone();
         if let Some(stage) = self.stage.as_deref().and_then(|stage| stage.strip_suffix(".json")) {
@@ -88,7 +90,7 @@ fn a_reproduction_survives_every_failure_of_the_disk() {
     fs::create_dir(&root).unwrap();
     let scene = Scene { root, command: &command, out: "mini" };
     let mut whole = Open { stage: None, calls: scene.undisturbed() };
-    // The rest is as where one stage is open.
+    // The rest is the same as with one open stage.
     whole.calls.truncate(whole.calls.iter().position(|call| call.contains("/seed-1/gpt")).expect("it is pre-trained"));
     let (finished, expected) = (scene.files(), scene.results());
     let stages: BTreeSet<String> = finished.keys().filter_map(|path| stage(&scene.root, path)).collect();
@@ -124,7 +126,7 @@ fn a_reproduction_survives_every_failure_of_the_disk() {
     }
 }
 
-/// The stage whose result a file is, or is in.
+/// Returns the stage whose result is this file or contains it.
 fn stage(root: &Path, path: &Path) -> Option<String> {
     let within = path.strip_prefix(root.join("mini/seed-1")).ok()?;
     let name = within.iter().nth(1)?.to_str()?;

@@ -1,4 +1,4 @@
-//! A command that is disturbed, and what must hold whatever happened.
+//! A command under faults, and the properties that must hold after any fault.
 #![allow(dead_code, reason = "two binaries have it, each with its own scenes")]
 
 use std::collections::BTreeMap;
@@ -18,37 +18,37 @@ use tempfile::TempDir;
 
 use crate::disk::{Disk, Fault};
 
-/// What a command ends with.
+/// The result of a command.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
 /// A folder, and a command that works in it.
 pub struct Scene<'c> {
-    /// Everything is in here; it is put back before each trial.
+    /// The folder of all files; it is restored before each trial.
     pub root: PathBuf,
-    /// Begins the work, or goes on where it was stopped, as a user would.
+    /// The command, which begins the work or continues it after a stop, as a user would.
     pub command: &'c dyn Fn(&Path) -> Outcome,
     /// The folder of its results, in the root.
     pub out: &'static str,
 }
 
-/// Files by their paths, and folders, which have no contents.
+/// Files and folders by their paths; folders have no contents.
 pub type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
-/// The same but for times.
+/// The results, without times.
 pub type Results = BTreeMap<PathBuf, Content>;
 
-/// One scene at a time, its preparation too: the watcher is the process's.
+/// Locks the stage for one scene, its preparation included: the watcher belongs to the process.
 pub fn stage() -> MutexGuard<'static, ()> {
     static STAGE: Mutex<()> = Mutex::new(());
     STAGE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A folder in memory, where there is one: syncs cost nothing there.
+/// Creates a folder in memory, if the system has one, where syncs cost nothing.
 pub fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
-/// What is tried of all numbers from 1.
+/// The choice among the numbers from 1.
 pub enum Trials {
     All,
     Sample(u64),
@@ -66,7 +66,7 @@ impl Trials {
         }
     }
 
-    /// Some of `cases`, with words on how to draw them again.
+    /// Returns some of `cases`, with a description of how to draw them again.
     pub fn choose<T: Clone>(&self, cases: Vec<T>, sample: usize) -> (Vec<T>, String) {
         let Trials::Sample(seed) = self else { return (cases, "GRADUS_FAULTS=all".into()) };
         let mut order: Vec<usize> = (0..cases.len()).collect();
@@ -77,7 +77,7 @@ impl Trials {
 }
 
 impl Scene<'_> {
-    /// Disturbs every call on files, or `sample` of the disturbances.
+    /// Makes every call on files fail, or a sample of `sample` faults.
     pub fn every_call_may_fail(&self, sample: usize) {
         let begun = self.files();
         let calls = self.undisturbed();
@@ -96,7 +96,7 @@ impl Scene<'_> {
         self.put_back(&begun);
     }
 
-    /// Runs the command, and tells its calls on files.
+    /// Runs the command, and returns its calls on files.
     pub fn undisturbed(&self) -> Vec<String> {
         let quiet = Arc::new(Disk::new(&self.root, None));
         disk::watch(Some(quiet.clone()));
@@ -124,7 +124,7 @@ impl Scene<'_> {
         let begun = self.files();
         (self.command)(&self.root).expect("undisturbed");
         let expected = self.results();
-        // Buffers are counted from above: so many are not taken.
+        // Buffers are counted from above; this number exceeds all of them.
         const MORE_THAN_ALL: u64 = 1 << 40;
         self.put_back(&begun);
         buffer::refuse_nth(MORE_THAN_ALL);
@@ -153,7 +153,7 @@ impl Scene<'_> {
         self.put_back(&begun);
     }
 
-    /// Nothing is damaged, and the command, given again, ends with these results.
+    /// Asserts that nothing is damaged, and that the command, run again, ends with these results.
     pub fn goes_on_to(&self, expected: &Results, what: &str) {
         let out = self.root.join(self.out);
         if out.exists() {
@@ -179,21 +179,21 @@ impl Scene<'_> {
         }
     }
 
-    /// All that is in the root.
+    /// Returns everything in the root.
     pub fn files(&self) -> Files {
         let mut files = Files::new();
         collect(&self.root, &mut files);
         files
     }
 
-    /// Leaves nothing else in the root.
+    /// Restores the root to exactly these files.
     pub fn put_back(&self, files: &Files) {
         fs::remove_dir_all(&self.root).unwrap();
         fs::create_dir(&self.root).unwrap();
         write(files);
     }
 
-    /// What the command left, but for times.
+    /// Returns the command's results, without times.
     pub fn results(&self) -> Results {
         let out = self.root.join(self.out);
         let files = self.files().into_iter().filter(|(path, _)| path.starts_with(&out) && !path.ends_with(CHECKSUMS_FILE));
@@ -201,7 +201,7 @@ impl Scene<'_> {
     }
 }
 
-/// Says every half minute how far the trials are.
+/// A display of the trials' progress, every half minute.
 pub struct Progress {
     done: usize,
     all: usize,
@@ -234,7 +234,7 @@ fn collect(folder: &Path, files: &mut Files) {
     }
 }
 
-/// Makes these files and folders.
+/// Creates these files and folders.
 pub fn write<'f>(files: impl IntoIterator<Item = (&'f PathBuf, &'f Option<Vec<u8>>)>) {
     for (path, bytes) in files {
         let Some(bytes) = bytes else {
@@ -246,19 +246,19 @@ pub fn write<'f>(files: impl IntoIterator<Item = (&'f PathBuf, &'f Option<Vec<u8
     }
 }
 
-/// A message says what could not be done, to which path, and what would help.
+/// Asserts that a message names the failed action, the path, and a remedy.
 fn assert_clear(message: &str, what: &str) {
     let is_clear = message.contains('/') && message.contains("; ") && !message.contains("Custom {") && message.len() < 1000;
     assert!(is_clear, "{what}: the error is {message:?}");
 }
 
-/// A file without its times.
+/// The contents of a file without its times.
 #[derive(Debug, PartialEq)]
 pub enum Content {
     Bytes(Vec<u8>),
     Lines(Vec<Value>),
     Tensors(BTreeMap<String, Vec<u8>>),
-    /// A page with times in it: that it is there.
+    /// A page that contains times: only its existence.
     Page,
 }
 

@@ -1,4 +1,4 @@
-//! A GPU that fails, or has too little.
+//! A GPU that fails, or has too little memory.
 
 use gradus_io::progress::{Job, Monitor, Progress, Silent};
 use gradus_model::Tree;
@@ -10,7 +10,7 @@ use gradus_train::trainer::{Recipe, TRAINER_FILE, TrainError, Trainer};
 
 use crate::models::gpt;
 
-/// Takes a device away once so many steps are made.
+/// A monitor that removes a device after a number of steps.
 #[derive(Clone, Debug)]
 struct Thief {
     device: Device,
@@ -36,7 +36,7 @@ impl Progress for Thief {
     fn finish(self: Box<Self>) {}
 }
 
-/// Where a model is too large for the device, nothing is begun.
+/// If a model is too large for the device, nothing is begun.
 #[test]
 fn a_run_whose_gpu_is_lost_keeps_its_checkpoint_and_goes_on_elsewhere() {
     let Some(device) = Device::fresh(Scarce::default()) else { return };
@@ -76,7 +76,7 @@ fn a_run_whose_gpu_is_lost_keeps_its_checkpoint_and_goes_on_elsewhere() {
     assert_eq!((1..=6).map(made).collect::<Vec<_>>(), [1, 1, 1, 1, 1, 1], "{steps}");
 }
 
-/// Parameters, their gradient and two moments; a model that only reads needs the first.
+/// Training needs the parameters, their gradient and two moments; inference needs only the parameters.
 #[test]
 fn a_model_that_has_no_room_is_refused_before_it_is_sent() {
     let mut trainer = Trainer::new(Recipe::new(1, 1), gpt());

@@ -1,4 +1,4 @@
-//! Fine-tuning, whose batches are as long as their longest row: the CPU's losses and scores, and what a step costs.
+//! Fine-tuning, whose batches are as long as their longest row: losses and scores as on the CPU, and the cost of a step.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::counts;
 
 const ROWS: usize = 32;
 
-/// Pairs of sentences of many lengths, which entail one another where both are glad.
+/// Returns pairs of sentences of many lengths, with the label "entailment" if both are glad.
 fn rows(count: usize) -> String {
     let mut text = "index\tsentence1\tsentence2\tlabel\n".to_owned();
     for i in 0..count {
@@ -55,7 +55,7 @@ impl Prepared {
     }
 }
 
-/// One step, and the score where it is due; the loss.
+/// Makes one step, and computes the score if it is due; returns the loss.
 fn step(session: &mut Session<'_>) -> f64 {
     let batch = session.batch(session.trainer.done() + 1);
     let loss = session.trainer.step(&batch).expect("finite").loss;

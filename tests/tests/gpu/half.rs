@@ -7,12 +7,12 @@ use gradus_train::trainer::{ANOMALY, Replay, TrainError, Trainer};
 
 use crate::models::{batch, bits, gpt, steps, trainer};
 
-/// The GPU with products in f16, beside the one lent.
+/// Opens the GPU with products in f16, in addition to the one in use.
 fn half(gpu: &Device) -> Device {
     Device::open_with(&gpu.to_string(), MatmulPrecision::F16).expect("a GPU that computes in f16")
 }
 
-/// A factor is off by up to 2⁻¹¹, 5e-4: a loss near 3 by some 1e-3, and after a hundred steps by what they make of it.
+/// A factor is off by up to 2⁻¹¹, 5e-4: a loss near 3 is off by about 1e-3, and after a hundred steps by the accumulated error.
 #[test]
 fn training_in_half_precision_follows_full_precision() {
     let Some(gpu) = crate::gpu() else { return };

@@ -1,4 +1,4 @@
-//! Everything on a GPU beside the same on the CPU. A software renderer serves where there is no other.
+//! Comparison of computations on a GPU with the CPU. A software renderer is used if there is no other GPU.
 
 mod faults;
 mod finetuning;
@@ -13,7 +13,7 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use gradus_tensor::Device;
 use gradus_tensor::device::{Counts, MatmulPrecision};
 
-/// A GPU while a test has it.
+/// A GPU in use by a test.
 struct Lent<G> {
     device: Device,
     _guard: G,
@@ -26,20 +26,20 @@ impl<G> Deref for Lent<G> {
     }
 }
 
-/// Held for reading by every test on the GPU, for writing by one that counts what it does.
+/// The lock on the GPU: every test reads it, and a test that counts the GPU's work writes it.
 static USERS: RwLock<()> = RwLock::new(());
 
-/// The GPU that the tests run on; `None`, said loudly, where there is none and none is required.
+/// Returns the GPU that the tests run on. Returns `None` with a message if there is none and none is required.
 fn gpu() -> Option<Lent<RwLockReadGuard<'static, ()>>> {
     Some(Lent { device: Device::shared(MatmulPrecision::F32)?, _guard: USERS.read().unwrap_or_else(|e| e.into_inner()) })
 }
 
-/// The same, with no other test beside.
+/// Returns the GPU while no other test uses it.
 fn gpu_alone() -> Option<Lent<RwLockWriteGuard<'static, ()>>> {
     Some(Lent { device: Device::shared(MatmulPrecision::F32)?, _guard: USERS.write().unwrap_or_else(|e| e.into_inner()) })
 }
 
-/// What a GPU was asked for since it was opened.
+/// Returns the counts of the GPU's work since it was opened.
 fn counts(device: &Device) -> Counts {
     device.counts().expect("a GPU")
 }

@@ -45,7 +45,7 @@ pub fn trainer(model: Model<Tensor>, device: &Device) -> Trainer {
     trainer
 }
 
-/// The batch of step `t`: every token follows from the one before it, so that there is something to learn.
+/// Returns the batch of step `t`: every token follows from the one before it, so that the model can learn.
 pub fn batch(t: usize) -> Batch {
     let mut rng = Philox::with_stream(5, t as u64);
     let ids = (0..SEQUENCES).flat_map(|_| {
@@ -104,7 +104,7 @@ fn tensors_in_windows_train_to_the_same_bits() {
     assert!(run(&scarce) == run(&gpu));
 }
 
-/// Once the first three steps have made all buffers and pipelines.
+/// Counts are taken after the first three steps, which create all buffers and pipelines.
 #[test]
 fn a_step_sends_tokens_reads_once_and_makes_no_buffers() {
     let Some(gpu) = crate::gpu_alone() else { return };
@@ -143,14 +143,15 @@ fn a_step_sends_tokens_reads_once_and_makes_no_buffers() {
             (4 * (3 * parameters + shards)) as f64,
             "{name}: three words for the norm of each parameter, and the losses"
         );
-        // Ids as inputs, as targets, and sorted for the gradient of the embedding; and the weights. Recomputing embeds them again.
+        // Ids are copied as inputs, as targets, and sorted for the gradient of the embedding; weights are copied too. Recomputing
+        // embeds the ids again.
         let (tokens, most) = ((SEQUENCES * CONTEXT) as f64, if backward == GradientMode::Recompute { 28.0 } else { 24.0 });
         assert!(sent <= most * tokens, "{name}: {sent} bytes for {tokens} tokens");
         assert!(waits == 1.0 && submissions <= 6.0, "{name}: {waits} waits, {submissions} submissions");
     }
 }
 
-/// What one more block adds, forward and backward, for each shard. Two shards also add their gradients up; recomputing runs each
+/// The cost of one more block, forward and backward, for each shard. Two shards also add their gradients; recomputing runs each
 /// block forward once more.
 #[test]
 fn a_block_takes_at_most_forty_dispatches() {
@@ -173,7 +174,7 @@ fn a_block_takes_at_most_forty_dispatches() {
     }
 }
 
-/// SGD moves the parameters by the rate times the gradient, which is far longer than it may be.
+/// SGD moves the parameters by the rate times the gradient, which is far longer than the limit.
 #[test]
 fn clipping_is_done_where_the_gradient_is() {
     let Some(gpu) = crate::gpu() else { return };
@@ -199,7 +200,7 @@ fn clipping_is_done_where_the_gradient_is() {
 #[test]
 fn fixtures_of_transformers_agree_in_f32() {
     let Some(gpu) = crate::gpu() else { return };
-    // As of f32 on the CPU.
+    // The tolerance of f32 on the CPU.
     const TOLERANCE: f64 = 1e-4;
     for dir in golden_models() {
         let params = checkpoint::load(&dir).unwrap().to(&gpu).unwrap();
@@ -260,7 +261,7 @@ fn what_is_not_finite_is_named_and_changes_nothing() {
     assert!(bits(&trainer.params) == before && bits(trainer.moments().0) == moments, "nothing has changed");
 }
 
-/// What would be infinite in the model's middle is cut off by the ReLU after it: the loss is finite.
+/// Returns a trainer whose model has infinities in the middle, which the ReLU after them cuts off: the loss is finite.
 fn hidden_infinity(shards: usize, device: &Device) -> Trainer {
     let config =
         TransformerConfig { vocab: VOCAB, context: CONTEXT, width: 32, layers: 2, heads: 4, ..TransformerConfig::default() };
@@ -276,7 +277,7 @@ fn hidden_infinity(shards: usize, device: &Device) -> Trainer {
     trainer
 }
 
-/// The same op, place and inputs, to what a CPU and a GPU round differently.
+/// A CPU and a GPU report the same op, place and inputs, up to rounding.
 #[test]
 fn who_watches_is_told_on_a_gpu_what_he_is_told_on_the_cpu() {
     let Some(gpu) = crate::gpu() else { return };

@@ -1,8 +1,8 @@
-//! Every op.
+//! Every op on the GPU.
 
 use gradus_autograd::{Evaluated, Op, Real, Samples, Saved, Saves, Tape, Tensor, Var, Want, check, ops};
 
-/// Draws of each op's samples.
+/// The number of draws of each op's samples.
 const DRAWS: u64 = 10;
 
 #[test]
@@ -24,7 +24,7 @@ fn values_and_gradients_of_every_op_are_the_cpus() {
     assert!(wrong.is_empty(), "{} samples disagree:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Values and VJPs of the device against each other, without the CPU.
+/// Values and VJPs of the device are compared with each other, without the CPU.
 #[test]
 fn every_vjp_is_the_adjoint_of_what_the_device_computes() {
     let Some(gpu) = crate::gpu() else { return };
@@ -49,7 +49,7 @@ fn an_error_of_a_thousandth_in_a_vjp_is_noticed_on_the_device() {
     assert!(toothless.is_empty(), "{}", toothless.join("\n"));
 }
 
-/// y = 2x of elements in the CPU's memory; with a definition in primitives, or without.
+/// The op y = 2x for elements in the CPU's memory, with or without a definition in primitives.
 #[derive(Debug)]
 struct Doubled {
     is_defined: bool,

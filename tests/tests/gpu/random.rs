@@ -1,4 +1,4 @@
-//! Random ops, and random shapes and layouts of the methods of tensors: on a GPU as on the CPU.
+//! Random ops, and random shapes and layouts for the methods of tensors, compared on a GPU and on the CPU.
 
 use gradus_autograd::{check, ops};
 use gradus_tensor::rng::Philox;
@@ -6,7 +6,7 @@ use gradus_tensor::{Device, Shape, Tensor};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Runs a property on so many cases, the same in every run.
+/// Runs a property on this many cases, the same in every run.
 fn holds<S: Strategy>(cases: u32, of: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[21; 32]));
@@ -17,7 +17,7 @@ fn holds<S: Strategy>(cases: u32, of: S, property: impl Fn(S::Value) -> Result<(
 fn any_draw_of_any_op() {
     let Some(gpu) = crate::gpu() else { return };
     let all = ops::all();
-    // Beyond the sizes that are drawn from fixed seeds.
+    // These sizes exceed those drawn from fixed seeds.
     holds(96, (0..all.len(), any::<u64>(), 1usize..=8), |(op, seed, size)| {
         let checked = check::devices(&all[op], &gpu, seed, size).into_iter().chain(check::adjoint_on(&all[op], &gpu, seed, size));
         checked.into_iter().try_for_each(|outcome| outcome.map(drop).map_err(|failure| TestCaseError::fail(failure.to_string())))
@@ -28,11 +28,11 @@ fn any_draw_of_any_op() {
 #[derive(Clone, Debug)]
 struct Given {
     shape: Vec<usize>,
-    /// Its axes as they lie in memory, the outermost first.
+    /// The axes in memory order, the outermost first.
     order: Vec<usize>,
-    /// Positions of each axis that lie before and after it, and are not seen.
+    /// The positions before and after each axis that are in memory but outside the view.
     around: Vec<[usize; 2]>,
-    /// Is an axis one position, repeated?
+    /// Whether each axis is one position, repeated.
     repeated: Vec<bool>,
     seed: u64,
 }
@@ -67,13 +67,13 @@ impl Given {
         x.expand(&self.shape[..])
     }
 
-    /// On the CPU and there.
+    /// Returns the tensor on the CPU and on the device.
     fn both(&self, there: &Device) -> [Tensor; 2] {
         [self.on(&Device::Cpu), self.on(there)]
     }
 }
 
-/// Small extents, those around the sizes of tiles, and 0.
+/// Draws small extents, extents around the sizes of tiles, and 0.
 fn extent() -> impl Strategy<Value = usize> + Clone {
     prop_oneof![6 => 1usize..=9, 3 => prop::sample::select(vec![15, 16, 17, 31, 33, 63, 64, 65, 70]), 1 => Just(0usize)]
 }
@@ -89,7 +89,7 @@ fn same_bits([expected, found]: [Tensor; 2]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Sums of n terms in two orders, each wrong by at most n ε/2 times the sum of the terms' magnitudes.
+/// Compares sums of n terms in two orders, each wrong by at most n ε/2 times the sum of the terms' magnitudes.
 fn same_sums([expected, found]: [Tensor; 2], terms: usize, magnitudes: &Tensor) -> Result<(), TestCaseError> {
     let allowed = magnitudes.to_vec().into_iter().map(|sum| (terms + 2) as f32 * f32::EPSILON * sum);
     near([expected, found], allowed.collect())

@@ -1,10 +1,10 @@
-//! Inputs damaged at random.
+//! Random damage to inputs.
 
 use std::ops::Range;
 
 use proptest::prelude::*;
 
-/// One change of an input: what kind, where, how far it reaches, and with what.
+/// One change of an input: its kind, place, length and content.
 #[derive(Clone, Copy, Debug)]
 pub struct Edit {
     kind: usize,
@@ -13,14 +13,14 @@ pub struct Edit {
     with: u8,
 }
 
-/// A few changes, seldom none.
+/// Draws a few changes, seldom none.
 pub fn edits() -> impl Strategy<Value = Vec<Edit>> {
     let edit =
         (0..9usize, any::<usize>(), any::<usize>(), any::<u8>()).prop_map(|(kind, at, len, with)| Edit { kind, at, len, with });
     proptest::collection::vec(edit, 0..6)
 }
 
-/// Numbers at which arithmetic fails.
+/// Numbers that make arithmetic fail.
 const NUMBERS: [&str; 18] = [
     "0",
     "-1",
@@ -42,10 +42,10 @@ const NUMBERS: [&str; 18] = [
     "null",
 ];
 
-/// Signs that structure is made of.
+/// Characters that form structure.
 const SIGNS: &[u8; 16] = b"\0\xFF\n\r\t \"',[]{}:-9";
 
-/// The input with these changes, one after the other.
+/// Returns the input with these changes, one after the other.
 pub fn damaged(input: &[u8], edits: &[Edit]) -> Vec<u8> {
     edits.iter().fold(input.to_vec(), |bytes, edit| edit.made(bytes))
 }
@@ -56,7 +56,7 @@ impl Edit {
             return vec![self.with];
         }
         let at = self.at % bytes.len();
-        // A piece from there: most are short.
+        // A piece from that place; most are short.
         let len = self.len % (1 << (self.with % 12)).min(bytes.len() - at + 1);
         match self.kind {
             0 => bytes[at] ^= 1 << (self.with % 8),
@@ -70,7 +70,7 @@ impl Edit {
                 bytes.splice(at..at, piece);
             }
             7 => {
-                // The piece, at another place.
+                // Moves the piece to another place.
                 let piece: Vec<u8> = bytes.drain(at..at + len).collect();
                 let to = self.len % (bytes.len() + 1);
                 bytes.splice(to..to, piece);
@@ -85,7 +85,7 @@ impl Edit {
     }
 }
 
-/// The place of the first number from `at` on; without any, `at` itself.
+/// Returns the place of the first number from `at` on, or an empty range at `at` if there is none.
 fn number_after(bytes: &[u8], at: usize) -> Range<usize> {
     let is_part = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
     let Some(first) = bytes[at..].iter().position(u8::is_ascii_digit) else { return at..at };
@@ -94,13 +94,13 @@ fn number_after(bytes: &[u8], at: usize) -> Range<usize> {
     start..start + len
 }
 
-/// A few pieces of an input: short ones at places that differ from input to input.
+/// Returns a few pieces of an input: short ones at places that differ from input to input.
 pub fn pieces(input: &[u8], nth: usize) -> Vec<Range<usize>> {
     let places = (0..6).map(|k| (nth * 31 + k * input.len() / 6) % input.len().max(1));
     places.zip([1, 2, 7, 30, 80, 300]).map(|(at, len)| at..(at + len).min(input.len())).collect()
 }
 
-/// The input with this piece of it so often that it is about `size` long: whole, and cut off behind it.
+/// Returns the input with this piece repeated until it is about `size` long: whole, and cut off after the repetitions.
 pub fn repeated(input: &[u8], piece: Range<usize>, size: usize) -> [Vec<u8>; 2] {
     let times = size / piece.len().max(1);
     let cut = [&input[..piece.start], &input[piece.clone()].repeat(times)].concat();

@@ -1,7 +1,7 @@
-//! Every parser on damaged files: no panic, no hang, no more memory than the input is worth.
+//! Every parser on damaged files: no panic, no hang, and no more memory than the size of the input allows.
 //!
-//! Inputs are the parsers' own seeds and the corpora that the fuzz targets of `tests/fuzz` have gathered, each damaged at random.
-//! `PROPTEST_CASES` says how many of each parser; what fuzzing has found is read again as it is.
+//! Inputs are the parsers' own seeds and the corpora of the fuzz targets of `tests/fuzz`, each damaged at random.
+//! `PROPTEST_CASES` sets their number for each parser; inputs found by fuzzing are also read undamaged.
 
 mod damage;
 
@@ -20,7 +20,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 #[global_allocator]
 static MEMORY: Counting = Counting;
 
-/// The counts are the process's: one test at a time.
+/// Locks the counts, which belong to the process, for one test.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -30,7 +30,7 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
 }
 
-/// The files of a folder, sorted; none where there is no folder.
+/// Returns the files of a folder, sorted; none if there is no folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
@@ -38,13 +38,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Sound inputs, and those of the corpus.
+/// Returns valid inputs, and the inputs of the corpus.
 fn inputs(parser: &Parser) -> Vec<Vec<u8>> {
     let kept = files(&fuzz().join("corpus").join(parser.name)).into_iter().map(|path| fs::read(path).expect("readable"));
     (parser.seeds)().into_iter().chain(kept).collect()
 }
 
-/// The seeds that fuzzing begins with are those of today; `GRADUS_SEEDS=write` writes them.
+/// The seeds of the fuzz targets are up to date; `GRADUS_SEEDS=write` writes them.
 #[test]
 fn fuzzing_begins_with_these_seeds() {
     let is_to_be_written = std::env::var("GRADUS_SEEDS").is_ok_and(|what| what == "write");
@@ -62,7 +62,7 @@ fn fuzzing_begins_with_these_seeds() {
     }
 }
 
-/// What fuzzing and these tests have found, each once.
+/// Reads each input that fuzzing and these tests have found.
 #[test]
 fn findings_stay_mended() {
     let _alone = alone();
@@ -90,7 +90,7 @@ fn every_target_and_corpus_is_a_parser_s() {
     assert!(parsers.iter().all(|name| manifest.contains(&format!("name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\""))));
 }
 
-/// Longer than any case takes, by far: what is not done by then hangs.
+/// The time limit of a case, far longer than any takes; a case that exceeds it hangs.
 const LONG: Duration = Duration::from_secs(30);
 
 /// Calls `work` on another thread with each input in turn, and ends the process with the input that takes too long.
@@ -103,7 +103,7 @@ fn watched(parser: &'static Parser, work: impl FnOnce(&dyn Fn(&[u8]))) {
             if let Some((since, input)) = &*now
                 && since.elapsed() > LONG
             {
-                // Not by `eprintln`, whose words the test would keep for an end that does not come.
+                // `eprintln` would not work: the test harness captures its output until the end of the test, which never comes.
                 let _ = writeln!(io::stderr(), "{} hangs on \"{}\"", parser.name, input.escape_ascii());
                 process::abort();
             }
@@ -117,7 +117,7 @@ fn watched(parser: &'static Parser, work: impl FnOnce(&dyn Fn(&[u8]))) {
     watcher.join().expect("it watches");
 }
 
-/// `PROPTEST_CASES` of them for each parser, 2,000 without.
+/// Reads `PROPTEST_CASES` damaged inputs for each parser, 2,000 by default.
 #[test]
 fn damaged_inputs_are_values_or_errors() {
     let _alone = alone();
@@ -137,7 +137,7 @@ fn damaged_inputs_are_values_or_errors() {
     }
 }
 
-/// A piece of a sound input a thousand times over: what takes time by the square of the size would not end.
+/// A piece of a valid input is repeated a thousand times: a parser with quadratic time would exceed the limit.
 #[test]
 fn long_inputs_take_no_time() {
     let _alone = alone();
