@@ -155,7 +155,7 @@ pub struct Anomaly {
     pub op: &'static str,
     /// The op with its fields.
     pub details: String,
-    /// Its place on the tape.
+    /// The place on the tape.
     pub node: Option<usize>,
     /// The place of its application, in the program and in the model.
     pub site: Site,

@@ -35,9 +35,9 @@ pub struct Traced<T: Real> {
     pub ins: Vec<Argument<T>>,
     /// The place at which it was recorded.
     pub site: Site,
-    /// Its value.
+    /// The value.
     pub value: Tensor<T>,
-    /// Its cotangent after the reverse pass; `None` if the result does not depend on it.
+    /// The cotangent after the reverse pass; `None` if the result does not depend on it.
     pub cotangent: Option<Tensor<T>>,
     /// The terms of the cotangent, in the order in which backward added them.
     pub summands: Vec<Summand<T>>,
@@ -52,9 +52,9 @@ pub struct Traced<T: Real> {
 /// An input of an application.
 #[derive(Clone, Debug)]
 pub struct Argument<T: Real> {
-    /// Its node; `None` for a constant.
+    /// The node; `None` for a constant.
     pub node: Option<NodeId>,
-    /// Its value.
+    /// The value.
     pub value: Tensor<T>,
 }
 

@@ -118,7 +118,8 @@ struct Package {
 }
 
 impl Package {
-    /// Returns whether there is a target of this kind and name, as an entry of the manifest or as a file in the folder of its kind.
+    /// Returns whether there is a target of this kind and name, as an entry of the manifest or as a file in the folder of its
+    /// kind.
     fn has(&self, kind: &str, folder: &str, name: &str) -> bool {
         let entries = self.manifest.get(kind).and_then(toml::Value::as_array);
         let listed =

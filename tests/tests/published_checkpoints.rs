@@ -1,6 +1,6 @@
 //! Checkpoints saved by other programs: other names for the same tensors, configurations that are incomplete or contradict the
-//! weights, and RoBERTa's padding. The fixtures are in `tests/golden`; `published_checkpoints.py` there makes those that only this
-//! file uses.
+//! weights, and RoBERTa's padding. The fixtures are in `tests/golden`; `published_checkpoints.py` there makes those that only
+//! this file uses.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -305,7 +305,7 @@ fn the_number_of_classes_is_told_or_seen() {
     assert_eq!(of(silent.clone().set("num_labels", json!(classes))), [classes]);
     let wrong = silent.set("num_labels", json!(classes + 1)).refused();
     assert!(wrong.contains("classifier.weight: config.json expects shape"), "{wrong}");
-    // As in `transformers`, `num_labels` prevails, and names for another number of classes are none.
+    // As in `transformers`, `num_labels` prevails, and names for another number of classes are ignored.
     let both = files_of_names(json!({"0": "a", "1": "b", "2": "c", "3": "d", "4": "e"})).set("num_labels", json!(classes));
     assert_eq!(of(both.clone()), [classes]);
     assert_eq!(both.read().unwrap().heads.0[0].config().labels, [""; 0]);

@@ -95,7 +95,7 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
     );
     assert_eq!(told(&world, &lexicon, (20, 1), |beginnings| sure(exact.next(beginnings))), Ok(20));
 
-    // Counts of neighbours give better answers than counts without neighbours, and worse ones than all words.
+    // Counts of neighbouring words give better answers than counts of single words, but not exact ones.
     let train: Vec<Vec<usize>> =
         (0..5000).map(|n| gpt.source.text(Split::Train, n).iter().map(|&id| lexicon.of_token(id)).collect()).collect();
     let [none, one, two] = [0, 1, 2].map(|reach| {

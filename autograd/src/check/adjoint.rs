@@ -5,16 +5,18 @@ use super::terms::moving;
 use super::{Case, Dual};
 use crate::{Tensor, Want};
 
-/// Rounding of the sums on both sides, about 4500 ε.
+/// The tolerance for the rounding of the sums on both sides, about 4500 ε.
 const TOLERANCE: f64 = 1e-12;
 
+/// Checks the dot-product identity.
+///
 /// ```text
 /// ⟨u, Jv⟩ = ⟨Jᵀu, v⟩        u and v random, v over all inputs at once; Jv exact, by forward mode
 /// ```
 ///
-/// Relative to Σᵢ |uᵢ|·|terms of (Jv)ᵢ|, the absolute terms of the whole double sum. Σ |uᵢ(Jv)ᵢ| will not do: where y has one
-/// element, (Jv)₀ may cancel to nothing while the rounding of its terms stays, and a right op would occasionally be refused. For
-/// a whole function the scale is this sum at the op where it is largest.
+/// The error is relative to Σᵢ |uᵢ|·|terms of (Jv)ᵢ|, the absolute terms of the whole double sum. Σ |uᵢ(Jv)ᵢ| is too small a
+/// scale: if y has one element, (Jv)₀ may cancel to nothing while the rounding of its terms remains, and a right op would
+/// occasionally be rejected. For a whole function the scale is the largest such sum over its ops.
 pub fn adjoint(case: &Case) -> Outcome {
     Ledger::of("adjoint", case, |mut ledger| {
         let mut draws = case.draws();

@@ -19,10 +19,11 @@ const STEPS: [f64; 6] = [1.0 / 16.0, 1.0 / 32.0, 1.0 / 64.0, 1.0 / 128.0, 1.0 / 
 /// ```
 ///
 /// f and Jᵀu are computed on the device, the sums of their products in f64; v moves one input at a time. A device has no dual
-/// numbers, and the derivative of a primitive's VJP is that VJP transposed, as wrong as it is. So Jv is a difference of values,
-/// extrapolated once (Richardson 1911): the step leaves an error of the order h⁴, rounding one of 1/h. Where f bends too sharply
-/// for h = 1/16, shorter steps are tried. Relative to Σ |terms| + √Σ (uⱼ max(|yⱼ|, 1))²: elements are rounded independently, and a small one may
-/// be a difference of numbers that are not. An error of 0.1 % in a VJP is noticed: [`teeth_on`](super::teeth_on).
+/// numbers, and the derivative of a primitive's VJP is that VJP transposed, with the same error. So Jv is a difference of values,
+/// extrapolated once (Richardson 1911): the step leaves an error of the order h⁴, rounding one of 1/h. If f bends too sharply for
+/// h = 1/16, shorter steps are tried. The error is relative to Σ |terms| + √Σ (uⱼ max(|yⱼ|, 1))², since elements are rounded
+/// independently and a small one may be a difference of large numbers. An error of 0.1 % in a VJP is detected:
+/// [`teeth_on`](super::teeth_on).
 ///
 /// ```
 /// use gradus_autograd::{check, ops};

@@ -6,6 +6,8 @@ use super::report::Comparison;
 use crate::trace::Traced;
 use crate::{Samples, Want};
 
+/// Compares the VJP of one application with central differences along a random direction.
+///
 /// ```text
 /// (φ(h) − φ(−h))/2h → Σᵢ ⟨x̄ᵢ, vᵢ⟩        φ(h) = ⟨ȳ, f(x + hv)⟩,  v random over the inputs that have a node,  |v| = 1
 /// ```

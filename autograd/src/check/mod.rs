@@ -9,7 +9,7 @@
 //! | [`v_curve`]      | ⟨Jᵀu, v⟩, against differences at the best of 57 steps   | 1e-8 of Σ \|terms\|                    |
 //! | [`taylor`]       | the remainder after the linear term falls as h²         | slope at least 2 − 0.05                |
 //! | [`fused`]        | kernel and VJP of a fused op are its definition's       | 1e-12 and 1e-10 of the largest element |
-//! | [`audit`]        | `flops()` is what [`Count`] counts                      | exact                                  |
+//! | [`audit`]        | `flops()` equals the number that [`Count`] counts       | exact                                  |
 //!
 //! [`teeth`] checks the checks: on an op's samples, an error of 0.1 % in its VJP would be caught.
 //!

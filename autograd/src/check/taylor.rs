@@ -11,6 +11,8 @@ const ROUNDINGS: f64 = 512.0;
 /// The number of lines. On one line φ″ may happen to be small and be hidden by higher derivatives; on several at once it is not.
 const LINES: u64 = 3;
 
+/// Checks the order of the remainder after the linear term.
+///
 /// ```text
 /// |φ(h) − φ(0) − h φ′(0)| = ½h²|φ″(0)| + O(h³)        φ(h) = ⟨u, f(x + hv)⟩,  |v| = 1,  φ′(0) = ⟨Jᵀu, v⟩
 /// ```

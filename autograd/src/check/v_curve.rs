@@ -8,6 +8,8 @@ use super::report::{Comparison, Ledger, Outcome};
 /// for higher derivatives.
 const TOLERANCE: f64 = 1e-8;
 
+/// Compares the VJP with central differences along a line, at many step sizes.
+///
 /// ```text
 /// (φ(h) − φ(−h))/2h → φ′(0) = ⟨Jᵀu, v⟩        φ(h) = ⟨u, f(x + hv)⟩,  |v| = 1,  h = 10⁻¹, 10^(−1⅛), …, 10⁻⁸
 /// ```

@@ -61,15 +61,15 @@ pub trait Observer<T: Real>: Debug + Send + Sync {
 pub struct Applied<'a, T: Real> {
     /// The op.
     pub op: &'a Arc<dyn AnyOp<T>>,
-    /// Its inputs.
+    /// The inputs.
     pub ins: &'a [&'a Tensor<T>],
     /// The nodes of its inputs; `None` for a constant.
     pub parents: &'a [Option<NodeId>],
-    /// Its value.
+    /// The value.
     pub out: &'a Tensor<T>,
     /// The residuals for its VJP, besides inputs and output.
     pub residuals: &'a [Tensor<T>],
-    /// Its node; `None` if nothing is recorded.
+    /// The node; `None` if nothing is recorded.
     pub node: Option<NodeId>,
     /// The place of the application.
     pub site: &'a Site,
@@ -82,7 +82,7 @@ pub struct Applied<'a, T: Real> {
 pub struct Pulled<'a, T: Real> {
     /// The op.
     pub op: &'a dyn AnyOp<T>,
-    /// Its node.
+    /// The node.
     pub node: NodeId,
     /// The place of the application.
     pub site: &'a Site,

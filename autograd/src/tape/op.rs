@@ -247,7 +247,7 @@ impl<'t, T: Real> Saved<'t, T> {
 pub struct Sample<T: Real> {
     /// The op.
     pub op: Arc<dyn AnyOp<T>>,
-    /// Its inputs.
+    /// The inputs.
     pub inputs: Vec<Tensor<T>>,
 }
 

@@ -28,8 +28,8 @@ use super::{NodeId, Tape};
 /// ```
 ///
 /// The documentation of each method links to the op's formula and derivative. The ops of `+ − × ÷` are
-/// [`add`](mod@crate::ops::add), [`sub`](mod@crate::ops::sub), [`mul`](mod@crate::ops::mul), [`div`](mod@crate::ops::div) and, with
-/// a number, [`affine`](mod@crate::ops::affine). Operands of different shapes are broadcast.
+/// [`add`](mod@crate::ops::add), [`sub`](mod@crate::ops::sub), [`mul`](mod@crate::ops::mul), [`div`](mod@crate::ops::div) and,
+/// with a number, [`affine`](mod@crate::ops::affine). Operands of different shapes are broadcast.
 ///
 /// A `Var` stays on its tape's thread; each worker thread makes its own tape.
 #[derive(Clone)]

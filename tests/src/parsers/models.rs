@@ -41,7 +41,7 @@ fn read_release(input: &[u8]) {
     }
 }
 
-/// Asserts the size of a model's tensors, whose memory the allocator does not count: f16 becomes f32, and no more.
+/// Asserts that a model has at most one number per two bytes of input, as in f16. The allocator does not count tensors' memory.
 fn fits(model: &Model<Tensor<f32>>, input: usize) {
     let mut numbers = 0;
     model.as_ref().visit(|_, p| numbers += p.len());

@@ -90,7 +90,7 @@ fn folders() -> Vec<Vec<u8>> {
     sets::ALL.iter().map(folder).collect()
 }
 
-/// Returns `sentence\tlabel\nfine\t1\n` packed by gzip and by zip.
+/// Returns `sentence\tlabel\nfine\t1\n` packed by gzip and zip.
 fn packed_files() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/packed");
     ["dev.tsv.gz", "dev.tsv.zip", "stored.zip"].map(|name| fs::read(folder.join(name)).expect("fixtures")).into()

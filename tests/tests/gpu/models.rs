@@ -65,7 +65,7 @@ pub fn bits(model: &Model<Tensor>) -> Vec<u32> {
     bits
 }
 
-/// With dropout, clipping and weight decay.
+/// Trains with dropout, clipping and weight decay.
 #[test]
 fn a_hundred_steps_lead_to_the_cpus_loss() {
     let Some(gpu) = crate::gpu() else { return };

@@ -4,8 +4,8 @@
 //! ‖g‖ = √(Σ over all parameters, over all elements, g²)          g ← g · max/max(‖g‖, max)
 //! ```
 //!
-//! There is one norm for the whole model: clipping each tensor by its norm would change the gradient's direction. (PyTorch divides
-//! by ‖g‖ + 1e-6 instead.)
+//! There is one norm for the whole model: clipping each tensor by its norm would change the gradient's direction. (PyTorch
+//! divides by ‖g‖ + 1e-6 instead.)
 
 use gradus_tensor::{GlobalNorm, Real, Tensor};
 

@@ -48,8 +48,8 @@ pub enum OptimizerKind {
     /// p ← p − s·(lr·m̂/(√v̂ + ε) + λp)
     /// ```
     ///
-    /// Source: Loshchilov and Hutter, "Fixing Weight Decay Regularization in Adam" (2017), algorithm 2. Its λ is not scaled by the
-    /// learning rate, so it must be far smaller than in the other forms.
+    /// Source: Loshchilov and Hutter, "Fixing Weight Decay Regularization in Adam" (2017), algorithm 2. Its λ is not scaled by
+    /// the learning rate, so it must be far smaller than in the other forms.
     Paper37,
     /// PyTorch's AdamW: decay by the plain rate.
     ///
@@ -132,10 +132,10 @@ pub struct StepFactors {
 }
 
 impl Optimizer {
-    /// Updates one parameter in place by its gradient `g` times `clip`, of one element ([`clip::factor`](super::clip::factor)). If
-    /// `clip` is NaN, nothing changes. `decays` states whether λ applies to the parameter, as to all but biases and gains (§4.1,
-    /// `Role::decays` of gradus-model). `moments` are m and v, zero before the first step; [`Sgd`](OptimizerKind::Sgd) ignores
-    /// them. Apart from `clip`, all tensors have one shape.
+    /// Updates one parameter in place by its gradient `g` times `clip`, of one element ([`clip::factor`](super::clip::factor)).
+    /// If `clip` is NaN, nothing changes. `decays` states whether λ applies to the parameter, as to all but biases and gains
+    /// (§4.1, `Role::decays` of gradus-model). `moments` are m and v, zero before the first step; [`Sgd`](OptimizerKind::Sgd)
+    /// ignores them. Apart from `clip`, all tensors have one shape.
     ///
     /// # Panics
     /// Panics if shapes differ, if t is 0, or if an Adam gets no moments.

@@ -127,10 +127,10 @@ fn refuse_warmup(found: String) -> OptimError {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Schedule {
-    /// Its shape.
+    /// The shape.
     #[serde(rename = "schedule")]
     pub kind: ScheduleKind,
-    /// Its warm-up. A warm-up longer than the run never ends.
+    /// The warm-up. A warm-up longer than the run never ends.
     pub warmup: Warmup,
 }
 

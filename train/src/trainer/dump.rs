@@ -56,7 +56,7 @@ struct KeptStep {
 pub struct Replay {
     /// The trainer before the step, on the CPU. Moments are not saved: they matter only after the gradient.
     pub trainer: Trainer,
-    /// Its batch.
+    /// The batch.
     pub batch: Batch,
     /// The precision of its products.
     pub precision: Precision,
@@ -76,8 +76,8 @@ impl Trainer {
         Ok(checksums::replace_within(parent(dir), name, &files)?)
     }
 
-    /// Saves the step in a run's directory ([`Trainer::dump`]) if a number was non-finite. Returns a line that states how to repeat
-    /// the step, or why it could not be saved.
+    /// Saves the step in a run's directory ([`Trainer::dump`]) if a number was non-finite. Returns a line that states how to
+    /// repeat the step, or why it could not be saved.
     pub fn keep(&self, batch: &Batch, error: &TrainError, run: &Path) -> Option<String> {
         if !matches!(error, TrainError::NotFinite { .. } | TrainError::Anomaly { .. }) {
             return None;

@@ -381,8 +381,8 @@ impl<T: Real> Trainer<T> {
         self.params.reached(batch).map(|_, is_reached| parts.next().flatten().filter(|_| is_reached))
     }
 
-    /// Returns the loss of a shard. Each parameter's gradient is passed to `each`, with the parameter's index, once it is complete.
-    /// It is 0 if none of the shard's losses reaches the parameter, since another shard's may.
+    /// Returns the loss of a shard. Each parameter's gradient is passed to `each`, with the parameter's index, once it is
+    /// complete. It is 0 if none of the shard's losses reaches the parameter, since another shard's may.
     ///
     /// # Errors
     /// Returns an error if a declared loss does not reach a parameter that it should.
@@ -481,8 +481,8 @@ impl<T: Real> Trainer<T> {
         found.map_or(Ok(()), |anomaly| Err(TrainError::Anomaly { step: self.done + 1, anomaly: Box::new(anomaly) }))
     }
 
-    /// Applies the gradient of `batch`. All computation is on the parameters' device; the numbers of the summary are read once, at
-    /// the end. If the loss, the norm or a mark is non-finite, the clipping factor is NaN, and nothing has changed.
+    /// Applies the gradient of `batch`. All computation is on the parameters' device; the numbers of the summary are read once,
+    /// at the end. If the loss, the norm or a mark is non-finite, the clipping factor is NaN, and nothing has changed.
     fn apply(&mut self, batch: &Batch, shards: &Shards<T>, gradient: &Gradient<T>) -> Result<StepSummary, TrainError> {
         let mut all = Vec::new();
         gradient.as_ref().visit(|_, g| all.extend(g));

@@ -6,8 +6,8 @@
 //! own parts of p, m, v → one step of the optimizer           own parts of p → all-gather
 //! ```
 //!
-//! A part is cut at a place where a sum of squares is halved, and the squares are added in the same order. So the norm has the bits
-//! of the whole gradient's norm. The optimizer works element by element, so the parameters have the same bits, too.
+//! A part is cut at a place where a sum of squares is halved, and the squares are added in the same order. So the norm has the
+//! bits of the whole gradient's norm. The optimizer works element by element, so the parameters have the same bits, too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
