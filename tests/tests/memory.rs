@@ -23,7 +23,7 @@ const LARGE: usize = 4096;
 /// tiles.
 const VECTOR: usize = 32;
 
-/// Whether products are computed by our own tiles, which allocate nothing.
+/// Returns whether products are computed by our own tiles, which allocate nothing.
 fn has_tiles() -> bool {
     #[cfg(target_arch = "x86_64")]
     return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");

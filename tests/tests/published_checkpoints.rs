@@ -83,7 +83,7 @@ impl Files {
     }
 }
 
-/// The number of sequences of a fixture, their token ids and their logits, concatenated.
+/// Returns the number of sequences of a fixture, their token ids and their logits, concatenated.
 fn expected(fixture: &str) -> (usize, Vec<u32>, Tensor<f64>) {
     let text = std::fs::read(golden().join(fixture).join("expected.json")).unwrap();
     let fixture: Value = serde_json::from_slice(&text).unwrap();
@@ -311,7 +311,7 @@ fn the_number_of_classes_is_told_or_seen() {
     assert_eq!(both.read().unwrap().heads.0[0].config().labels, [""; 0]);
 }
 
-/// The logits of a model's head, which reads the slot `at` of each sequence.
+/// Returns the logits of a model's head, which reads the slot `at` of each sequence.
 fn class_logits(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32], at: usize) -> Tensor<f64> {
     let t = ids.len() / sequences;
     let classes = gradus_model::ClassLoss {

@@ -53,8 +53,8 @@ impl Open {
         }
     }
 
-    /// If all stages are open, writes the results of the stages after the first, unless they have begun. They depend only on the
-    /// first.
+    /// Writes the results of the stages after the first if all stages are open, unless these stages have begun. They depend only
+    /// on the first.
     fn fill(&self, scene: &Scene<'_>, finished: &Files) {
         let seed = scene.root.join("mini/seed-1");
         let later = ["gpt", "lstm", "results"].map(|name| seed.join(name));

@@ -57,7 +57,7 @@ impl Journal {
         self.before + self.began.elapsed().as_secs_f64()
     }
 
-    /// Also writes the records after step `step` to a TensorBoard event file in this folder.
+    /// Starts to copy the records after step `step` to a TensorBoard event file in this folder.
     pub fn write_events(&mut self, folder: &Path, step: u64) -> Result<(), RunError> {
         self.events = Some(EventFile::create(folder, step)?);
         Ok(())
