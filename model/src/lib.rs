@@ -1,7 +1,7 @@
 //! GPT-1 and its relatives: their layers, objectives and checkpoints in Hugging Face's format.
 //!
 //! A model is a [`Tree`]: the same struct with a declaration, a tensor, a variable on a tape, a gradient or a moment at each
-//! leaf. So `Transformer<Param>` says what the parameters are, `Transformer<Tensor>` is the parameters at rest, `Transformer<Var>` computes, and every
+//! leaf. So `Transformer<Param>` declares the parameters, `Transformer<Tensor>` holds them, `Transformer<Var>` computes, and every
 //! walk over parameters is one `map` or `visit`. Its configuration goes with it.
 //!
 //! ```

@@ -57,7 +57,7 @@ pub struct Work<'r> {
     pub command: &'static str,
     /// Its directory.
     pub out: Option<&'r Path>,
-    /// Is nothing said but errors?
+    /// Whether only errors are printed.
     pub quiet: bool,
 }
 
@@ -93,7 +93,7 @@ impl Launch {
         self.shard_moments
     }
 
-    /// Does the work as one of the processes that are asked for, or starts them.
+    /// Does the work in this process, or starts the processes of --processes.
     pub fn run(&self, what: Work<'_>, work: impl FnOnce(Group) -> Result<(), CliError>) -> Result<(), CliError> {
         if self.processes.is_none() && self.hosts.is_none() {
             return work(Group { collective: Arc::new(SingleProcess), goes_on: false });
@@ -181,7 +181,7 @@ mod several {
         ) -> Result<(), CliError> {
             let [wait, silence, step] = [self.wait, self.timeout, self.step_timeout].map(Duration::from_secs_f64);
             let me = hosts.me;
-            // One of this machine's is enough to say it.
+            // One process of this machine prints it.
             let is_quiet = me > 0 && self.processes.is_some();
             if is_quiet {
                 signals::stop_on_ctrl_c_quietly()
@@ -193,7 +193,7 @@ mod several {
             let result = panics::caught(|| work(Group { collective: Arc::clone(&cluster) as _, goes_on }));
             let failed = result.as_ref().err().filter(|e| !e.is_common() && e.exit_code() != 130).map(CliError::told);
             cluster.leave(failed);
-            // Process 0 says it, here or where all can read it.
+            // Process 0 prints it, in this terminal or in its own.
             let is_said = |e: &CliError| e.is_common() || self.processes.is_some() && e.told().starts_with("process 0 stopped: ");
             match result {
                 Err(e) if me > 0 && (is_said(&e) || is_quiet && e.exit_code() == 130) => {

@@ -46,7 +46,7 @@ impl Manifest for FinetuneManifest {
     }
 }
 
-/// What the other processes of a run are told of a seed.
+/// The record of a seed that process 0 broadcasts to the other processes of a run.
 #[derive(Serialize, Deserialize)]
 pub(super) struct SeedRecord {
     pub(super) manifest: FinetuneManifest,

@@ -42,7 +42,7 @@ impl Pairs {
         (a.to_vec(), b, ANOTHER)
     }
 
-    /// Both between their special tokens, each of their tokens asked.
+    /// The view of both texts between special tokens, in which every token of theirs is predicted.
     fn joined(&self, a: &[u32], b: &[u32], class: usize) -> View {
         let SpecialTokens { open, close, .. } = self.0.special;
         let (first, second) = (a.len() + 2, b.len() + 1);

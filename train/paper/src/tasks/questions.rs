@@ -36,7 +36,7 @@ struct Asked {
     wrong: Vec<String>,
 }
 
-/// Makes a question that one sentence answers: the place.
+/// Makes a question with its answer in one sentence: the place.
 fn place(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale();
     let f = tale.facts();
@@ -49,7 +49,7 @@ fn place(teller: &mut Teller<'_>) -> Asked {
     }
 }
 
-/// Makes a question that one sentence answers: who has the tool. All but one of the names are in the article.
+/// Makes a question with its answer in one sentence: the owner of the tool. All but one of the names are in the article.
 fn owner_of_tool(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale_where(|f| f.friend_tool.is_some());
     let f = tale.facts();
@@ -57,7 +57,7 @@ fn owner_of_tool(teller: &mut Teller<'_>) -> Asked {
     names(teller, &tale, Scene::Departure, format!("Who took the {tool}?"), owner.name)
 }
 
-/// Makes a question that one sentence answers: who was sad.
+/// Makes a question with its answer in one sentence: the sad character.
 fn who_felt(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale();
     let f = tale.facts();
@@ -74,7 +74,7 @@ fn names(teller: &mut Teller<'_>, tale: &Tale, until: Scene, question: String, r
     Asked { article: tale.until(until), question, right: answer(right), wrong: wrong.chain(stranger).map(answer).collect() }
 }
 
-/// Makes a question on two facts: who had it, and where.
+/// Makes a question on two facts: the owner and the place.
 fn keeper_and_place(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale();
     let f = tale.facts();
@@ -88,7 +88,7 @@ fn keeper_and_place(teller: &mut Teller<'_>) -> Asked {
     }
 }
 
-/// Makes a question on two facts: who was sad, and which animal that is. Two of the animals are in the article.
+/// Makes a question on two facts: the sad character and its species. Two of the animals are in the article.
 fn animal_that_felt(teller: &mut Teller<'_>) -> Asked {
     let tale = teller.tale();
     let f = tale.facts();
