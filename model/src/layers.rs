@@ -5,6 +5,7 @@
 use gradus_autograd::Var;
 use gradus_tensor::Real;
 
+use crate::batch::Input;
 use crate::config::Activation;
 use crate::param::{Init, Param, Role, Serves};
 use crate::tree;
@@ -87,24 +88,20 @@ impl Table<Param> {
     }
 }
 
-/// The length T of B sequences of tokens (B·T) at positions `first ..`.
+/// The number of slots T of each sequence, at its own positions or at `first ..`.
 ///
 /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
-pub(crate) fn sequence_length(ids: &[u32], sequences: usize, first: usize, vocab: usize, context: usize) -> usize {
-    let t = ids.len().checked_div(sequences).unwrap_or(0);
-    assert!(first + t <= context, "positions {first}..{} in a context of {context}", first + t);
+pub(crate) fn sequence_length(input: &Input, first: usize, vocab: usize, context: usize) -> usize {
+    let (ids, t) = (&input.tokens, input.length());
+    match &input.positions {
+        None => assert!(first + t <= context, "positions {first}..{} in a context of {context}", first + t),
+        Some(positions) => {
+            assert_eq!(positions.len(), ids.len(), "a position for each slot");
+            assert!(positions.iter().all(|&p| (p as usize) < context), "a position lies beyond the context of {context}");
+        }
+    }
     assert!(ids.iter().all(|&id| (id as usize) < vocab), "a token lies beyond the vocabulary of {vocab}");
     t
-}
-
-/// The number of slots T of B sequences of tokens (B·T) at explicit positions (B·T).
-///
-/// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
-pub(crate) fn check_slots(ids: &[u32], positions: &[u32], sequences: usize, vocab: usize, context: usize) -> usize {
-    assert_eq!(positions.len(), ids.len(), "a position for each slot");
-    assert!(positions.iter().all(|&p| (p as usize) < context), "a position lies beyond the context of {context}");
-    assert!(ids.iter().all(|&id| (id as usize) < vocab), "a token lies beyond the vocabulary of {vocab}");
-    ids.len() / sequences
 }
 
 tree! {

@@ -175,10 +175,10 @@ impl<T: Real> Lstm<Tensor<T>> {
 }
 
 impl<'t, T: Real> Lstm<Var<'t, T>> {
-    /// Wₑ[u] (B, T, d) of tokens (B·T) at positions `first ..`, which must be in the vocabulary and in the context.
-    fn embed(&self, ids: &[u32], batch: usize, first: usize) -> Var<'t, T> {
-        let t = sequence_length(ids, batch, first, self.config.vocab, self.config.context);
-        self.tokens_embed.weight.0.gather(ids, [batch, t])
+    /// Wₑ[u] (B, T, d) of tokens at positions `first ..`, which must be in the vocabulary and in the context.
+    fn embed(&self, input: &Input, first: usize) -> Var<'t, T> {
+        let t = sequence_length(input, first, self.config.vocab, self.config.context);
+        self.tokens_embed.weight.0.gather(input.tokens.clone(), [input.sequences, t])
     }
 
     /// The projected states sₜ of these slots; with a seed the dropouts are active. Panics unless each sees those before it alone.
@@ -188,7 +188,7 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         let output = self.tokens_embed.weight.0.clone();
         let (tape, c) = (output.tape(), &self.config);
         let drop = |x, p, site| Dropout::new(p, site).forward(x, dropout);
-        let x = tape.scope("embed", || drop(self.embed(&input.tokens, input.sequences, 0), c.embd_dropout, Site::Embedding));
+        let x = tape.scope("embed", || drop(self.embed(input, 0), c.embd_dropout, Site::Embedding));
         // The recurrence goes by time: (B, T, d) → (T, B, d).
         let h = tape.scope("cell", || self.inputs(&x.permute(&[1, 0, 2])).lstm(&self.cell.weight_hh.0)); // (T, B, H)
         let states = tape.scope("c_proj", || {
@@ -208,7 +208,7 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
     pub fn decode(&self, input: &Input, state: &mut LstmState<T>) -> Hidden<'t, T> {
         let output = self.tokens_embed.weight.0.clone();
         let (tape, b, t, units) = (output.tape(), input.sequences, input.length(), self.config.units);
-        let x = self.inputs(&self.embed(&input.tokens, b, state.position)); // (B, T, 4H)
+        let x = self.inputs(&self.embed(input, state.position)); // (B, T, 4H)
         let (mut h, mut c) = (tape.constant(state.h.clone()), tape.constant(state.c.clone()));
         let mut outputs = Vec::with_capacity(t);
         for time in 0..t {

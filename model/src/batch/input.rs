@@ -28,15 +28,14 @@ impl Sight {
     }
 
     /// The sight of these sequences of `t` slots, each cut to its first `length` slots.
-    fn part(&self, sequences: impl Iterator<Item = usize>, t: usize, length: usize) -> Self {
-        let each = |all: &[usize], sequences: &mut dyn Iterator<Item = usize>| sequences.map(|s| all[s].min(length)).collect();
-        let mut sequences = sequences;
+    fn part(&self, sequences: impl Iterator<Item = usize> + Clone, t: usize, length: usize) -> Self {
+        let cut = |lengths: &[usize]| sequences.clone().map(|s| lengths[s].min(length)).collect();
         match self {
             Sight::Causal | Sight::Full(None) => self.clone(),
-            Sight::Full(Some(lengths)) => Sight::Full(Some(each(lengths, &mut sequences))),
-            Sight::Prefix(lengths) => Sight::Prefix(each(lengths, &mut sequences)),
+            Sight::Full(Some(lengths)) => Sight::Full(Some(cut(lengths))),
+            Sight::Prefix(lengths) => Sight::Prefix(cut(lengths)),
             Sight::Allowed(mask) => {
-                let rows = sequences.flat_map(|s| (0..length).map(move |i| (s * t + i) * t));
+                let rows = sequences.clone().flat_map(|s| (0..length).map(move |i| (s * t + i) * t));
                 Sight::Allowed(rows.flat_map(|row| &mask[row..][..length]).copied().collect())
             }
         }

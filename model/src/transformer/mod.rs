@@ -28,7 +28,7 @@ pub use cache::LayerCache;
 use crate::batch::{Batch, Input};
 use crate::config::{Embedding, Positions, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
-use crate::layers::{LayerNorm, Table, check_slots, sequence_length};
+use crate::layers::{LayerNorm, Table, sequence_length};
 use crate::output::{Hidden, OutputLayer};
 use crate::param::{Param, Role, Serves, draw};
 use crate::tree;
@@ -101,10 +101,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
     pub fn embed(&self, input: &Input, first: usize, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         let c = &self.config;
         let (ids, b) = (&input.tokens, input.sequences);
-        let t = match &input.positions {
-            None => sequence_length(ids, b, first, c.vocab, c.context),
-            Some(positions) => check_slots(ids, positions, b, c.vocab, c.context),
-        };
+        let t = sequence_length(input, first, c.vocab, c.context);
         let dropping = Dropout::new(c.embd_dropout, Site::Embedding);
         let table = self.tokens_embed.weight.0.clone();
         let joint = c.embedding == Embedding::Joint;
@@ -135,7 +132,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         }
     }
 
-    /// The vector of each slot's segment added, where segments are told apart.
+    /// Adds the vector of each slot's segment, if the model has segments.
     fn in_segments(&self, x: Var<'t, T>, input: &Input) -> Var<'t, T> {
         let Some(table) = &self.segments_embed else { return x };
         let first = || vec![0; input.tokens.len()].into();
