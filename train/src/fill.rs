@@ -43,7 +43,7 @@ pub enum FillError {
     #[error("expected {GAP} in each gap, found {own}, by which the model's tokenizer writes it: write {GAP} there")]
     OwnMask { own: String },
     #[error(
-        "expected a tokenizer beside the model, for the ids of its special tokens, which it cannot be asked without; found none: copy the model's own \
+        "expected a tokenizer beside the model, for the ids of its special tokens; found none: copy the model's own \
          there"
     )]
     NoTokenizer,

@@ -154,7 +154,7 @@ impl Launcher {
     ) -> Result<(), LaunchError> {
         for attempt in 0..=self.restarts {
             let settings = ChildSettings { addresses: addresses()?, secret: secret.to_hex(), resumes: attempt > 0, is_apart };
-            let not_waited = |e| LaunchError::Usage(format!("the system does not tell how the processes end: {e}"));
+            let not_waited = |e| LaunchError::Usage(format!("cannot wait for the processes: {e}"));
             let ends = self.wait(start_all(ranks.clone(), &settings)?, is_apart).map_err(not_waited)?;
             // The run is complete if process 0 succeeded, however the others ended.
             let lead = ends.first().filter(|_| *ranks.start() == 0);

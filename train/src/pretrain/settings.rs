@@ -542,7 +542,7 @@ impl PretrainSettings {
         let segments = parts.segments;
         require("segments", segments, !plan.pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
         let (found, context) = (self.objective, self.model.context());
-        require("objective", found, found == Objective::TokenMean, "token_mean, over the tokens that are asked")?;
+        require("objective", found, found == Objective::TokenMean, "token_mean, over the predicted tokens")?;
         require("context", context, context > MaskPlan::SPECIAL_SLOTS, "more than 2, since two tokens open and close a view")?;
         let expected = "more than 4 with --pairs, for a token of each text and three special tokens";
         require("context", context, !plan.pairs || context > MaskPlan::SPECIAL_SLOTS + 2, expected)

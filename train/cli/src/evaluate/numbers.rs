@@ -25,7 +25,7 @@ pub fn read(args: &Args, ids: &Path, targets: &Path, config: &BackboneConfig) ->
     let targets = read_targets(targets_path, config.vocab())?;
     as_long("targets", targets_path, targets.len())?;
     let asks = targets.iter().any(Option::is_some);
-    require("targets", targets_path.display(), asks, "a token to be asked at least once, not `-` alone")?;
+    require("targets", targets_path.display(), asks, "at least one token to predict, not only `-`")?;
     let segments = match &args.segments {
         None => None,
         Some(path) => {

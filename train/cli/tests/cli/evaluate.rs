@@ -303,7 +303,7 @@ fn what_cannot_be_asked_by_numbers_is_said() {
         desk.gradus(&format!("evaluate --model golden/{model} --ids ids --targets targets {segments} --json"))
     };
     ask("relative-bert", ["2 3 4", "- 5", ""]).misused(&["targets: 2 entries", "3, one for each token of --ids"]);
-    ask("relative-bert", ["2 3", "- -", ""]).misused(&["a token to be asked at least once"]);
+    ask("relative-bert", ["2 3", "- -", ""]).misused(&["at least one token to predict"]);
     ask("relative-bert", ["2 3", "- 23", ""]).fails_with(&["entry 1 (from 0) is \"23\"; expected token ids from 0 to 22"]);
     ask("relative-bert", ["2 3", "- x", ""]).fails_with(&["entry 1 (from 0) is \"x\""]);
     ask("relative-bert", ["2 3", "- 1", "0 2"]).fails_with(&["entry 1 (from 0) is \"2\"; expected segments from 0 to 1"]);
