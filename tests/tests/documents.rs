@@ -91,6 +91,15 @@ fn what_everyone_reads_is_short() {
     }
 }
 
+/// The Rust of README is a doctest of `gradus_autograd::check::Function`.
+#[test]
+fn the_code_of_readme_is_a_doctest() {
+    let readme = read("README.md");
+    let code = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block of Rust");
+    let doctest: String = code.lines().map(|line| format!("/// {line}").trim_end().to_owned() + "\n").collect();
+    assert!(read("autograd/src/check/function.rs").contains(&format!("/// ```\n{doctest}/// ```\n")));
+}
+
 /// The excerpt in README agrees with the pages that the program writes.
 #[test]
 fn figures_of_the_excerpt_are_those_of_the_pages() {

@@ -10,6 +10,22 @@ use crate::op::AnyOp;
 use crate::{Evaluated, Sample, Saved, Saves, Tape, Var, Want};
 
 /// A function of tensors, written for any scalar. On `f64` it is differentiated; on [`Dual`](super::Dual) it is its own witness.
+///
+/// ```
+/// use gradus_autograd::check::{self, Function};
+/// use gradus_autograd::{Real, Tensor, Var};
+///
+/// #[derive(Debug)]
+/// struct Layer; // f(x, W) = Σ tanh(xW)²
+/// impl Function for Layer {
+///     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
+///         let y = ins[0].matmul(&ins[1]).tanh();
+///         (&y * &y).sum_all()
+///     }
+/// }
+/// let [x, w] = [0.3, -0.8].map(|v| Tensor::new([2, 2], vec![v, 0.5, 1.0, v]));
+/// check::function("layer", Layer, &[x, w], 17).into_iter().for_each(|witness| drop(witness.unwrap()));
+/// ```
 pub trait Function: Debug + Send + Sync + 'static {
     /// Computes y = f(x₀, x₁, …). Everything in `ins` is differentiable; constants come from their tape.
     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T>;
