@@ -13,7 +13,7 @@
 //! receives at most a nonce, and delays nothing: each connection has a thread and a deadline, and if too many are pending, the
 //! oldest is closed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -243,14 +243,20 @@ impl Meeting<'_> {
         self.until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
     }
 
+    /// Listens at the address of this process, and retries for a while if it is in use: the socket of a process that has just ended
+    /// may still hold it.
     fn listen(&self) -> Result<TcpListener, RendezvousError> {
         let address = &self.hosts.addresses[self.hosts.me];
-        let listen = || {
-            let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
+        let until = Instant::now() + self.left().min(PATIENCE);
+        let listener = loop {
+            unless_interrupted()?;
+            match TcpListener::bind(address) {
+                Err(e) if e.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => std::thread::sleep(AGAIN),
+                listener => break listener,
+            }
         };
-        listen().map_err(|source| RendezvousError::Listen { address: address.clone(), source })
+        let listener = listener.and_then(|it| it.set_nonblocking(true).map(|()| it));
+        listener.map_err(|source| RendezvousError::Listen { address: address.clone(), source })
     }
 
     /// Connects to another process, and retries until it listens or time runs out.
@@ -535,13 +541,23 @@ fn read(socket: &mut TcpStream, bytes: &mut [u8], until: Instant) -> io::Result<
     Ok(())
 }
 
-/// Returns a free local address for each of `processes` processes.
+/// Returns a free local address for each of `processes` processes, and never the same address twice: no process listens there yet.
 ///
 /// # Errors
 /// Returns an error if the system has no free port.
 pub fn local_addresses(processes: usize) -> io::Result<Vec<String>> {
-    let listeners = (0..processes).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<Vec<_>>>()?;
-    listeners.iter().map(|it| it.local_addr().map(|address: SocketAddr| address.to_string())).collect()
+    static RETURNED: Mutex<BTreeSet<SocketAddr>> = Mutex::new(BTreeSet::new());
+    let mut returned = RETURNED.lock().expect("no panic while the lock is held");
+    let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+    while addresses.len() < processes {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        listeners.push(listener);
+        if returned.insert(address) {
+            addresses.push(address.to_string());
+        }
+    }
+    Ok(addresses)
 }
 
 #[cfg(test)]

@@ -230,6 +230,20 @@ fn an_absent_process_is_named() {
 }
 
 #[test]
+fn an_address_in_use_is_retried() {
+    let (secret, held) = (Secret::random().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let hosts = hosts(&[&held.local_addr().unwrap().to_string(), "-"], 0);
+    let error = meeting(&hosts, &secret, Duration::from_millis(100)).listen().unwrap_err();
+    assert!(matches!(error, RendezvousError::Listen { .. }), "{error}");
+    thread::scope(|scope| {
+        let listens = scope.spawn(|| meeting(&hosts, &secret, Duration::from_secs(20)).listen().map(drop));
+        thread::sleep(Duration::from_millis(100));
+        drop(held);
+        listens.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn an_unreachable_process_is_named() {
     let (secret, address) = (Secret::random().unwrap(), local_addresses(1).unwrap().remove(0));
     let hosts = hosts(&[&address, "-"], 1);
