@@ -1,4 +1,4 @@
-//! How well a model predicts token sequences.
+//! The loss of a model on token sequences.
 //!
 //! ```text
 //! a sequence     u₀ u₁ … uₙ₋₁; every token but u₀ is predicted once
@@ -9,7 +9,7 @@
 //!
 //! With S = T, the default, no input is read twice, and the first prediction of a window has one token of history.
 //!
-//! For models that fill masks see [`pseudo_losses`], and for what is asked slot by slot [`Asked`].
+//! For models that fill masks see [`pseudo_losses`], and for losses at chosen slots [`Asked`].
 
 mod asked;
 mod pseudo;
@@ -23,7 +23,7 @@ use gradus_tensor::{Real, Tensor, on_pool};
 pub use asked::Asked;
 pub use pseudo::pseudo_losses;
 
-/// Tokens evaluated at once: enough to keep the kernels busy, few enough to fit beside any model.
+/// The number of tokens evaluated at once: enough to keep the kernels busy, few enough to fit beside any model.
 const BATCH_TOKENS: usize = 4096;
 
 /// Length and stride of windows.
@@ -36,12 +36,12 @@ pub struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// Windows that do not overlap.
+    /// Returns windows that do not overlap.
     pub fn apart(context: usize) -> Self {
         SlidingWindow { context, stride: context }
     }
 
-    /// The windows of sequence number `sequence` of n tokens; none for n < 2.
+    /// Returns the windows of sequence number `sequence` of n tokens; none for n < 2.
     fn of(self, sequence: usize, n: usize) -> impl Iterator<Item = Window> {
         let (mut first, mut done) = (0, 0);
         std::iter::from_fn(move || {
@@ -68,8 +68,8 @@ struct Window {
     counted: Range<usize>,
 }
 
-/// The windows of all sequences, in batches of about equal length, longest first; shorter ones are padded at their end, which
-/// a causal model does not see.
+/// Returns the windows of all sequences, in batches of about equal length, longest first. Shorter windows are padded at their
+/// end, which a causal model does not see.
 fn batches(sequences: &[&[u32]], windows: SlidingWindow) -> Vec<Vec<Window>> {
     assert!((1..=windows.context).contains(&windows.stride), "a stride from 1 to the context, got {windows:?}");
     let all: Vec<Window> = sequences.iter().enumerate().flat_map(|(i, ids)| windows.of(i, ids.len())).collect();
@@ -77,8 +77,8 @@ fn batches(sequences: &[&[u32]], windows: SlidingWindow) -> Vec<Vec<Window>> {
     by_length(&lengths).into_iter().map(|group| group.into_iter().map(|i| all[i].clone()).collect()).collect()
 }
 
-/// Groups sequences with these numbers of tokens by length, longest first, ties in order: a group has at most
-/// [`BATCH_TOKENS`] tokens, padding included, or is one sequence.
+/// Groups sequences with these numbers of tokens by length, longest first, ties in order. A group is one sequence, or has at
+/// most [`BATCH_TOKENS`] tokens, padding included.
 pub(crate) fn by_length(tokens: &[usize]) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..tokens.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(tokens[i])); // stable
@@ -92,7 +92,7 @@ pub(crate) fn by_length(tokens: &[usize]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// One batch; predictions that count have this weight, the others 0.
+/// Returns the batch of these windows. Predictions that count have this weight, the others 0.
 fn batch(sequences: &[&[u32]], windows: &[Window], weight: f64) -> Batch {
     let read = |window: &Window| &sequences[window.sequence][window.inputs.start..=window.inputs.end];
     let TokenBatch { rows, length, inputs, targets, .. } = TokenBatch::of_windows(&windows.iter().map(read).collect::<Vec<_>>());
@@ -103,17 +103,17 @@ fn batch(sequences: &[&[u32]], windows: &[Window], weight: f64) -> Batch {
     Batch::next(rows, inputs, targets, weights)
 }
 
-/// Does a model fill masks, instead of predicting the next token?
+/// Returns whether a model fills masks, instead of predicting the next token.
 pub fn fills_masks<V>(model: &Model<V>) -> bool {
     model.backbone.config().parts().asks == Asks::Masked
 }
 
-/// Predicted tokens of these sequences: all but the first of each.
+/// Returns the number of predicted tokens of these sequences: all but the first of each.
 pub fn predicted(sequences: &[&[u32]]) -> usize {
     sequences.iter().map(|ids| ids.len().saturating_sub(1)).sum()
 }
 
-/// −ln P of every token but the first, for each sequence. `progress` counts predicted tokens.
+/// Returns −ln P of every token but the first, for each sequence. `progress` receives the number of tokens predicted so far.
 ///
 /// Panics on an id that the model does not have or a window longer than its context: callers check user input.
 pub fn token_losses<T: Real>(
@@ -138,7 +138,7 @@ pub fn token_losses<T: Real>(
     losses
 }
 
-/// The gradient of the mean loss over all predicted tokens.
+/// Computes the gradient of the mean loss over all predicted tokens.
 ///
 /// Panics as [`token_losses`] does.
 pub fn gradients<T: Real>(
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Each loss from the logits of its own pass.
+    /// Each expected loss comes from the logits of a separate forward pass.
     #[test]
     fn losses_are_those_of_the_logits() {
         let model = tiny();

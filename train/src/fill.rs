@@ -1,8 +1,8 @@
 //! Fills masked tokens in a text.
 //!
 //! ```text
-//! a model that fills masks     P(xᵢ | x̃), in each gap by itself
-//! one that predicts the next   P(xᵢ = w | the rest) = P(x with w) / Σ_v P(x with v)       Bayes, one gap, over all tokens
+//! a model that fills masks     P(xᵢ | x̃), in each gap separately
+//! a causal model               P(xᵢ = w | the rest) = P(x with w) / Σ_v P(x with v)       Bayes, one gap, over all tokens
 //! ```
 
 use gradus_model::{Batch, Decoder, Input, Model};
@@ -15,12 +15,12 @@ use crate::pretrain::SEPARATOR;
 use crate::tasks::probabilities;
 use crate::views::{self, MaskPlan, SpecialTokens};
 
-/// What stands for a gap in a text.
+/// The text that marks a gap.
 pub const GAP: &str = "[MASK]";
-/// Texts that are scored at once.
+/// The number of texts that are scored at once.
 const ROWS: usize = 32;
 
-/// Why a text could not be filled.
+/// The reason why a text could not be filled.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -64,26 +64,26 @@ pub enum FillError {
     NotFinite,
 }
 
-/// The probability of each token in a gap.
+/// A gap, with the probability of each token in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gap {
-    /// Its place among the text's tokens, gaps included.
+    /// The position of the gap among the text's tokens, gaps included.
     pub at: usize,
-    /// By id. It is 0 for an id without a token or without a row in the model, which is no answer.
+    /// The probabilities by id: 0 for an id without a token or without a row in the model.
     pub probabilities: Vec<f64>,
-    /// The ids that may be answers, in increasing order.
+    /// The ids that may fill the gap, in increasing order.
     tokens: Vec<u32>,
 }
 
 impl Gap {
-    /// A gap with the probabilities of these ids.
+    /// Returns a gap with the probabilities of these ids.
     fn new(at: usize, tokens: &[u32], found: &[f64]) -> Self {
         let mut probabilities = vec![0.0; tokens.last().map_or(0, |&last| last as usize + 1)];
         tokens.iter().zip(found).for_each(|(&id, &p)| probabilities[id as usize] = p);
         Gap { at, probabilities, tokens: tokens.to_vec() }
     }
 
-    /// The most probable tokens, with their probabilities; ties go to the lower id.
+    /// Returns the k most probable tokens, with their probabilities; ties go to the lower id.
     pub fn top(&self, k: usize) -> Vec<(u32, f64)> {
         let mut all: Vec<(u32, f64)> = self.tokens.iter().map(|&id| (id, self.probabilities[id as usize])).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -92,23 +92,23 @@ impl Gap {
     }
 }
 
-/// What stands in a text's gaps.
+/// The distributions over the tokens in a text's gaps.
 pub struct Filled {
-    /// In their order.
+    /// The gaps, in the order of the text.
     pub gaps: Vec<Gap>,
-    /// Were they answered by Bayes?
+    /// Whether the probabilities come from Bayes' rule.
     pub by_bayes: bool,
-    /// By Bayes: does nothing stand before the gap? Then all tokens are taken to be equally probable there.
+    /// With Bayes' rule: whether no token precedes the gap. Then all tokens have equal prior probability.
     pub is_first: bool,
 }
 
-/// Fills the gaps of a text. `reach` is told how many of the vocabulary's tokens have been tried.
+/// Fills the gaps of a text. `reach` receives the number of the vocabulary's tokens tried so far.
 ///
 /// # Errors
-/// No gap or too many, a text that is too long, a tokenizer without the special tokens.
+/// No gap or too many, a text that is too long, or a tokenizer without the special tokens.
 pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mut dyn FnMut(usize)) -> Result<Filled, FillError> {
     let gaps = text.matches(GAP).count();
-    // Where the blank before a word belongs to its token, it is part of what is asked.
+    // Where a token includes the blank before its word, the blank before a gap is part of the gap.
     let (mut pieces, mut start) = (Vec::new(), 0);
     for (number, piece) in text.split(GAP).enumerate() {
         let asked = if number < gaps && tokenizer.blanks_lead() { piece.trim_end() } else { piece };
@@ -118,7 +118,7 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     if gaps == 0 {
         return Err(FillError::NoGap);
     }
-    // A vocabulary may have unused ids, and the model's table further rows.
+    // A vocabulary may have unused ids, and the model's embedding may have more rows.
     let vocab = tokenizer.vocab_size().min(model.backbone.config().vocab()) as u32;
     let known: Vec<u32> =
         (0..vocab).filter(|&id| tokenizer.has_row(id) && tokenizer.token(id).is_some_and(|token| !token.is_empty())).collect();
@@ -145,7 +145,7 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
         return Err(FillError::Gaps { gaps });
     }
     let [before, after] = [&pieces[0], &pieces[1]];
-    // A text is opened as those were that the model learnt from, once.
+    // The text gets one separator before it, as the training texts had.
     let opening = tokenizer.token_id(SEPARATOR).filter(|id| before.first() != Some(id) && tokenizer.has_row(*id));
     let opened = [opening.as_slice(), before].concat();
     let (found, context) = (opened.len() + after.len(), model.backbone.config().context());
@@ -153,20 +153,20 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
         return Err(FillError::TooLong { found, context });
     }
     let probabilities = by_bayes(model, &opened, &known, after, reach);
-    reach(tokenizer.vocab_size()); // ids that are no tokens count as tried
+    reach(tokenizer.vocab_size()); // ids without a token count as tried
     finite(&probabilities)?;
     Ok(Filled { gaps: vec![Gap::new(before.len(), &known, &probabilities)], by_bayes: true, is_first: opened.is_empty() })
 }
 
-/// Has the model answered?
+/// Returns an error if a number is non-finite.
 fn finite<'a>(answers: impl IntoIterator<Item = &'a f64>) -> Result<(), FillError> {
     answers.into_iter().all(|z| z.is_finite()).then_some(()).ok_or(FillError::NotFinite)
 }
 
-/// The special tokens of a model that fills masks.
+/// Returns the special tokens of a model that fills masks.
 ///
 /// # Errors
-/// A tokenizer without them, or a model that was fine-tuned for a task.
+/// A tokenizer without special tokens, or a model that was fine-tuned for a task.
 pub fn special_tokens(model: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<SpecialTokens, FillError> {
     if task_head(model).is_some() {
         return Err(FillError::FineTuned);
@@ -174,11 +174,11 @@ pub fn special_tokens(model: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<Sp
     SpecialTokens::of(tokenizer).ok_or_else(|| FillError::NoSpecialTokens { found: SpecialTokens::found(tokenizer) })
 }
 
-/// P(w | the rest) of each of these tokens between two texts, over them alone: from the probability of the whole with each. What comes before
-/// is the same in all, and read once.
+/// Computes P(w | the rest) of each of these tokens between two texts, normalized over these tokens, from the probability of the
+/// whole text with each. The text before the gap is read once.
 pub fn by_bayes(model: &Model<Tensor>, before: &[u32], tokens: &[u32], after: &[u32], reach: &mut dyn FnMut(usize)) -> Vec<f64> {
     let mut decoder = Decoder::new(model);
-    let mut log_probs = vec![0.0; tokens.len()]; // but for what all have in common
+    let mut log_probs = vec![0.0; tokens.len()]; // up to a constant
     if !before.is_empty() {
         let z = decoder.read(before);
         log_probs.iter_mut().zip(tokens).for_each(|(log_p, &token)| *log_p = f64::from(z[token as usize]));
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(two.gaps.iter().map(|gap| gap.at).collect::<Vec<_>>(), [0, 2]);
     }
 
-    /// P(b | a _ c) of a model of the next token, from the probabilities of single texts.
+    /// P(b | a _ c) of a causal model, from the probabilities of single texts.
     #[test]
     fn bayes_compares_whole_texts() {
         let model: Model<Tensor> = Model::init(&TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() }.into(), 3);
@@ -285,7 +285,7 @@ mod tests {
         assert!(told.starts_with("expected [MASK] in each gap, found <mask>"), "{told}");
     }
 
-    /// The blank before a gap is part of the word that is asked, where tokens begin with one.
+    /// Where tokens begin with a blank, the blank before a gap is part of the gap.
     #[test]
     fn a_gap_of_a_byte_level_tokenizer() {
         let tokens = (0..=255).map(|byte| Tokenizer::letter(byte).to_string()).collect();
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(gaps.iter().map(|gap| gap.at).collect::<Vec<_>>(), [2, 6]);
     }
 
-    /// Ids without a token, as a vocabulary with unused ids has them, and ids without a row are no answers.
+    /// Ids without a token, as in a vocabulary with unused ids, and ids without a row never fill a gap.
     #[test]
     fn only_tokens_are_answers() {
         let dir = tempfile::tempdir().unwrap();

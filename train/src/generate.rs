@@ -1,16 +1,16 @@
-//! Continuing a sequence, token by token.
+//! Generation of tokens after a prompt, one at a time.
 //!
 //! The logits of the next token are changed in this order, in f64:
 //!
 //! ```text
 //! 1. temperature τ    z ← z/τ
-//! 2. top-k            the k largest stay
-//! 3. softmax          p = softmax z over those that stay
-//! 4. top-p            the fewest most probable tokens with Σ p ≥ top-p stay, and share 1 in proportion
+//! 2. top-k            the k largest are kept
+//! 3. softmax          p = softmax z over the tokens kept
+//! 4. top-p            the fewest most probable tokens with Σ p ≥ top-p are kept, and p is scaled to a sum of 1
 //! 5. draw             the first token, by descending p, whose cumulative share exceeds u, uniform on [0, 1) from Philox
 //! ```
 //!
-//! Ties always go to the lower id; greedy takes the largest logit.
+//! Ties always go to the lower id. Greedy decoding takes the largest logit.
 
 mod masked;
 
@@ -23,68 +23,68 @@ use crate::tasks::largest;
 
 pub use masked::{first_unseen, generate_masked};
 
-/// How the next token is chosen.
+/// The rule that chooses the next token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Choice {
     /// The most probable token.
     Greedy,
-    /// At random.
+    /// A random token.
     Sample {
-        /// τ > 0: below 1 the probable become more so.
+        /// τ > 0. Below 1, probable tokens become more probable.
         temperature: f64,
-        /// How many tokens may be drawn; `None` for all.
+        /// The number of tokens that may be drawn; `None` for all.
         top_k: Option<usize>,
         /// The least total probability of the tokens that may be drawn, above 0 to 1.
         top_p: f64,
     },
 }
 
-/// What happens at the end of the context.
+/// The rule for texts longer than the context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// The window slides each time the context is full: its last half is read afresh, and nothing before that is seen any more.
+    /// The window slides each time the context is full: the model reads its last half again, and sees nothing before it.
     #[default]
     Slide,
-    /// Nothing is generated beyond it.
+    /// A text that would not fit the context is an error.
     Refuse,
 }
 
-/// Where the window slides for the first time.
+/// The first slide of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Slide {
-    /// Index of the first token chosen without seeing the beginning.
+    /// The index of the first token chosen without the beginning of the text.
     pub at: usize,
-    /// How many tokens of the beginning it does not see.
+    /// The number of tokens at the beginning that are not seen for that choice.
     pub unseen: usize,
 }
 
 impl Slide {
-    /// `None` where `tokens` tokens after a prompt of `prompt` see all that came before them.
+    /// Returns the first slide for `tokens` tokens after a prompt of `prompt`; `None` if every token sees all tokens before it.
     pub fn first(prompt: usize, tokens: usize, context: usize) -> Option<Slide> {
         let at = prompt.max(context.saturating_add(1));
         (at < prompt.saturating_add(tokens)).then(|| Slide { at, unseen: at - kept(context) })
     }
 }
 
-/// How many tokens are read afresh when the window slides.
+/// Returns the number of tokens that are read again when the window slides.
 fn kept(context: usize) -> usize {
     (context / 2).max(1)
 }
 
-/// How a text is continued.
+/// The settings of a generation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Continuation {
-    /// All tokens are below this; a tokenizer may have fewer ids than the model has rows.
+    /// The exclusive upper bound of the tokens; a tokenizer may have fewer ids than the model has rows.
     pub vocab: usize,
-    /// How many are appended.
+    /// The number of tokens to append.
     pub tokens: usize,
-    /// How each is chosen.
+    /// The rule that chooses each token.
     pub choice: Choice,
-    /// What happens at the end of the context.
+    /// The rule for texts longer than the context.
     pub overflow: Overflow,
 }
 
-/// Why nothing was generated.
+/// The reason why nothing was generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -112,17 +112,17 @@ pub enum GenerateError {
 }
 
 impl Choice {
-    /// Refuses a number out of range.
+    /// Returns an error for a number out of range.
     pub fn check(self) -> Result<(), GenerateError> {
         let Choice::Sample { temperature, top_k, top_p } = self else { return Ok(()) };
-        // Divided by less, a logit of f32 could overflow f64.
+        // A logit of f32 divided by less could overflow f64.
         let in_bounds = temperature >= 1e-200 && temperature.is_finite();
         require("temperature", temperature, in_bounds, "a number from 1e-200 (for the most probable token, use --greedy)")?;
         require("top-k", 0, top_k != Some(0), "a number of tokens from 1 (leave it out to keep all)")?;
         Ok(require("top-p", top_p, top_p > 0.0 && top_p <= 1.0, "a probability above 0, at most 1")?)
     }
 
-    /// The next token, by these logits, none of them NaN.
+    /// Chooses the next token by these logits, none of which may be NaN.
     pub fn choose<T: Real>(self, logits: &[T], rng: &mut Philox) -> u32 {
         let Choice::Sample { temperature, top_k, top_p } = self else { return largest(logits) as u32 };
         let mut order: Vec<(f64, u32)> = logits.iter().map(|z| z.to_f64() / temperature).zip(0..).collect();
@@ -147,19 +147,19 @@ impl Choice {
     }
 }
 
-/// By descending probability; ties by ascending id.
+/// Compares by descending probability; ties by ascending id.
 fn falling(a: &(f64, u32), b: &(f64, u32)) -> std::cmp::Ordering {
     b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
 }
 
-/// Tokens by descending probability, sorted only as far as needed: in a large vocabulary few matter.
+/// Tokens by descending probability, sorted only as far as needed.
 struct Ranked<'a> {
     order: &'a mut [(f64, u32)],
     sorted: usize,
 }
 
 impl Ranked<'_> {
-    /// How many of the first `most` tokens, at least one, it takes for their sum to be enough, and the sum.
+    /// Returns the smallest number of first tokens, 1 to `most`, whose sum is `enough`, or `most` if there is none; and the sum.
     fn until(&mut self, most: usize, enough: impl Fn(f64) -> bool) -> (usize, f64) {
         let mut sum = 0.0;
         for i in 0..most {
@@ -181,10 +181,10 @@ impl Ranked<'_> {
     }
 }
 
-/// Appends tokens to `ids`, calling `each(ids so far)` after every one; it ends early where that returns false.
+/// Appends tokens to `ids` and calls `each(ids so far)` after every token; generation ends early if that returns false.
 ///
 /// # Errors
-/// [`GenerateError`], before anything is generated, or at the first logit that is non-finite. Panics on an id that the model does not have: callers check user input.
+/// [`GenerateError`], before generation or at the first non-finite logit. Panics on an id that the model does not have.
 pub fn generate<T: Real>(
     model: &Model<Tensor<T>>,
     ids: &mut Vec<u32>,
@@ -254,12 +254,12 @@ mod tests {
         // p of the three largest is 0.397, 0.397, 0.146: 0.79 needs two of them, 0.83 three.
         assert_shares(sample(1.0, None, 0.79), kept(&[1, 3]));
         assert_shares(sample(1.0, None, 0.83), kept(&[1, 2, 3]));
-        // After top-k 3 the two are 0.845 of what is left.
+        // After top-k 3 the two have a total of 0.845.
         assert_shares(sample(1.0, Some(3), 0.83), kept(&[1, 3]));
         assert_eq!(largest(&LOGITS), 1);
     }
 
-    /// Four equal ones, of which two are half of all: no third is needed.
+    /// Two of four equal tokens reach 0.5: no third is needed.
     #[test]
     fn tokens_that_reach_top_p_exactly_are_enough() {
         let choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 0.5 };
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(ids, [3, 1], "nothing is generated");
         run(&mut ids, 20, Overflow::default()).unwrap();
         assert_eq!(ids.len(), 22);
-        // The context fills with tokens 0 to 3; token 5 follows a fresh reading of the last two, 3 and 4.
+        // The context is full with tokens 0 to 3; token 5 is chosen after the last two, 3 and 4, are read again.
         assert_eq!(Slide::first(2, 3, 4), None, "tokens 2, 3 and 4 see all before them");
         assert_eq!(Slide::first(2, 4, 4), Some(Slide { at: 5, unseen: 3 }));
         let next = |seen: &[u32]| largest(&Decoder::new(&model).read(seen)) as u32;

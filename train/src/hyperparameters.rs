@@ -1,8 +1,8 @@
-//! A hyperparameter is declared once: its help, its flag, its key in files, its type and its default.
+//! The declaration of hyperparameters: one declaration gives the help, the flag, the key in files, the type and the default.
 
 use std::path::Path;
 
-/// Declares a struct of hyperparameters: each is a flag, with its comment as the help, under the heading above it.
+/// Declares a struct of hyperparameters. Each is a flag under the heading above it, and its comment is its help.
 ///
 /// ```text
 /// "Training":
@@ -40,7 +40,7 @@ macro_rules! hyperparameters {
 
 pub(crate) use hyperparameters;
 
-/// A flag whose value does not fit.
+/// A value of a flag that is out of range.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("--{flag} {found}: expected {expected}")]
 pub struct RangeError {
@@ -50,23 +50,23 @@ pub struct RangeError {
 }
 
 impl RangeError {
-    /// For a flag, with its value and what was expected.
+    /// Returns the error for a flag, its value and the expected values.
     pub fn new(flag: &'static str, found: impl ToString, expected: impl Into<String>) -> Self {
         RangeError { flag, found: found.to_string(), expected: expected.into() }
     }
 }
 
-/// Refuses a value that does not fit.
+/// Returns an error if a value does not fit.
 pub fn require(flag: &'static str, found: impl ToString, fits: bool, expected: impl Into<String>) -> Result<(), RangeError> {
     if fits { Ok(()) } else { Err(RangeError::new(flag, found, expected)) }
 }
 
-/// A path that is written down with the run: as text, which must be Unicode.
+/// Returns an error if a path is not Unicode, since the run's files store it as text.
 pub fn in_unicode(flag: &'static str, path: &Path) -> Result<(), RangeError> {
     require(flag, path.display(), path.to_str().is_some(), "a path in Unicode, as the run's files name it")
 }
 
-/// The global norm to clip to, of either kind of training.
+/// Returns an error if the global norm to clip to is out of range.
 pub fn clip_in_range(clip: f64) -> Result<(), RangeError> {
     require("clip", clip, clip >= 0.0 && clip.is_finite(), "a number from 0, where 0 never clips")
 }

@@ -37,15 +37,15 @@
 //!
 //! | module | |
 //! |-|-|
-//! | [`optim`], [`trainer`] | one step, and all that it depends on |
+//! | [`optim`], [`trainer`] | one training step |
 //! | [`run`] | training on disk: directory, loop, resume |
-//! | [`systems`] | GPT-1 and its relatives, a card each |
-//! | [`views`] | how a text is read and what is asked of it, where that is not just the next token |
-//! | [`pretrain`], [`finetune`], [`tasks`] | what is trained: a language model on text, a head on a task |
-//! | [`model_dir`], [`generate`], [`fill`] | a model with its tokenizer, text from it, and what stands in a text's gaps |
-//! | [`evaluate`], [`zero_shot`] | how well a model predicts, and what it knows of a task |
+//! | [`systems`] | GPT-1 and related models, one card each |
+//! | [`views`] | inputs and targets of objectives other than the next token |
+//! | [`pretrain`], [`finetune`], [`tasks`] | training of a language model on text, and of a head on a task |
+//! | [`model_dir`], [`generate`], [`fill`] | a model with its tokenizer, generated text, and filled masks |
+//! | [`evaluate`], [`zero_shot`] | the loss of a model, and its answers to tasks without training |
 
-#![cfg_attr(test, recursion_limit = "256")] // a tensor's types are deep where it may be on a GPU
+#![cfg_attr(test, recursion_limit = "256")] // the types of GPU tensors are nested deeply
 
 pub mod evaluate;
 pub mod fill;

@@ -10,14 +10,14 @@ use gradus_model::{Asks, Model};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
-/// The directory of a training run's best checkpoint, inside the run's own.
+/// The name of the directory of a run's best checkpoint, inside the run's directory.
 pub const BEST: &str = "best";
 
-/// A directory with a tokenizer holds one of these files.
+/// The files of a tokenizer; a directory with a tokenizer holds one of them.
 const TOKENIZER_FILES: [&str; 6] =
     ["tokenizer.json", "gradus_tokenizer.json", "vocab.json", "encoder_bpe_40000.json", "encoder.json", "vocab.txt"];
 
-/// Why a model directory could not be used.
+/// The reason why a model directory could not be used.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -43,7 +43,7 @@ pub enum ModelDirError {
     Masked { path: PathBuf },
 }
 
-/// A model that predicts the next token, which all else here expects.
+/// Returns the model if it predicts the next token, and an error otherwise.
 fn predicting(dir: &Path, model: Model<Tensor<f32>>) -> Result<Model<Tensor<f32>>, ModelDirError> {
     match model.transformer().is_some_and(|gpt| gpt.config().parts.asks == Asks::Masked) {
         true => Err(ModelDirError::Masked { path: dir.to_owned() }),
@@ -51,7 +51,7 @@ fn predicting(dir: &Path, model: Model<Tensor<f32>>) -> Result<Model<Tensor<f32>
     }
 }
 
-/// What is at a path that is not a model directory.
+/// Describes a path that is not a model directory, as part of a message.
 fn what_else(path: &Path) -> &'static str {
     let Ok(metadata) = path.metadata() else { return "nothing that can be read" };
     let is_seed =
@@ -79,10 +79,10 @@ pub struct ModelDir {
 }
 
 impl ModelDir {
-    /// The directory itself, or its `best` where only that holds a model.
+    /// Opens the directory, or its `best` where only that holds a model.
     pub fn open(asked: &Path) -> Result<Self, ModelDirError> {
         let holds = |dir: &Path| [checkpoint::CONFIG_FILE, checkpoint::WEIGHTS_FILE].iter().any(|name| dir.join(name).exists());
-        // A crash between two renames leaves the last good checkpoint under another name.
+        // After a crash between two renames, the last good checkpoint has another name.
         let now = |dir: &Path| resolve_directory(dir).unwrap_or_else(|_| dir.to_owned());
         let (itself, best) = (now(asked), now(&asked.join(BEST)));
         let path = match (holds(&itself), holds(&best)) {
@@ -95,15 +95,15 @@ impl ModelDir {
         Ok(ModelDir { asked: asked.to_owned(), path })
     }
 
-    /// Where the model is: the directory asked for, its `best`, or what a crash left.
+    /// Returns the directory of the model: the one given, its `best`, or the one that a crash left.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the model, of whatever kind.
+    /// Reads the model, of any kind.
     ///
     /// # Errors
-    /// One that is damaged.
+    /// A damaged model.
     pub fn read(&self) -> Result<Model<Tensor<f32>>, ModelDirError> {
         read(&self.path)
     }
@@ -111,32 +111,32 @@ impl ModelDir {
     /// Reads a model that predicts the next token.
     ///
     /// # Errors
-    /// One that fills masks, or is damaged.
+    /// A model that fills masks, or a damaged model.
     pub fn load(&self) -> Result<Model<Tensor<f32>>, ModelDirError> {
         load(&self.path)
     }
 
-    /// Notes on how the model's files deviate from what `transformers` saves; none if they cannot be read, which [`Self::read`]
-    /// reports.
+    /// Returns notes on deviations of the model's files from those that `transformers` saves. Files that cannot be read give no
+    /// notes; [`Self::read`] reports them.
     pub fn notes(&self) -> Vec<String> {
         let open = |name: &str| disk::map(&self.path.join(name), Bytes::open);
         checkpoint::notes(&self.path, &open).unwrap_or_default()
     }
 
-    /// Returns whether the model's files have checksums, or had some that are lost. Models saved by other programs have none.
+    /// Returns whether the model's files have checksums, or had checksums that are lost. Models of other programs have none.
     pub fn has_checksums(&self) -> bool {
         !matches!(Checksums::of(&self.path), Ok(None))
     }
 
-    /// The tokenizer beside the model, or beside its `best`; `None` if there is none. It may have more ids than the model has rows,
-    /// if tokens were added without resizing the embedding. It rejects texts that contain such an id.
+    /// Reads the tokenizer beside the model, or in the directory given; `None` if there is none. If tokens were added without
+    /// resizing the embedding, the tokenizer has more ids than the model has rows. It rejects texts that contain such an id.
     pub fn tokenizer<V>(&self, model: &Model<V>) -> Result<Option<Tokenizer>, ModelDirError> {
         let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| tokenizer_file(dir).is_some()) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;
         Ok(Some(tokenizer.with_rows(model.backbone.config().vocab())))
     }
 
-    /// The same, for work that needs a tokenizer.
+    /// Reads the tokenizer as [`Self::tokenizer`] does, and returns an error if there is none.
     pub fn required_tokenizer<V>(&self, model: &Model<V>) -> Result<Tokenizer, ModelDirError> {
         let found = self.tokenizer(model)?;
         if found.is_none() {
@@ -153,18 +153,18 @@ impl ModelDir {
     }
 }
 
-/// Reads a model that predicts the next token, as [`ModelDir::load`].
+/// Reads a model that predicts the next token, as [`ModelDir::load`] does.
 ///
 /// # Errors
-/// No model there, one that is damaged, or one that fills masks.
+/// No model in the directory, a damaged model, or a model that fills masks.
 pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     predicting(dir, read(dir)?)
 }
 
-/// Reads the model in a directory, of whatever kind, its files compared with their sums where they have any.
+/// Reads the model in a directory, of any kind, and compares its files with their checksums if they have any.
 ///
 /// # Errors
-/// No model there, or one that is damaged.
+/// No model in the directory, or a damaged model.
 pub fn read(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     let is_of_model = |name: &str| name == checkpoint::CONFIG_FILE || name.starts_with("model") || name.starts_with("head");
     checksums::check_where(dir, is_of_model)?;
@@ -172,7 +172,7 @@ pub fn read(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     Ok(checkpoint::read(dir, &open)?)
 }
 
-/// The file by which a directory is known to hold a tokenizer; `None` where it holds none.
+/// Returns the first file of a tokenizer in a directory; `None` if there is none.
 pub fn tokenizer_file(dir: &Path) -> Option<PathBuf> {
     TOKENIZER_FILES.iter().map(|file| dir.join(file)).find(|path| path.is_file())
 }

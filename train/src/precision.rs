@@ -1,4 +1,4 @@
-//! Where a run computes, as its files tell it: what its bits depend on beside its settings.
+//! The device and the precision in a run's files: its bits depend on them as well as on the settings.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,19 +8,19 @@ use gradus_tensor::Device;
 use gradus_tensor::device::MatmulPrecision;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How precisely a run multiplies, and by which kernels where these add in different orders. A resumed run takes both from here.
+/// The precision of a run's products, and the kernels for them, which differ in the order of sums. A resumed run uses both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
-    /// As of `--matmul-precision`.
+    /// The precision of products (`--matmul-precision`).
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
     pub products: MatmulPrecision,
-    /// What was measured to be fastest, by kinds of products; empty in full precision, where it changes no bit.
+    /// The fastest measured kernel for each kind of product; empty in full precision, where the choice changes no bit.
     #[serde(default)]
     pub kernels: BTreeMap<String, String>,
 }
 
 impl Precision {
-    /// That of a device, with what was measured there so far.
+    /// Returns the precision of a device, with the kernels measured there so far.
     pub fn of(device: &Device) -> Self {
         let products = device.matmul_precision();
         let of_these = |(kind, _): &(String, String)| kind.starts_with(&format!("{products},"));
@@ -28,13 +28,13 @@ impl Precision {
         Precision { products, kernels: kernels.into_iter().filter(of_these).collect() }
     }
 
-    /// Is it full precision, as on every CPU?
+    /// Returns whether products are in full precision, as on every CPU.
     pub fn is_full(&self) -> bool {
         self.products == MatmulPrecision::F32
     }
 }
 
-/// A device as files name it: `None` of the CPU.
+/// Returns the name of a device in files; `None` for the CPU.
 pub fn named(device: &Device) -> Option<String> {
     (*device != Device::Cpu).then(|| device.to_string())
 }

@@ -1,19 +1,19 @@
-//! The paper's four heuristics (§5): what a language model knows of a task that it was never trained for.
+//! The paper's four heuristics (§5), by which a language model answers a task without training for it.
 //!
 //! ```text
 //! CoLA          mean log P of the sentence's tokens, against a threshold
-//! SST-2         "very" is appended; P(positive) against P(negative) as what follows
+//! SST-2         "very" is appended; P(positive) against P(negative) as the next word
 //! RACE          mean log P of an answer's tokens, given document and question; the highest
-//! DPRD, WSC     each referent in the pronoun's place; mean log P of the tokens after it; the highest
+//! DPRD, WSC     mean log P of the tokens after each referent in the pronoun's place; the highest
 //! ```
 //!
-//! Story Cloze is answered like RACE. Decided here where the paper is silent:
+//! Story Cloze is answered like RACE. The paper leaves these points open:
 //!
-//! - **The threshold** of CoLA is the one with the best Matthews correlation on the training split, never on the one scored.
-//! - **The first token** of a sequence is predicted only where the model has a token that opens one (`opening`); otherwise there
-//!   is nothing before it and it does not count.
-//! - **positive, negative** are one token each in the published vocabulary; in others the mean over their tokens serves.
-//! - **Too long:** such a sequence loses its beginning, and is counted.
+//! - **The threshold** of CoLA has the best Matthews correlation on the training split, never on the split that is scored.
+//! - **The first token** of a sequence is predicted only if the model has a token that opens sequences (`opening`); otherwise
+//!   no token precedes it and it does not count.
+//! - **positive, negative** are one token each in the published vocabulary; in others the mean over their tokens is used.
+//! - **Too long** sequences lose their beginning, and are counted.
 
 use gradus_data::sets::scores::matthews_of_counts;
 use gradus_data::sets::{Example, Input, Label, Task, Transformation};
@@ -24,20 +24,20 @@ use gradus_text::Tokenizer;
 use crate::evaluate::{SlidingWindow, token_losses};
 use crate::tasks::{TaskError, largest, log_probabilities};
 
-/// What is appended to SST-2's texts, and what may follow, in the order of its classes.
+/// The word appended to SST-2's texts, and the words that may follow it, in the order of the classes.
 const VERY: &str = "very";
 const WORDS: [&str; 2] = ["negative", "positive"];
 
-/// How a task is asked.
+/// The heuristic of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heuristic {
-    /// How probable is the sentence?
+    /// The probability of the sentence.
     Sentence,
-    /// Which word follows *very*?
+    /// The most probable word after *very*.
     Sentiment,
-    /// Which answer?
+    /// The most probable answer.
     Answer,
-    /// Which referent makes what follows it probable?
+    /// The referent with the most probable text after it.
     Referent,
 }
 
@@ -53,51 +53,51 @@ impl Heuristic {
     }
 }
 
-/// A language model that answers without training for a task.
+/// A language model that answers tasks without training for them.
 #[derive(Clone, Copy, Debug)]
 pub struct ZeroShot<'m> {
-    /// Its parameters.
+    /// The model's parameters.
     pub model: &'m Model<Tensor>,
-    /// Its tokenizer.
+    /// The model's tokenizer.
     pub tokenizer: &'m Tokenizer,
-    /// A token that opens every sequence, if the model was trained with one.
+    /// The token that opens every sequence, if the model was trained with one.
     pub opening: Option<u32>,
 }
 
-/// Tokens to be scored, after others that are not.
+/// Tokens to be scored, after tokens that are not scored.
 struct Continuation {
     ids: Vec<u32>,
-    /// The first of them that counts.
+    /// The index of the first token that counts.
     from: usize,
-    /// Did it lose its beginning?
+    /// Whether the sequence lost its beginning.
     truncated: bool,
 }
 
-/// log P of the tokens of a choice that count.
+/// The mean and the sum of log P over the tokens of a choice that count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Scored {
     mean: f64,
     sum: f64,
 }
 
-/// What was answered.
+/// The answers to a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answers {
-    /// One answer per example.
+    /// The answer to each example.
     pub labels: Vec<Label>,
-    /// The mean log-probability of each choice of each example; of the sentence alone where there is nothing to choose.
+    /// The mean log-probability of each choice of each example, or of the sentence in a task without choices.
     pub scores: Vec<Vec<f64>>,
-    /// The same, summed over the tokens that count: the model's distribution over the choices is its softmax.
+    /// The summed log-probability of the tokens that count; its softmax is the model's distribution over the choices.
     pub log_probs: Vec<Vec<f64>>,
-    /// The score from which on a sentence is acceptable (CoLA).
+    /// The least score of an acceptable sentence (CoLA).
     pub threshold: Option<f64>,
-    /// Examples with a sequence that lost its beginning.
+    /// The number of examples with a sequence that lost its beginning.
     pub truncated: usize,
 }
 
 impl Answers {
-    /// The mean cross-entropy of these examples' labels under the model's distribution over the choices, in nats; `None` where there
-    /// is nothing to choose, or a label is missing.
+    /// Computes the mean cross-entropy of these examples' labels under the model's distribution over the choices, in nats; `None`
+    /// if the task has no choices or a label is missing.
     pub fn cross_entropy(&self, examples: &[Example]) -> Option<f64> {
         let one = |(log_probs, example): (&Vec<f64>, &Example)| match example.label {
             Some(Label::Class(class)) if log_probs.len() > 1 => Some(-log_probabilities(log_probs).get(class)?),
@@ -109,17 +109,17 @@ impl Answers {
 }
 
 impl ZeroShot<'_> {
-    /// Is there a heuristic for this task?
+    /// Returns whether there is a heuristic for this task.
     pub fn has(task: &Task) -> bool {
         Heuristic::of(task).is_some()
     }
 
-    /// Does its heuristic use the training split?
+    /// Returns whether the task's heuristic uses the training split.
     pub fn needs_train(task: &Task) -> bool {
         Heuristic::of(task) == Some(Heuristic::Sentence)
     }
 
-    /// The answer to each example. `train` sets CoLA's threshold; the other tasks ignore it.
+    /// Answers each example. `train` sets CoLA's threshold; the other tasks ignore it.
     ///
     /// # Errors
     /// A text that the tokenizer cannot encode, a training row without a label, or a task without a heuristic.
@@ -136,7 +136,7 @@ impl ZeroShot<'_> {
         Ok(Answers { labels, scores, log_probs, threshold, truncated })
     }
 
-    /// The score from which on a sentence is acceptable.
+    /// Computes the least score of an acceptable sentence.
     fn acceptable_from(&self, train: &[Example]) -> Result<f64, TaskError> {
         let labels = train.iter().map(|e| match e.label {
             Some(Label::Class(class)) => Ok(class),
@@ -147,8 +147,8 @@ impl ZeroShot<'_> {
         Ok(threshold(&scored.iter().map(|choice| choice.mean).collect::<Vec<_>>(), &labels))
     }
 
-    /// The log-probability of each choice of each example; of one sentence where there is nothing to choose; and the number of
-    /// examples that did not fit.
+    /// Computes the log-probability of each choice of each example, or of the sentence in a task without choices; and the number
+    /// of examples that did not fit.
     fn scores(&self, heuristic: Heuristic, examples: &[Example]) -> Result<(Vec<Vec<Scored>>, usize), TaskError> {
         let choices = examples.iter().map(|e| self.continuations(heuristic, e));
         let choices: Vec<Vec<Continuation>> = choices.collect::<Result<_, _>>()?;
@@ -174,7 +174,7 @@ impl ZeroShot<'_> {
             let most = self.model.backbone.config().context() + 1; // the last token is only predicted
             let lost = all.len().saturating_sub(most);
             all.drain(..lost);
-            from = from.saturating_sub(lost).max(1); // the very first token has nothing before it
+            from = from.saturating_sub(lost).max(1); // no token precedes the first
             Continuation { ids: all, from, truncated: lost > 0 }
         };
         Ok(match &example.input {
@@ -196,7 +196,7 @@ impl ZeroShot<'_> {
         })
     }
 
-    /// Σ log P of the tokens that count, and (1/n) of it, in the order given; −∞ where none does, NaN from a model with NaN.
+    /// Computes Σ log P and its mean over the tokens that count, in the order given; −∞ if none counts, NaN if Σ is non-finite.
     fn scored(&self, all: &[&Continuation]) -> Vec<Scored> {
         let ids: Vec<&[u32]> = all.iter().map(|continuation| &continuation.ids[..]).collect();
         let whole = SlidingWindow::apart(self.model.backbone.config().context());
@@ -213,13 +213,13 @@ impl ZeroShot<'_> {
     }
 }
 
-/// The threshold from which on a score counts as class 1: between two neighbouring scores, where the correlation with
-/// the labels is highest; the lowest such.
+/// Returns the least score of class 1: the lowest midpoint of two neighbouring scores with the highest correlation with the
+/// labels.
 fn threshold(scores: &[f64], labels: &[usize]) -> f64 {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
     let (n, ones) = (labels.len() as f64, labels.iter().sum::<usize>() as f64);
-    // At first all answers are 1; then, from the lowest score up, one after another becomes 0.
+    // All answers start as 1; from the lowest score up, one after another becomes 0.
     let (mut zeros, mut right) = (0.0, ones);
     let (mut most, mut best) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
     for pair in order.windows(2) {
@@ -255,7 +255,7 @@ mod tests {
         Model::init(&sizes.into(), 4)
     }
 
-    /// The scores of examples with these inputs, and how many did not fit.
+    /// Returns the scores of examples with these inputs, and the number that did not fit.
     fn scores(
         model: &Model<Tensor>,
         opening: Option<u32>,
@@ -268,7 +268,7 @@ mod tests {
         Ok((scored.iter().map(|choices| choices.iter().map(|choice| choice.mean).collect()).collect(), truncated))
     }
 
-    /// log P(next | ids), one token at a time.
+    /// Computes the mean of log P(next | ids), one token at a time.
     fn by_hand(model: &Model<Tensor>, ids: &[u32], from: usize) -> f64 {
         let each = (from..ids.len()).map(|at| {
             let logits = Decoder::new(model).read(&ids[..at]);
@@ -347,12 +347,12 @@ mod tests {
         assert_eq!(threshold(&[-3.0, -1.0, -2.0, -5.0], &[0, 1, 1, 0]), -2.5);
         assert_eq!(threshold(&[-1.0], &[1]), f64::NEG_INFINITY);
         assert_eq!(threshold(&[-1.0, -1.0], &[0, 1]), f64::NEG_INFINITY, "no threshold lies between equal scores");
-        // One of two wrong in either way, and as well correlated: the lower.
+        // Both thresholds get one answer wrong, with equal correlation: the lower counts.
         assert_eq!(threshold(&[-4.0, -3.0, -2.0, -1.0], &[0, 1, 0, 1]), -3.5);
         assert_eq!(threshold(&[f64::NEG_INFINITY, -1.0, -0.5], &[0, 1, 1]), -1.0, "of a text of which nothing is predicted");
     }
 
-    /// Also where there are thousands of scores, and equal ones among them.
+    /// The scores are thousands, with equal ones among them.
     #[test]
     fn no_threshold_is_better() {
         let mut rng = Philox::new(5);
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(found.threshold, Some(f64::midpoint(score(texts[1]), score(texts[2]))));
         assert_eq!(found.labels, [0, 0, 1, 1].map(Label::Class));
         assert_eq!((found.scores, found.truncated), (texts.map(|text| vec![score(text)]).to_vec(), 0));
-        // What just reaches it is acceptable.
+        // A score equal to the threshold is acceptable.
         let alone = zero_shot.answers(task("cola"), &[row(texts[2], Some(1))], &rows).unwrap();
         assert_eq!((alone.threshold, &alone.labels[0]), (Some(f64::NEG_INFINITY), &Label::Class(1)));
 
@@ -418,7 +418,7 @@ mod tests {
         assert!(matches!(without, TaskError::NoHeuristic { task: "rte" }), "{without}");
     }
 
-    /// Of two choices e² and 1, and of three alike: −ln of 1/(1 + e⁻²), then of 1/3.
+    /// The mean of −ln 1/(1 + e⁻²), from choices with the ratio e² : 1, and −ln 1/3, from three equal choices.
     #[test]
     fn the_cross_entropy_is_that_of_the_labels_under_the_choices() {
         let row = |class| Example { id: "7".into(), input: Input::One("x".into()), label: class, group: None };
