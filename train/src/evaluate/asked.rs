@@ -1,23 +1,23 @@
-//! What is asked of one sequence by numbers: the loss, its parts, and its gradient.
+//! The loss of one sequence at chosen slots: its parts and its gradient.
 
 use std::sync::Arc;
 
 use gradus_model::{Batch, GradientMode, Input, Model, Sight};
 use gradus_tensor::{Real, Tensor, on_pool};
 
-/// One sequence, and what is asked in some of its slots.
+/// One sequence, with targets in some of its slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The token in each slot.
     pub tokens: Vec<u32>,
-    /// The segment of each slot, for a model that tells segments apart.
+    /// The segment of each slot, for a model with segments.
     pub segments: Option<Vec<u32>>,
-    /// The token that belongs in each slot, to a causal model the one that follows; `None`: not asked.
+    /// The target of each slot: the token in it, or for a causal model the next token; `None` for no target.
     pub targets: Vec<Option<u32>>,
 }
 
 impl Asked {
-    /// As a batch whose loss is the mean over what is asked. Slots see all, or in a model that predicts the next token those before.
+    /// Returns a batch whose loss is the mean over the targets. Slots see all others if `sees_all`, else those before them.
     fn batch(&self, sees_all: bool) -> Batch {
         let asked: Arc<[u32]> = (0..).zip(&self.targets).filter(|(_, target)| target.is_some()).map(|(slot, _)| slot).collect();
         let n = asked.len();
@@ -30,12 +30,12 @@ impl Asked {
         Batch::of(input).with_tokens(Some(asked), targets, vec![1.0 / n as f64; n])
     }
 
-    /// −ln P of each token that is asked, in nats.
+    /// Computes −ln P of each target, in nats.
     pub fn losses<T: Real>(&self, model: &Model<Tensor<T>>) -> Vec<f64> {
         model.token_losses(&self.batch(super::fills_masks(model))).to_vec().into_iter().map(|loss| loss.to_f64()).collect()
     }
 
-    /// The gradient of their mean, where it reaches a parameter: a head that is not asked has none.
+    /// Computes the gradient of the mean loss; `None` for parameters that the loss does not depend on, such as a task's head.
     pub fn gradient<T: Real>(&self, model: &Model<Tensor<T>>) -> Model<Option<Tensor<T>>> {
         on_pool(|| model.gradient(&self.batch(super::fills_masks(model)), None, GradientMode::Whole)).1
     }
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// Along a direction, against central differences; of a model that sees all, and of one that sees what was before.
+    /// The slope along a direction equals central differences, for a model that sees all slots and for a causal model.
     #[test]
     fn the_gradient_is_that_of_the_mean() {
         let tokens = vec![1, 5, 3, 0, 2];

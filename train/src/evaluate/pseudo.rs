@@ -1,13 +1,13 @@
-//! How well a model that fills masks knows each token of a text from all others.
+//! The pseudo-log-likelihood of a text under a model that fills masks: each token is predicted from all others.
 //!
 //! ```text
 //! PLL(x) = Σᵢ ln P(xᵢ | x with xᵢ hidden)            (Wang & Cho 2019; Salazar et al. 2020, equation 1)
 //! ```
 //!
-//! The pseudo-log-likelihood is no probability of the text: over all texts, its exponentials do not sum to 1. So it compares models that
-//! fill masks and share a tokenizer, and nothing else.
+//! The pseudo-log-likelihood is not the log-probability of the text: its exponentials over all texts do not sum to 1. It can
+//! only compare models that fill masks and share a tokenizer.
 //!
-//! A text longer than the context is cut into windows, which do not overlap; a token is known from its own window.
+//! A text longer than the context is cut into windows that do not overlap; a token is predicted from its window.
 
 use gradus_model::{Batch, Input, Model};
 use gradus_tensor::{Real, Tensor};
@@ -15,10 +15,10 @@ use gradus_tensor::{Real, Tensor};
 use super::BATCH_TOKENS;
 use crate::views::SpecialTokens;
 
-/// −ln P of every token given all others of its window, for each sequence, in nats. A window has at most `context` slots, the two of
-/// the special tokens included. `progress` counts tokens.
+/// Computes −ln P of every token given all others of its window, for each sequence, in nats. A window has at most `context`
+/// slots, with the two of the special tokens. `progress` receives the number of tokens predicted so far.
 ///
-/// Panics on an id that the model does not have, or a context that it has not or that is below 3: callers check user input.
+/// Panics on an id that the model does not have, or a context below 3 or above the model's: callers check user input.
 pub fn pseudo_losses<T: Real>(
     model: &Model<Tensor<T>>,
     sequences: &[&[u32]],
@@ -43,7 +43,7 @@ pub fn pseudo_losses<T: Real>(
     sequences.iter().map(|ids| ids.chunks(context - 2).flat_map(&mut of_window).collect()).collect()
 }
 
-/// A window once for each of these of its tokens, which is hidden and asked.
+/// Returns one row per hidden token: the window with that token replaced by the mask, and the token as the target.
 fn with_each_hidden(window: &[u32], hidden: &[usize], special: SpecialTokens) -> Batch {
     let row = special.around(window);
     let mut tokens = row.repeat(hidden.len());
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// Each from the logits of its own pass, with windows that end anywhere.
+    /// Each expected loss comes from the logits of a separate forward pass; windows end anywhere.
     #[test]
     fn each_token_is_told_from_all_others_of_its_window() {
         let model: Model<Tensor<f64>> = Model::init(&TransformerConfig { vocab: 9, context: 8, ..tiny_bert() }.into(), 3);

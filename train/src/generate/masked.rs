@@ -1,13 +1,13 @@
-//! Continuing a text with a model that fills masks, which was not made for it:
+//! Generation of tokens by a model that fills masks, which was not trained to continue texts:
 //!
 //! ```text
 //! [CLS] x₁ … xₙ [MASK] … [MASK] [SEP]        a mask for each token to come; xₙ₊₁ is drawn at the first        (n → n + 1)
 //! ```
 //!
-//! It knows how much is to come, and nothing of it. The special tokens are never drawn, nor are tokens that were added with them at the end of a
-//! vocabulary. Where the text and its masks do not fit the context, half of it has masks, and the last tokens of the text that fit before
-//! them are read. (A survey's G asks otherwise, in the format of a whole story of a fixed length: how much is to come must not tell how a
-//! story goes on.)
+//! The number of masks gives the model the number of tokens to come. The special tokens are never drawn, nor are tokens added
+//! with them at the end of a vocabulary. If the text and its masks do not fit the context, half of the context has masks, and the
+//! model reads the last tokens of the text that fit before them. (A survey's G uses the format of a whole story of a fixed length
+//! instead, since the number of tokens to come must not give away the continuation.)
 
 use gradus_model::{Input, Model};
 use gradus_tensor::Tensor;
@@ -16,7 +16,7 @@ use gradus_tensor::rng::Philox;
 use super::{Continuation, GenerateError, Overflow, Slide};
 use crate::views::{self, MaskPlan, SpecialTokens};
 
-/// How many tokens of the text are read, and how many masks follow, with `left` tokens to come.
+/// Returns the number of tokens of the text to read, and the number of masks after them, with `left` tokens to come.
 fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
     let room = context - MaskPlan::SPECIAL_SLOTS;
     if text + left <= room {
@@ -26,10 +26,10 @@ fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
     (text.min(room - masks), masks)
 }
 
-/// Where tokens begin to be drawn without seeing the beginning: as [`Slide::first`], of a model that fills masks.
+/// Returns the first token drawn without the beginning of the text, as [`Slide::first`] does, for a model that fills masks.
 pub fn first_unseen(prompt: usize, tokens: usize, context: usize) -> Option<Slide> {
     if context <= MaskPlan::SPECIAL_SLOTS {
-        return None; // nothing fits, which `generate_masked` refuses
+        return None; // no token fits: an error of `generate_masked`
     }
     let unseen = |drawn: usize| {
         let text = prompt + drawn;
@@ -38,10 +38,10 @@ pub fn first_unseen(prompt: usize, tokens: usize, context: usize) -> Option<Slid
     (0..tokens).map(unseen).find(|slide| slide.unseen > 0)
 }
 
-/// Appends tokens to `ids`, calling `each(ids so far)` after every one; it ends early where that returns false.
+/// Appends tokens to `ids` and calls `each(ids so far)` after every token; generation ends early if that returns false.
 ///
 /// # Errors
-/// As of [`generate`](super::generate); the text may be empty. Panics on an id that the model does not have.
+/// The errors of [`generate`](super::generate), but the text may be empty. Panics on an id that the model does not have.
 pub fn generate_masked(
     model: &Model<Tensor>,
     special: SpecialTokens,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::tasks::largest;
 
-    /// The words end at 14; 14 and 15 are specials of other kinds.
+    /// Special tokens after 14 words; 14 and 15 are other special tokens.
     const SPECIAL: SpecialTokens = SpecialTokens { open: 16, close: 17, mask: 18, words: 14 };
 
     fn model() -> Model<Tensor> {
@@ -99,7 +99,7 @@ mod tests {
         generate_masked(&model(), SPECIAL, ids, how, &mut Philox::new(1), &mut |_| true)
     }
 
-    /// The most probable word at the first mask of a row.
+    /// Returns the most probable word at the first mask of a row.
     fn next(row: &[u32]) -> u32 {
         let input = Input::full(1, row);
         let at = row.iter().position(|&id| id == SPECIAL.mask).unwrap();
@@ -119,12 +119,12 @@ mod tests {
         assert_eq!(alone, [next(&[open, m, close])], "no prompt is needed");
     }
 
-    /// Room for seven tokens between the special tokens: three masks, and the last four of the text.
+    /// A context of 9 holds seven tokens between the special tokens: three masks, and the last four tokens of the text.
     #[test]
     fn what_does_not_fit_slides() {
         assert_eq!([window(2, 5, 9), window(2, 6, 9), window(9, 1, 9), window(0, 90, 9)], [(2, 5), (2, 3), (6, 1), (0, 3)]);
         assert_eq!(window(3, 2, 3), (0, 1));
-        // All that is read fits beside three masks until the text has five tokens.
+        // The text fits beside three masks until it has five tokens.
         assert_eq!(first_unseen(2, 5, 9), None);
         assert_eq!(first_unseen(2, 20, 9), Some(Slide { at: 5, unseen: 1 }));
         assert_eq!(first_unseen(8, 1, 9), Some(Slide { at: 8, unseen: 2 }));

@@ -1,16 +1,16 @@
-//! What a scheme draws from. Nothing is drawn in turn: a draw is a function of the seed and of what keys it.
+//! The random numbers of views. A draw does not depend on other draws: it is a function of the seed and its key.
 
 use gradus_tensor::rng::Philox;
 use serde::{Deserialize, Serialize};
 
 use super::Text;
 
-/// Keeps the draws of views apart from others with the same seed ("views" in ASCII).
+/// The domain that separates the draws of views from other draws with the same seed ("views" in ASCII).
 const DOMAIN: u64 = 0x76_6965_7773;
-/// Random numbers kept for one draw.
+/// The number of random numbers reserved for one draw.
 const ROOM: u64 = 1 << 24;
 
-/// What keys the draw of a text's view: how often its mask changes.
+/// The frequency of changes of a text's mask: the key of the draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
@@ -28,12 +28,12 @@ pub enum Redraw {
 pub struct Draw<'s> {
     /// The random numbers.
     pub rng: Philox,
-    /// Draws a text of the source that is not the one viewed.
+    /// A function that draws another text of the source.
     pub other: &'s dyn Fn(&mut Philox) -> Text,
 }
 
 impl Redraw {
-    /// The random numbers for the text in this row of step `t`.
+    /// Returns the random numbers for the text in this row of step `t`.
     pub fn rng(self, seed: u64, text: &Text, t: u64, row: usize) -> Philox {
         let (stream, part) = match self {
             Redraw::Static => (2 * text.number, 0),
@@ -55,7 +55,7 @@ mod tests {
         keyed.rng(5, &text, t, row).double_word()
     }
 
-    /// The three differ in what keys a draw, and in nothing else.
+    /// The three differ only in the key of a draw.
     #[test]
     fn a_mask_changes_with_what_keys_it() {
         let same = |keyed, a, b| first(keyed, a, (1, 0)) == first(keyed, b, (9, 3));

@@ -4,23 +4,23 @@
 //! M ⊂ {1 … n}, |M| = max(1, round(rate·n))        L = −1/Σ|M| Σ Σ_{i∈M} log P(xᵢ | x̃), over the texts of a step
 //!
 //! x̃ᵢ = [MASK]           with probability 0.8, for i ∈ M
-//!      a token drawn    0.1          from the vocabulary but for the special tokens: perhaps the same, perhaps one that no text has
+//!      a random token   0.1          drawn from the vocabulary without the special tokens; it may equal xᵢ
 //!      xᵢ               0.1
 //! ```
 //!
-//! That each choice is without replacement, and one at least, is from BERT's code (`create_masked_lm_predictions`), which counts [CLS] and
-//! [SEP] among the n tokens, and asks for 20 at most.
+//! The choice of M without replacement and with at least one token follows BERT's code (`create_masked_lm_predictions`), which
+//! also counts [CLS] and [SEP] among the n tokens, and chooses at most 20.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Draw, Scheme, SpecialTokens, Text, View};
 
-/// Of the tokens asked: the shares that are hidden by the mask, replaced by another word, and left as they are.
+/// The shares of the chosen tokens that become the mask, become a random word, and stay.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MaskMix {
-    /// Hidden.
+    /// The share that becomes the mask.
     pub mask: f64,
-    /// Replaced; the rest stays.
+    /// The share that becomes a random word; the rest stays.
     pub replace: f64,
 }
 
@@ -29,21 +29,21 @@ impl MaskMix {
     pub const EIGHTY: MaskMix = MaskMix { mask: 0.8, replace: 0.1 };
 }
 
-/// One text, some of its tokens asked.
+/// The scheme that views a text as one segment, with some of its tokens as targets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MaskedLm {
     /// The special tokens.
     pub special: SpecialTokens,
-    /// The share of tokens that is asked.
+    /// The share of tokens that become targets.
     pub rate: f64,
-    /// What becomes of them.
+    /// The shares of targets that are hidden, replaced and kept.
     pub shares: MaskMix,
-    /// Most tokens of a text; a longer one is cut at its end.
+    /// The most tokens of a text; longer texts lose their end.
     pub room: usize,
 }
 
 impl MaskedLm {
-    /// Asks for some of the tokens at these slots of a view, and hides them.
+    /// Makes some of the tokens at these slots of a view its targets, and hides them.
     pub(super) fn ask(&self, view: &mut View, mut slots: Vec<usize>, draw: &mut Draw<'_>) {
         let n = ((self.rate * slots.len() as f64).round() as usize).clamp(1.min(slots.len()), slots.len());
         draw.rng.shuffle(&mut slots);
@@ -110,13 +110,13 @@ mod tests {
         assert_eq!(view(&masked, vec![], 1).asked, []);
     }
 
-    /// 9,000 tokens asked; the standard deviation of a share is at most 0.5 %.
+    /// With 9,000 targets, the standard deviation of a share is at most 0.5 %.
     #[test]
     fn the_shares_are_those_asked_for() {
         let masked = MaskedLm { special: SPECIAL, rate: 0.3, shares: MaskMix::EIGHTY, room: 1000 };
         let (mut hidden, mut replaced, mut all) = (0, 0, 0);
         for seed in 0..30 {
-            let words: Vec<u32> = vec![95; 1000]; // no word that stands in for another
+            let words: Vec<u32> = vec![95; 1000]; // a token that is never drawn as a replacement
             let View { tokens, asked, .. } = view(&masked, words, seed);
             all += asked.len();
             hidden += asked.iter().filter(|(slot, _)| tokens[*slot] == 102).count();

@@ -1,9 +1,9 @@
-//! How a text becomes what a model reads of it and is asked: a *view*.
+//! A *view* of a text: the input of a model, and its targets.
 //!
 //! ```text
-//! next       x₁ … xₙ            each slot sees those before it       each is asked what follows
-//! masked     [CLS] x̃ [SEP]      each slot sees all                   some are asked what they were (Devlin et al. 2018, §3.1)
-//! pairs      [CLS] a [SEP] b [SEP], in two segments                  … and whether b follows a
+//! next       x₁ … xₙ            each slot sees those before it       each predicts the next token
+//! masked     [CLS] x̃ [SEP]      each slot sees all                   some predict their token (Devlin et al. 2018, §3.1)
+//! pairs      [CLS] a [SEP] b [SEP], in two segments                  … and [CLS] predicts whether b follows a
 //! ```
 
 mod draw;
@@ -22,37 +22,37 @@ pub use plan::{MaskPlan, ViewPlan};
 /// A text of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// Its number in the source.
+    /// The number of the text in the source.
     pub number: u64,
-    /// How often the source has been read before.
+    /// The number of times that the source has been read before.
     pub epoch: u64,
-    /// Its tokens.
+    /// The tokens of the text.
     pub tokens: Vec<u32>,
-    /// Where each of its sentences ends, in increasing order; the last is the number of tokens.
+    /// The end of each sentence, in increasing order; the last is the number of tokens.
     pub sentences: Vec<usize>,
 }
 
 /// The special tokens of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpecialTokens {
-    /// Opens a row; heads read here.
+    /// The token that opens a row; heads read its slot.
     pub open: u32,
-    /// Closes a text.
+    /// The token that closes a text.
     pub close: u32,
-    /// Stands where a token is hidden.
+    /// The token that replaces a hidden one.
     pub mask: u32,
-    /// Tokens below this number may stand in another's place.
+    /// The exclusive upper bound of the tokens that may replace another.
     pub words: u32,
 }
 
-/// What a model reads of a text and is asked of it, every slot seeing all others.
+/// The input of a model in which every slot sees all others, and its targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// The token in each slot.
     pub tokens: Vec<u32>,
     /// The segment of each slot.
     pub segments: Vec<u32>,
-    /// The slots that are asked, in increasing order, each with the token that belongs there.
+    /// The slots with targets, in increasing order, each with its target token.
     pub asked: Vec<(usize, u32)>,
     /// The class of the row.
     pub class: Option<usize>,
@@ -60,18 +60,18 @@ pub struct View {
 
 /// A way to view texts.
 pub trait Scheme: Send + Sync {
-    /// A view of a text.
+    /// Returns a view of a text.
     fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View;
-    /// A view of a text with nothing hidden, in which each of its tokens is asked: where each stands.
+    /// Returns a view of a text without hidden tokens, in which every token of the text is a target: it shows the slot of each.
     fn whole(&self, text: &Text) -> View;
-    /// Number of classes of a row; 0 where none is asked.
+    /// Returns the number of classes of a row; 0 if rows have no class.
     fn classes(&self) -> usize {
         0
     }
 }
 
-/// Views as one batch, as long as the longest: each token asked weighs the same, and so does each row's class. Their two losses are
-/// added (Devlin et al. 2018, appendix A.2).
+/// Returns views as one batch, as long as the longest view. All target tokens have equal weights, and so do the classes of the
+/// rows. The two losses are added (Devlin et al. 2018, appendix A.2).
 pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
     let mut batch = Batch::of(input(views, segmented));
     let t = batch.input.length();
@@ -91,7 +91,7 @@ pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
     batch.with_tokens(Some(asked.into()), targets, vec![1.0 / n as f64; n])
 }
 
-/// What the model reads of these views, as long as the longest.
+/// Returns the input of these views, as long as the longest.
 pub fn input(views: &[View], segmented: bool) -> Input {
     let t = views.iter().map(|view| view.tokens.len()).max().unwrap_or(0);
     let padded = |of: fn(&View) -> &[u32]| {
@@ -105,7 +105,7 @@ pub fn input(views: &[View], segmented: bool) -> Input {
     }
 }
 
-/// The logits of the answer in each of these slots (of B·T).
+/// Computes the logits in each of these slots (of B·T).
 pub fn logits(model: &Model<Tensor>, input: &Input, slots: &[usize]) -> Vec<Vec<f64>> {
     let logits = model.logits_at(input, slots.iter().map(|&slot| slot as u32).collect::<Vec<_>>());
     (0..slots.len()).map(|row| logits.slice(0, row..row + 1).to_vec().into_iter().map(f64::from).collect()).collect()

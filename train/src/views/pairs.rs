@@ -1,31 +1,31 @@
-//! Pairs of texts, of which the second follows the first or not (Devlin et al. 2018, §3.1):
+//! Pairs of texts, with the class whether the second follows the first (Devlin et al. 2018, §3.1):
 //!
 //! ```text
-//! [CLS] a [SEP] b [SEP]        segments 0 … 0 1 … 1        b follows a in half of the rows, else it is from another text
+//! [CLS] a [SEP] b [SEP]        segments 0 … 0 1 … 1        b follows a in half of the rows, else b is from another text
 //! L = L_masked − log P(follows | h at [CLS])
 //! ```
 //!
-//! A text is divided after one of its sentences. Another text gives its own end instead, from the beginning of the sentence at which that
-//! is nearest in length to what follows: so a pair's form and length do not tell which it is. (In BERT's code, `create_instances_from_document`,
-//! it begins at any sentence.) A text of a single sentence is followed by another's. Where both are too long together, tokens are cut from
-//! the longer one, at its beginning or its end with equal probability, as in BERT's code.
+//! A text is divided after a sentence into a and the rest. A b from another text is the end of that text, from the sentence that
+//! makes it nearest in length to the rest: the form and length of a pair do not give away its class. (In BERT's code,
+//! `create_instances_from_document`, b begins at any sentence.) After a text of one sentence, b is always from another text. If a
+//! and b do not fit, the longer one loses tokens at its beginning or its end with equal probability, as in BERT's code.
 
 use super::{Draw, MaskedLm, Scheme, SpecialTokens, Text, View};
 
-/// Two texts, some of their tokens asked, and whether one follows the other.
+/// The scheme that views pairs of texts: some tokens are targets, and the class states whether the second text follows the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pairs(
-    /// How tokens are asked; its room is that of both texts.
+    /// The choice of target tokens; its room is for both texts together.
     pub MaskedLm,
 );
 
-/// The class of a pair whose second text follows the first, as `transformers` has it.
+/// The class of a pair whose second text follows the first, as in `transformers`.
 const FOLLOWS: usize = 0;
-/// That of any other pair.
+/// The class of any other pair.
 const ANOTHER: usize = 1;
 
 impl Pairs {
-    /// The two texts, and whether the second follows.
+    /// Returns the two texts, and the class whether the second follows.
     fn divided(text: &Text, draw: &mut Draw<'_>) -> (Vec<u32>, Vec<u32>, usize) {
         let ends = &text.sentences[..text.sentences.len().saturating_sub(1)];
         let other = ends.is_empty() || draw.rng.uniform_f64() < 0.5;
@@ -42,7 +42,7 @@ impl Pairs {
         (a.to_vec(), b, ANOTHER)
     }
 
-    /// The view of both texts between special tokens, in which every token of theirs is predicted.
+    /// Returns the view of both texts between special tokens, in which every token of the texts is a target.
     fn joined(&self, a: &[u32], b: &[u32], class: usize) -> View {
         let SpecialTokens { open, close, .. } = self.0.special;
         let (first, second) = (a.len() + 2, b.len() + 1);
@@ -55,7 +55,7 @@ impl Pairs {
         }
     }
 
-    /// Cuts both to fit together, the longer one first.
+    /// Cuts the longer text, token by token, until both fit together.
     fn cut(&self, a: &mut Vec<u32>, b: &mut Vec<u32>, draw: &mut Draw<'_>) {
         while a.len() + b.len() > self.0.room.saturating_sub(1) {
             let longer = if a.len() > b.len() { &mut *a } else { &mut *b };
@@ -78,7 +78,7 @@ impl Scheme for Pairs {
         view
     }
 
-    /// Divided after the sentence that ends nearest to its middle; in one where there is no room for a mark more.
+    /// Divides the text after the sentence that ends nearest to its middle; a text without room for another mark is not divided.
     fn whole(&self, text: &Text) -> View {
         let n = text.tokens.len();
         if n >= self.0.room {
@@ -103,7 +103,7 @@ mod tests {
 
     const SPECIAL: SpecialTokens = SpecialTokens { open: 100, close: 101, mask: 102, words: 90 };
 
-    /// Text `number` of three sentences of its own tokens.
+    /// Returns text `number`: three sentences of tokens that no other text has.
     fn text(number: u64) -> Text {
         let first = 10 * number as u32;
         Text { number, epoch: 0, tokens: (first..first + 9).collect(), sentences: vec![2, 5, 9] }
@@ -142,7 +142,7 @@ mod tests {
         assert!((150..250).contains(&follows), "{follows}");
     }
 
-    /// Sentences end at 2, 5 and 9: 5 is nearest to the middle. Nine tokens and three special tokens need a room of 10.
+    /// The sentences end at 2, 5 and 9: 5 is nearest to the middle. Nine tokens and three special tokens need a room of 10.
     #[test]
     fn a_whole_text_is_divided_near_its_middle_where_there_is_room() {
         let whole = |room| Pairs(MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix::EIGHTY, room }).whole(&text(0));
@@ -156,7 +156,7 @@ mod tests {
         assert!(undivided.asked.iter().copied().eq((1..).zip(0..9)));
     }
 
-    /// Its sentences begin at 0, 3, 4 and 8.
+    /// The sentences of the other text begin at 0, 3, 4 and 8.
     #[test]
     fn another_text_gives_the_end_nearest_in_length() {
         let masked = MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix { mask: 0.0, replace: 0.0 }, room: 40 };

@@ -1,4 +1,4 @@
-//! How a run views its texts, as it is kept with it.
+//! The plan by which a run views its texts, which is stored with the run.
 
 use gradus_model::Input;
 use gradus_text::Tokenizer;
@@ -7,36 +7,36 @@ use serde::{Deserialize, Serialize};
 use super::{MaskMix, MaskedLm, Pairs, Redraw, Scheme, SpecialTokens};
 use crate::hyperparameters::{RangeError, require};
 
-/// What is asked of a text.
+/// The objective on a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ViewPlan {
-    /// What follows each token.
+    /// The next token after each.
     #[default]
     Next,
-    /// What some of them are, most of which are hidden.
+    /// Some of the tokens, most of which are hidden.
     Masked(MaskPlan),
 }
 
-/// Which tokens are asked, and how they are hidden.
+/// The choice of target tokens, and the way they are hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaskPlan {
-    /// The share of tokens that is asked.
+    /// The share of tokens that become targets.
     pub rate: f64,
-    /// What becomes of those.
+    /// The shares of targets that are hidden, replaced and kept.
     pub shares: MaskMix,
-    /// How often the mask of a text changes.
+    /// The frequency of changes of a text's mask.
     pub masks: Redraw,
-    /// Are pairs of texts read, and is it asked whether the second follows?
+    /// Whether the model reads pairs of texts and predicts whether the second follows the first.
     pub pairs: bool,
 }
 
 impl MaskPlan {
-    /// BERT's, of single texts (Devlin et al. 2018, §3.1), a new mask each time.
+    /// BERT's plan for single texts (Devlin et al. 2018, §3.1), with a new mask each time.
     pub const PLAIN: MaskPlan = MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false };
 
-    /// Are these shares and a rate?
+    /// Checks that the rate and the shares are fractions.
     ///
     /// # Errors
     /// The flag that is out of range.
@@ -49,10 +49,10 @@ impl MaskPlan {
         require("mask-hide", mask, fits, format!("at most {}, since --mask-replace is {replace}", 1.0 - replace))
     }
 
-    /// The slots of a view that no token of a text fills: what opens it and closes it.
+    /// The number of slots of a view for the tokens that open and close it.
     pub const SPECIAL_SLOTS: usize = 2;
 
-    /// Views of at most `room` tokens beside those.
+    /// Returns the scheme of views with at most `room` tokens beside these.
     pub fn scheme(&self, special: SpecialTokens, room: usize) -> Box<dyn Scheme> {
         let masked = MaskedLm { special, rate: self.rate, shares: self.shares, room };
         if self.pairs { Box::new(Pairs(masked)) } else { Box::new(masked) }
@@ -60,20 +60,20 @@ impl MaskPlan {
 }
 
 impl ViewPlan {
-    /// Is it the plan of a language model that predicts the next token?
+    /// Returns whether the objective is the next token.
     pub fn is_next(&self) -> bool {
         *self == ViewPlan::Next
     }
 }
 
 impl SpecialTokens {
-    /// Their names in BERT's vocabulary: what opens a row, closes a text, and hides a token.
+    /// The names in BERT's vocabulary of the tokens that open a row, close a text, and hide a token.
     pub const BERT: [&str; 3] = ["[CLS]", "[SEP]", "[MASK]"];
-    /// Their names in RoBERTa's vocabulary.
+    /// The names of these tokens in RoBERTa's vocabulary.
     pub const ROBERTA: [&str; 3] = ["<s>", "</s>", "<mask>"];
 
-    /// The special tokens of a tokenizer: by the roles in its files, else by BERT's names, else by RoBERTa's; `None` if all of these are
-    /// incomplete.
+    /// Returns the special tokens of a tokenizer: by the roles in its files, else by BERT's names, else by RoBERTa's; `None` if
+    /// all of these are incomplete.
     pub fn of(tokenizer: &Tokenizer) -> Option<Self> {
         let ids = |names: [&str; 3]| -> Option<[u32; 3]> {
             // A token without a row in the model counts as missing.
@@ -83,7 +83,7 @@ impl SpecialTokens {
         };
         let roles = ["cls_token", "sep_token", "mask_token"].map(|role| tokenizer.roles().get(role).unwrap_or_default());
         let [open, close, mask] = ids(roles).or_else(|| ids(Self::BERT)).or_else(|| ids(Self::ROBERTA))?;
-        // What was added to a vocabulary stands at its end, and is no word.
+        // Tokens added to a vocabulary are at its end, and are no words.
         let size = tokenizer.vocab_size() as u32;
         let added = (0..size).rev().take_while(|&id| tokenizer.is_added(id)).count() as u32;
         let words = if [open, close, mask].iter().all(|&id| id >= size - added) { size - added } else { size };
@@ -100,12 +100,12 @@ impl SpecialTokens {
         if found.is_empty() { "none of them".into() } else { format!("only {}", found.join(", ")) }
     }
 
-    /// A text between its special tokens: its token `at` is in slot 1 + at.
+    /// Returns a text between its special tokens: token `at` of the text is in slot 1 + at.
     pub fn around(&self, text: &[u32]) -> Vec<u32> {
         [&[self.open], text, &[self.close]].concat()
     }
 
-    /// A text between its special tokens, and the slot of its token `at`, which is hidden.
+    /// Returns a text between its special tokens with token `at` hidden, and the slot of that token.
     pub fn hide(&self, text: &[u32], at: usize) -> (Input, usize) {
         let mut tokens = self.around(text);
         tokens[1 + at] = self.mask;
