@@ -1,16 +1,16 @@
-//! Examples as one batch.
+//! The conversion of examples to one batch.
 
 use gradus_model::{Batch, ClassLoss, Input, Objective};
 
 use super::{Encoded, Reading, Sequence};
 use crate::views::{self, View};
 
-/// A batch of examples, as long as their longest row: the label of each weighs 1/N, the next tokens λ in all.
+/// Returns a batch of examples, as long as their longest row. Each label has the weight 1/N, all next tokens together λ.
 ///
-/// Every token after the first is a target, the delimiter and the extract token too; nothing is predicted from the extract token
+/// Every token after the first is a target, also the delimiter and the extract token; nothing is predicted from the extract token
 /// or on padding. Examples without a label get a target of zeros, for predictions.
 ///
-/// Where each slot sees all, no token is predicted, whatever λ is, and the batch has the lengths of its rows.
+/// If each slot sees all others, no token is predicted, whatever λ is, and the batch has the lengths of its rows.
 ///
 /// Panics on no examples, or on examples with unequal numbers of rows.
 pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Objective) -> Batch {
@@ -34,13 +34,13 @@ pub fn batch(examples: &[&Encoded], classes: usize, lambda: f64, objective: Obje
     }
 }
 
-/// Rows that are read at once; no token is predicted.
+/// Returns a batch of rows in which each slot sees all others; no token is predicted.
 fn whole(rows: &[&Sequence], segmented: bool) -> Batch {
     let view = |row: &&Sequence| View { tokens: row.to_vec(), segments: row.segments(), ..View::default() };
     Batch::of(views::input(&rows.iter().map(view).collect::<Vec<_>>(), segmented))
 }
 
-/// Rows that are read from left to right. If λ > 0, each token predicts the next.
+/// Returns a batch of rows that are read from left to right. If λ > 0, each token predicts the next.
 fn forward(rows: &[&Sequence], t: usize, classes: ClassLoss, lambda: f64, objective: Objective) -> Batch {
     let rows: Vec<Vec<u32>> = rows.iter().map(|row| row.to_vec()).collect();
     let n = rows.len() * t;
@@ -72,7 +72,7 @@ mod tests {
         Encoded { rows, target: Some(target), truncated: false, reading: Reading::Forward }
     }
 
-    /// Padding that is seen, a class that is read elsewhere, a token that is asked: each would show here.
+    /// Detects visible padding, a class read from another slot, and a token as a target.
     #[test]
     fn what_is_read_at_once_has_its_lengths_and_segments() {
         let [mut a, mut b] = [encoded(&[&[7, 1, 9, 2, 9]], 1), encoded(&[&[7, 3, 9]], 0)];
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// Labels not shifted, an extract position off by one, losses summed instead of averaged: each would show here.
+    /// Detects labels that are not shifted, an extract position off by one, and losses that are summed instead of averaged.
     #[test]
     fn rows_are_padded_shifted_and_weighted() {
         let (a, b) = (encoded(&[&[7, 1, 2, 9]], 1), encoded(&[&[7, 3, 9]], 0));
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!((&classes.targets[..], &classes.weights[..]), (&[0.0, 1.0, 1.0, 0.0][..], &[0.5, 0.5][..]));
     }
 
-    /// Padding has the id of a real token: counting the tokens that are not 0 falls short in a text that has it.
+    /// Padding has the id of a real token: the number of tokens other than 0 is too small for a text with that token.
     #[test]
     fn the_extract_token_is_found_by_its_place() {
         let example = encoded(&[&[7, 9, 0, 9], &[7, 0, 0, 0, 9]], 0);

@@ -1,18 +1,18 @@
-//! BERT's input transformations (Devlin et al. 2018, §4 and figure 4): what a model reads that sees all of a row at once.
+//! BERT's input transformations (Devlin et al. 2018, §4 and figure 4), for models in which each slot sees the whole row.
 //!
 //! ```text
 //! classify            [CLS] x [SEP]
-//! entail, similar     [CLS] a [SEP] b [SEP]                        segments 0 … 0 1 … 1, where the model tells them apart
+//! entail, similar     [CLS] a [SEP] b [SEP]                        segments 0 … 0 1 … 1, if the model has segments
 //! choose              [CLS] document question [SEP] answerₖ [SEP]  for each k: one logit each (§4.4)
 //! ```
 //!
-//! The head reads the first slot. A pair is read once: each of its texts sees the other, whatever their order. Decided here:
+//! The head reads the first slot. A pair is read once, since each of its texts sees the other in either order. The choices are:
 //!
 //! - **Special tokens** and the format of a pair are read from the tokenizer's files. If these lack the format, it
-//!   depends on the names of the special tokens. RoBERTa: two special tokens between the texts, `<s> a </s></s> b </s>`, and one segment, whatever
-//!   the size of the segment table, as fairseq and `transformers` trained its checkpoints. BERT: one mark between the texts, and
-//!   two segments.
-//! - **Length.** Where two texts are too long together, the longer one loses its end, token by token, until they fit (BERT's code,
+//!   depends on the names of the special tokens. RoBERTa: two separators between the texts, `<s> a </s></s> b </s>`, and one
+//!   segment, whatever the size of the segment table, as fairseq and `transformers` trained its checkpoints. BERT: one separator
+//!   between the texts, and two segments.
+//! - **Length.** If two texts are too long together, the longer one loses its end, token by token, until they fit (BERT's code,
 //!   `_truncate_seq_pair`). A document loses its end before its question does, to the same length for every answer.
 //! - **STS-B's** scores are distributions over 0 … 5, as for GPT-1 ([`super`]); `run_glue.py` of `transformers` learns one number.
 
@@ -24,19 +24,19 @@ use super::TaskError;
 use super::transform::{Encoder, Reading, Sequence};
 use crate::views::SpecialTokens;
 
-/// What frames the texts of a model that sees all of a row.
+/// The special tokens around the texts of a row, for a model in which each slot sees the whole row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncoderFormat {
-    /// What opens a row and closes a text.
+    /// The tokens that open a row and close a text.
     pub special: SpecialTokens,
-    /// Separators between two texts: one, or RoBERTa's two.
+    /// The number of separators between two texts: one, or RoBERTa's two.
     pub between: usize,
-    /// Does the model tell segments apart?
+    /// Whether the two texts are in two segments.
     pub segmented: bool,
 }
 
 impl EncoderFormat {
-    /// The frame of a tokenizer's texts, for a body with these parts; `None` if it has neither BERT's special tokens nor RoBERTa's.
+    /// Returns the format for a tokenizer and a body with these parts; `None` without BERT's or RoBERTa's special tokens.
     pub fn of(tokenizer: &Tokenizer, parts: &Parts) -> Option<Self> {
         let special = SpecialTokens::of(tokenizer)?;
         let has_robertas = tokenizer.token_id(SpecialTokens::ROBERTA[1]) == Some(special.close);
@@ -49,13 +49,13 @@ impl EncoderFormat {
         Reading::Whole { segmented: self.segmented }
     }
 
-    /// What follows what a row begins with: the rest of the first text, and the second.
+    /// Returns the end of a row: the rest of the first text, and the second.
     fn rest(&self, first: &[u32], second: &[u32]) -> Vec<u32> {
         [first, &vec![self.special.close; self.between], second, &[self.special.close]].concat()
     }
 }
 
-/// How many tokens of two texts remain where there is room for so many: the longer one is cut.
+/// Returns the numbers of tokens that two texts of `a` and `b` tokens keep in `room` tokens: the longer one is cut.
 fn fit(a: usize, b: usize, room: usize) -> (usize, usize) {
     let (more, less) = (room.div_ceil(2), room / 2);
     match () {
@@ -67,7 +67,7 @@ fn fit(a: usize, b: usize, room: usize) -> (usize, usize) {
 }
 
 impl Encoder<'_> {
-    /// An example's rows, and whether a text was cut.
+    /// Returns an example's rows, and whether a text was cut.
     pub(super) fn encoder_rows(&mut self, format: &EncoderFormat, example: &Example) -> Result<(Vec<Sequence>, bool), TaskError> {
         let SpecialTokens { open, close, .. } = format.special;
         let of_one = self.context - 2;
@@ -113,7 +113,7 @@ mod tests {
     const BERT: EncoderFormat = EncoderFormat { special: SPECIAL, between: 1, segmented: true };
     const ROBERTA: EncoderFormat = EncoderFormat { special: SPECIAL, between: 2, segmented: false };
 
-    /// Rows as text, ^ for what opens and $ for what closes, their segments, and whether a text was cut.
+    /// Returns the rows as text, with ^ and $ for the tokens that open and close, their segments, and whether a text was cut.
     fn read(format: EncoderFormat, task: &str, input: Input, context: usize) -> (Vec<String>, Vec<String>, bool) {
         let task = Task::named(task).unwrap();
         let example = Example { id: "0".into(), input, label: Some(Label::Class(0)), group: None };
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(rows(ROBERTA, "mnli", pair("0123456789", "abcdefgh"), 12), ["^0123$$abcd$"]);
         let is_cut = |a, b| read(BERT, "mnli", pair(a, b), 12).2;
         assert!(!is_cut("01234", "abcd") && is_cut("012345", "abcd"));
-        // As the code does it, a token at a time.
+        // BERT's code cuts one token at a time.
         for (a, b, room) in (0..12).flat_map(|a| (0..12).flat_map(move |b| (4..14).map(move |room| (a, b, room)))) {
             let (mut x, mut y) = (a, b);
             while x + y > room {

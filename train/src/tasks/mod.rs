@@ -1,4 +1,4 @@
-//! The paper's input transformations (§3.3, figure 1): from the texts of an example to sequences that a language model reads.
+//! The paper's input transformations (§3.3, figure 1), from the texts of an example to the sequences that a language model reads.
 //!
 //! ```text
 //! classify      [start; x; extract]
@@ -7,21 +7,21 @@
 //! choose        [start; document; question; delimiter; answerₖ; extract]  for each k
 //! ```
 //!
-//! Decided here where the paper is silent or its code covers only one task:
+//! The paper leaves these points open, or its code covers only one task:
 //!
 //! - **Length.** With a context of n, a single text is cut to n − 2 tokens and each of two to n/2 − 2, whatever the other's
-//!   length (OpenAI's code, for Story Cloze). After a long document that rule would cut off RACE's question, so there question,
-//!   delimiter and answer stay whole and the document is shortened, to the same length for every answer. Only if these alone are
-//!   too long are answers cut to n/2 − 2 and the question to what is left. Cut examples are counted.
+//!   length (OpenAI's code, for Story Cloze). After a long document that rule would cut off RACE's question, so question,
+//!   delimiter and answer stay whole and the document is shortened, to the same length for every answer. Only if these three are
+//!   too long without a document are answers cut to n/2 − 2 and the question to the rest. Cut examples are counted.
 //! - **Between document and question** there is no delimiter ([z; q; $; aₖ]).
-//! - **Padding** is to the right, with id 0, up to the longest row of a batch. Causality keeps it out of what is read before
-//!   it, so there is no mask; only the loss of the next tokens is weighted.
-//! - **The extract token** is found by its place, the end of the row, not by its id or by what is not padding: a text may hold
-//!   either.
-//! - **STS-B's** scores become distributions over 0 … 5: y is shared by ⌊y⌋ and ⌈y⌉ in proportion (Tai, Socher & Manning 2015;
-//!   so does a helper in OpenAI's code). What is predicted is Σ i·pᵢ.
+//! - **Padding** is to the right, with id 0, up to the longest row of a batch. Causal attention never sees it, so it needs no
+//!   mask; only the loss of the next tokens is weighted.
+//! - **The extract token** is found by its position, the end of the row, and not by its id or by the padding: a text may contain
+//!   the ids of both.
+//! - **STS-B's** scores become distributions over 0 … 5: y is shared by ⌊y⌋ and ⌈y⌉ in proportion (Tai, Socher & Manning 2015,
+//!   and a helper in OpenAI's code). The predicted score is Σ i·pᵢ.
 //!
-//! A model that sees all of a row at once reads [other sequences](EncoderFormat).
+//! A model in which each slot sees the whole row reads [other sequences](EncoderFormat).
 
 mod batch;
 mod encoder_format;
@@ -40,37 +40,37 @@ pub use transform::{Encoded, Encoder, Reading, Sequence};
 /// The ids of the three tokens that only fine-tuning uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskTokens {
-    /// Opens a sequence.
+    /// The token that opens a sequence.
     pub start: u32,
-    /// Separates two texts.
+    /// The token that separates two texts.
     pub delimiter: u32,
-    /// Closes it; the head reads here (OpenAI's `_classify_`).
+    /// The token that closes a sequence; the head reads its slot (OpenAI's `_classify_`).
     pub extract: u32,
 }
 
 impl TaskTokens {
-    /// Their names in a tokenizer, in the order in which they are appended.
+    /// The names of these tokens in a tokenizer, in the order in which they are appended.
     pub const NAMES: [&'static str; 3] = ["<start>", "<delimiter>", "<extract>"];
 
-    /// The special tokens of a tokenizer; `None` if one is missing or has no row in the model.
+    /// Returns the special tokens of a tokenizer; `None` if one is missing or has no row in the model.
     pub fn of(tokenizer: &Tokenizer) -> Option<Self> {
         let [start, delimiter, extract] = Self::NAMES.map(|name| tokenizer.token_id(name).filter(|&id| tokenizer.has_row(id)));
         Some(TaskTokens { start: start?, delimiter: delimiter?, extract: extract? })
     }
 
-    /// The special tokens of a tokenizer. Missing ones are appended.
+    /// Returns the special tokens of a tokenizer, and appends missing ones to it.
     pub fn append(tokenizer: &mut Tokenizer) -> Result<Self, TextError> {
         let mut add = |i: usize| tokenizer.add_special(Self::NAMES[i]);
         Ok(TaskTokens { start: add(0)?, delimiter: add(1)?, extract: add(2)? })
     }
 }
 
-/// What frames the texts of a row.
+/// The special tokens around the texts of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFormat {
-    /// For a model that reads from left to right, GPT-1's.
+    /// GPT-1's format, for a model that reads from left to right.
     Decoder(TaskTokens),
-    /// For one that sees all at once, BERT's.
+    /// BERT's format, for a model in which each slot sees the whole row.
     Encoder(EncoderFormat),
 }
 
@@ -86,7 +86,7 @@ impl From<EncoderFormat> for RowFormat {
     }
 }
 
-/// Why a task cannot be fine-tuned on, or an example cannot be read.
+/// The reason why a model cannot be fine-tuned on a task, or an example cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -115,7 +115,7 @@ pub enum TaskError {
     NotFinite { id: String, found: f64 },
 }
 
-/// The head of a task.
+/// Returns the head of a task.
 pub fn head(task: &Task) -> Result<HeadConfig, TaskError> {
     let form = match task.transformation {
         Transformation::Classify | Transformation::Entail => Form::Classify,
@@ -130,8 +130,8 @@ pub fn head(task: &Task) -> Result<HeadConfig, TaskError> {
     Ok(HeadConfig { labels, ..HeadConfig::new(form, task.answers()) })
 }
 
-/// The head of a task above a body with these parts. One that fills masks has BERT's: a pooler, a bias, and one row for a pair, whose
-/// texts see each other.
+/// Returns the head of a task for a body with these parts. A body that fills masks has BERT's head: a pooler, a bias, and one row
+/// for a pair, since its texts see each other.
 pub fn head_above(task: &Task, parts: &Parts) -> Result<HeadConfig, TaskError> {
     let head = head(task)?;
     Ok(match (parts.asks, head.form) {
@@ -141,7 +141,7 @@ pub fn head_above(task: &Task, parts: &Parts) -> Result<HeadConfig, TaskError> {
     })
 }
 
-/// The target distribution of a label: all on one class, or a score shared by its two neighbours.
+/// Returns the target distribution of a label: 1 on a class, or a score shared by its two neighbours.
 pub fn target(task: &Task, label: Label) -> Vec<f64> {
     let mut target = vec![0.0; task.answers()];
     match label {
@@ -157,8 +157,8 @@ pub fn target(task: &Task, label: Label) -> Vec<f64> {
     target
 }
 
-/// The answer, given the logits of the classes or choices: the most probable (the first on a tie), or the expected score Σ i·pᵢ. A
-/// single logit is the score itself.
+/// Returns the answer by the logits of the classes or choices: the most probable (the first on a tie), or the expected score
+/// Σ i·pᵢ. A single logit is the score itself.
 pub fn answer(task: &Task, logits: &[f64]) -> Label {
     match (task.answer, logits) {
         (Answer::Score { .. }, &[score]) => Label::Score(score),
@@ -167,17 +167,17 @@ pub fn answer(task: &Task, logits: &[f64]) -> Label {
     }
 }
 
-/// Index of the largest value; the first on a tie.
+/// Returns the index of the largest value; the first on a tie.
 pub(crate) fn largest<T: PartialOrd>(values: &[T]) -> usize {
     values.iter().enumerate().fold(0, |best, (i, x)| if *x > values[best] { i } else { best })
 }
 
-/// softmax z.
+/// Computes softmax z.
 pub fn probabilities(logits: &[f64]) -> Vec<f64> {
     log_probabilities(logits).into_iter().map(f64::exp).collect()
 }
 
-/// log softmax z = z − log Σ exp zᵢ.
+/// Computes log softmax z = z − log Σ exp zᵢ.
 pub fn log_probabilities(logits: &[f64]) -> Vec<f64> {
     let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let log_sum = logits.iter().map(|z| (z - most).exp()).sum::<f64>().ln();
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use gradus_text::BpeTrainer;
 
-    /// A vocabulary asked for tokens that it lacks would map them all to id 0.
+    /// A vocabulary that lacks the tokens would map them all to id 0.
     #[test]
     fn specials_have_ids_of_their_own_behind_the_vocabulary() {
         let mut tokenizer = Tokenizer::bytes();
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(TaskTokens::append(&mut tokenizer).unwrap(), specials, "appended once");
         assert_eq!(TaskTokens::of(&tokenizer), Some(specials));
 
-        // Nor does a BPE make pieces of them.
+        // A BPE does not split the special tokens.
         let words = BpeTrainer::new(40);
         let mut counts = words.word_counts();
         counts.add("a rose is a rose is a rose");

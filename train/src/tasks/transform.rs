@@ -1,4 +1,4 @@
-//! One example's sequences.
+//! The conversion of one example to sequences of tokens.
 
 use std::sync::Arc;
 
@@ -7,41 +7,41 @@ use gradus_text::Tokenizer;
 
 use super::{RowFormat, TaskError, TaskTokens, target};
 
-/// Token ids that begin with some which other sequences share: a document is held once for all its questions and their answers.
+/// Token ids, the first of which may be shared with other sequences: a document is stored once for its questions and answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
     shared: Arc<[u32]>,
-    /// How many of them count.
+    /// The number of shared tokens in this sequence.
     kept: usize,
     own: Vec<u32>,
-    /// Slots of its first segment.
+    /// The number of slots of the first segment.
     first: usize,
 }
 
 impl Sequence {
-    /// Its number of tokens.
+    /// Returns the number of tokens.
     #[allow(clippy::len_without_is_empty, reason = "a sequence has special tokens at least")]
     pub fn len(&self) -> usize {
         self.kept + self.own.len()
     }
 
-    /// Its tokens.
+    /// Returns the tokens.
     pub fn to_vec(&self) -> Vec<u32> {
         [&self.shared[..self.kept], &self.own].concat()
     }
 
-    /// The segment of each of its slots.
+    /// Returns the segment of each slot.
     pub fn segments(&self) -> Vec<u32> {
         (0..self.len()).map(|slot| u32::from(slot >= self.first)).collect()
     }
 
-    /// So many of the shared tokens, and others behind them.
+    /// Returns the first `kept` shared tokens, followed by tokens of its own.
     pub(super) fn after(shared: &Arc<[u32]>, kept: usize, own: Vec<u32>) -> Self {
         let kept = kept.min(shared.len());
         Sequence { shared: shared.clone(), kept, first: kept + own.len(), own }
     }
 
-    /// The same in two segments, of which the first has so many slots.
+    /// Returns the sequence in two segments, the first of `first` slots.
     pub(super) fn in_two(self, first: usize) -> Self {
         Sequence { first, ..self }
     }
@@ -53,14 +53,14 @@ impl From<Vec<u32>> for Sequence {
     }
 }
 
-/// How a row is read.
+/// The way a model reads a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Each slot sees those before it, and the head reads the last.
+    /// Each slot sees those before it, and the head reads the last slot.
     Forward,
-    /// Each slot sees all, and the head reads the first.
+    /// Each slot sees all, and the head reads the first slot.
     Whole {
-        /// Are segments told apart?
+        /// Whether the input has segments.
         segmented: bool,
     },
 }
@@ -68,39 +68,39 @@ pub enum Reading {
 /// An example as the model reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
-    /// One row per sequence: one, both orders, or one per answer.
+    /// The rows: one, one for each order, or one per answer.
     pub rows: Vec<Sequence>,
-    /// The probability that each class or answer should have; `None` without a label.
+    /// The target probability of each class or answer; `None` without a label.
     pub target: Option<Vec<f64>>,
-    /// Was a text cut?
+    /// Whether a text was cut.
     pub truncated: bool,
-    /// How its rows are read.
+    /// The way a model reads the rows.
     pub reading: Reading,
 }
 
 impl Encoded {
-    /// Tokens of its longest row.
+    /// Returns the number of tokens of the longest row.
     pub fn length(&self) -> usize {
         self.rows.iter().map(Sequence::len).max().unwrap_or(0)
     }
 }
 
-/// Reads a task's examples for a model with this context.
+/// An encoder of a task's examples for a model.
 #[derive(Clone, Debug)]
 pub struct Encoder<'t> {
     pub(super) task: &'static Task,
     tokenizer: &'t Tokenizer,
     format: RowFormat,
     pub(super) context: usize,
-    /// The last document, and its tokens behind the start token.
+    /// The last document, and its tokens after the start token.
     last: Option<(Arc<str>, Arc<[u32]>)>,
 }
 
 impl<'t> Encoder<'t> {
-    /// For a task, with a model's tokenizer and context, and what frames its texts.
+    /// Returns an encoder for a task, with a model's tokenizer and context, and the special tokens around texts.
     ///
     /// # Errors
-    /// A context too short.
+    /// A context that is too short.
     pub fn new(
         task: &'static Task,
         tokenizer: &'t Tokenizer,
@@ -114,7 +114,7 @@ impl<'t> Encoder<'t> {
         }
     }
 
-    /// Reads an example.
+    /// Encodes an example.
     ///
     /// # Errors
     /// A text that the tokenizer cannot encode, or a data set that is only zero-shot.
@@ -126,13 +126,13 @@ impl<'t> Encoder<'t> {
         Ok(Encoded { rows, target: example.label.map(|label| target(self.task, label)), truncated, reading })
     }
 
-    /// A text's tokens.
+    /// Returns a text's tokens.
     pub(super) fn ids(&self, example: &Example, text: &str) -> Result<Vec<u32>, TaskError> {
         let error = |e| TaskError::Text { id: example.id.clone(), source: Box::new(e) };
         self.tokenizer.encode_plain(text).map_err(error)
     }
 
-    /// The tokens of a document behind what opens a row: the very same where it was the last one too.
+    /// Returns the token that opens a row and the tokens of a document, shared with the last call for the same document.
     pub(super) fn document(&mut self, example: &Example, text: &Arc<str>, open: u32) -> Result<Arc<[u32]>, TaskError> {
         let tokens = match &self.last {
             Some((last, tokens)) if Arc::ptr_eq(last, text) => tokens.clone(),
@@ -142,7 +142,7 @@ impl<'t> Encoder<'t> {
         Ok(tokens)
     }
 
-    /// An example's rows for a model that reads from left to right, and whether a text was cut.
+    /// Returns an example's rows for a model that reads from left to right, and whether a text was cut.
     fn decoder_rows(&mut self, specials: TaskTokens, example: &Example) -> Result<(Vec<Sequence>, bool), TaskError> {
         let half = self.context / 2 - 2;
         let TaskTokens { start, delimiter, extract } = specials;
@@ -201,7 +201,7 @@ mod tests {
         (encoded.rows.iter().map(Sequence::to_vec).collect(), encoded.truncated)
     }
 
-    /// A row as text: bytes as they are, ^ $ # for the special tokens.
+    /// Returns a row as text: bytes as they are, ^ $ # for the special tokens.
     fn text(row: &[u32]) -> String {
         row.iter().map(|&id| if id < 256 { id as u8 as char } else { ['^', '$', '#'][id as usize - 256] }).collect()
     }
@@ -244,11 +244,11 @@ mod tests {
     fn a_long_document_does_not_cut_off_the_question() {
         let long = choices("0123456789", "why?", &["a", "bcd"]);
         assert_eq!(texts("race", long, 14), ["^0123why?$a#", "^0123why?$bcd#"]);
-        // Question and answer are too long by themselves.
+        // Question and answer are too long even without the document.
         let (all, truncated) = rows("race", choices("0123", "who is it?", &["abcdefghij", "k"]), 12);
         assert_eq!((text(&all[0]), truncated), ("^who i$abcd#".into(), true));
         assert!(all.iter().all(|row| row.len() <= 12));
-        // What just fits stays whole.
+        // A text that just fits stays whole.
         assert_eq!(texts("race", choices("0123", "why?", &["abcdefg"]), 14), ["^why?$abcdefg#"]);
         assert_eq!(texts("race", choices("0123", "?", &["abcdefghijk"]), 14), ["^0123?$abcde#"]);
         let is_cut = |task, document, question, context| rows(task, choices(document, question, &["a", "bcd"]), context).1;
