@@ -1,4 +1,4 @@
-//! A run on text files.
+//! The text source of a run on text files.
 
 use std::ops::Range;
 use std::path::Path;
@@ -16,20 +16,20 @@ use super::source::{self, Split, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, viewer};
 use crate::views::{SpecialTokens, ViewPlan};
 
-/// Rows of an evaluation batch.
+/// The number of rows of an evaluation batch.
 const ROWS: usize = 16;
 
-/// Random windows of a corpus, and its held-out part in order.
+/// A text source of random windows of a corpus, with its held-out part in order.
 pub struct Corpus {
     tokenizer: Tokenizer,
     windows: RandomWindows,
     held_out: Option<Evaluation>,
-    /// The texts that a scheme views: to train on, and held out.
+    /// The texts that a scheme views: the training and the held-out texts.
     chunks: [Option<Chunks>; 2],
     digest: String,
 }
 
-/// The tokenizer that the settings name; without one, a BPE is trained on the corpus.
+/// Returns the tokenizer that the settings name; without one, a BPE is trained on the corpus.
 pub(super) fn tokenizer(settings: &PretrainSettings, corpus: &Path, monitor: &dyn Monitor) -> Result<Tokenizer, PretrainError> {
     let tokenizer = match settings.tokenizer.as_deref() {
         Some("byte") => Tokenizer::bytes(),
@@ -70,7 +70,7 @@ pub(super) fn tokenizer(settings: &PretrainSettings, corpus: &Path, monitor: &dy
 }
 
 impl Corpus {
-    /// Opens the corpus of a run, tokenising it first if it is not in the cache.
+    /// Opens the corpus of a run. A corpus that is not in the cache is tokenized first.
     pub fn open(
         settings: &PretrainSettings,
         corpus: &Path,
@@ -121,7 +121,7 @@ impl Corpus {
 }
 
 impl Corpus {
-    /// The whole windows that an evaluation with a limit reads. They are spread evenly over the held-out part, to sample all of it.
+    /// Returns the windows that an evaluation with a limit reads, spread evenly over the held-out part to sample all of it.
     fn windows_within(&self, all: &Evaluation, limit: usize) -> Vec<usize> {
         let count = limit.div_ceil(self.windows.context()).clamp(1, all.windows());
         (0..count).map(|i| i * all.windows() / count).collect()
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::pretrain::{PretrainOptions, ViewKind};
 
-    /// Of 180 letters to train on, a window of 22 reads 22, a masked view two less: in an epoch each is read once.
+    /// Of 180 letters to train on, a window of 22 reads 22, a masked view two less; an epoch reads each letter once.
     #[test]
     fn a_step_counts_the_tokens_that_a_view_has_room_for() {
         let dir = tempfile::tempdir().unwrap();

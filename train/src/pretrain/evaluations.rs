@@ -25,8 +25,8 @@ impl PretrainSettings {
         }
         let left = budget.saturating_sub(last);
         let smallest = self.eval_tokens.map_or_else(|| read(1), read).max(1);
-        // Each evaluation also saves a checkpoint, so evaluations are made smaller before they are made fewer. The last one reads the
-        // tokens of those before it too, so that all losses are compared over the same.
+        // Each evaluation also saves a checkpoint, so evaluations are made smaller before they are made fewer. The last
+        // evaluation also reads the tokens of the earlier ones, so that all losses are compared over the same tokens.
         let fewest = steps.div_ceil((left / smallest).max(1));
         let every = self.eval_every.unwrap_or((steps / EVALUATIONS).max(fewest).max(1));
         self.eval_every = Some(every);
@@ -40,18 +40,18 @@ impl PretrainSettings {
         self.eval_last = settled.eval_last;
     }
 
-    /// Steps between evaluations in a run of `steps` steps. Older runs do not store the setting: theirs is a twentieth of the run.
+    /// Returns the steps between evaluations of a run of `steps` steps; a twentieth of it for older runs without the setting.
     pub(super) fn evaluates_every(&self, steps: u64) -> u64 {
         self.eval_every.unwrap_or((steps / EVALUATIONS).max(1))
     }
 
-    /// The most held-out tokens that an evaluation reads.
+    /// Returns the most held-out tokens that an evaluation reads.
     pub(super) fn evaluated_tokens(&self, is_last: bool) -> usize {
         if is_last { self.eval_last.unwrap_or(usize::MAX) } else { self.eval_tokens.unwrap_or(MOST) }
     }
 }
 
-/// The largest limit up to `most` with which an evaluation reads at most `most` tokens; at least 1. `read` must not decrease.
+/// Returns the largest limit with which an evaluation reads at most `most` tokens; 1 to `most`. `read` must not decrease.
 fn within(most: u64, read: &dyn Fn(usize) -> u64) -> usize {
     let (mut low, mut high) = (1, usize::try_from(most).unwrap_or(usize::MAX).max(1));
     while low < high {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::pretrain::PretrainOptions;
 
-    /// The settled settings of a run on windows of `context` tokens, and the total number of tokens that its evaluations read.
+    /// Returns the settled settings of a run on windows of `context` tokens, and the number of tokens that its evaluations read.
     fn settled(said: &str, [steps, batch, context, held_out]: [u64; 4]) -> (PretrainSettings, u64) {
         let mut settings = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap();
         let read = |limit: usize| ((limit as u64).div_ceil(context).max(1).saturating_mul(context)).min(held_out);
@@ -91,8 +91,8 @@ mod tests {
                 }
             }
         }
-        // Shakespeare's 1.5 million trained tokens: the last evaluation reads all that is held out, nineteen others
-        // a sixth of it, which the last reads once more.
+        // Shakespeare's 1.5 million trained tokens: the last evaluation reads all held-out tokens, each of nineteen others
+        // a sixth of them, which the last reads once more.
         let (settings, all) = settled("", [2000, 12, 64, 111_540]);
         assert_eq!((settings.eval_every, settings.eval_tokens, settings.eval_last), (Some(100), Some(17_408), None));
         assert_eq!(all, 20 * 17_408 + 111_540);

@@ -1,4 +1,4 @@
-//! What a step of a run on the micro-world computes.
+//! The floating-point operations of a step of a run on the micro-world.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use super::stored::batch;
 use super::world::WorldSource;
 use super::{PretrainError, PretrainSettings, TextSource, Viewer};
 
-/// Floating-point operations of a step, as the ops state them: three times those of the forward passes of its shards, since the VJP of
-/// a product takes two products; the mean over the first `steps` steps, with what padding the shards have.
+/// Counts the floating-point operations of a step, by the counts of the ops: the mean over the first `steps` steps. It is three
+/// times that of the forward passes of the shards, padding included, since the VJP of a product takes two products.
 ///
 /// # Errors
 /// Settings that do not make a run on the micro-world.
@@ -29,7 +29,7 @@ pub fn flops_per_step(settings: &PretrainSettings, steps: u64) -> Result<f64, Pr
     Ok(3.0 * forward as f64 / steps as f64)
 }
 
-/// Of the forward passes of a batch's shards.
+/// Counts the operations of the forward passes of a batch's shards.
 fn forward(model: &Model<Tensor>, batch: &Batch, shards: usize) -> u64 {
     let counter = Arc::new(Counter::default());
     let tape = Tape::new().observed_by(Some(counter.clone()));
@@ -38,7 +38,7 @@ fn forward(model: &Model<Tensor>, batch: &Batch, shards: usize) -> u64 {
     counter.0.load(Ordering::Relaxed)
 }
 
-/// The operations of all ops.
+/// An observer that counts the operations of all ops.
 #[derive(Debug, Default)]
 struct Counter(AtomicU64);
 
@@ -56,7 +56,7 @@ mod tests {
     use crate::systems::{ALL, Card};
     use crate::trainer::Trainer;
 
-    /// The first step's shards, each trained on by a trainer whose tape is watched.
+    /// Each shard of the first step is trained on by a trainer with an observer.
     #[test]
     fn a_step_s_operations_are_those_of_its_shards_as_they_are_trained_on() {
         let settings = |card: &Card| {
@@ -65,7 +65,7 @@ mod tests {
         };
         for is_next in [true, false] {
             let cards = || ALL.iter().filter(|card| card.axes.view.is_next() == is_next);
-            // Their views need the same special tokens.
+            // The views of these cards need the same special tokens.
             let source = WorldSource::new(&settings(cards().next().unwrap()), None).unwrap();
             for card in cards() {
                 let settings = settings(card);

@@ -1,15 +1,15 @@
-//! Pre-training (§3.1, §4.1): a corpus or the micro-world, a model, and what is measured on the way.
+//! Pre-training (§3.1, §4.1) of a model on a corpus or the micro-world, with evaluations.
 //!
 //! ```text
-//! OUT/  config.json, model.safetensors, tokenizer files     the model as it is now, in Hugging Face's format
-//!       best/                                               the same where the held-out loss was lowest; all losses that are
+//! OUT/  config.json, model.safetensors, tokenizer files     the current model, in Hugging Face's format
+//!       best/                                               the model with the lowest held-out loss; all losses that are
 //!                                                           compared for it are over the same held-out tokens
-//!       trainer.safetensors, run.json                       what --resume reads: state, settings
-//!       metrics.jsonl, report.html, loss.svg                what was measured
+//!       trainer.safetensors, run.json                       the state and the settings, for --resume
+//!       metrics.jsonl, report.html, loss.svg                the measurements
 //! ```
 //!
-//! Every file is written under a temporary name, flushed and renamed, so each is always whole. A resumed run reads
-//! `trainer.safetensors` alone for parameters, so it does not matter whether a crash came between two files.
+//! Every file is written under a temporary name, flushed and renamed, so each is always whole. A resumed run reads parameters
+//! only from `trainer.safetensors`, so a crash between two files does no harm.
 
 mod corpus;
 mod evaluations;
@@ -55,7 +55,7 @@ use corpus::Corpus;
 use training::Pretraining;
 use world::WorldSource;
 
-/// Why a pre-training run could not begin, continue or end.
+/// The reason why a pre-training run could not begin, continue or end.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum PretrainError {
@@ -84,46 +84,46 @@ pub enum PretrainError {
     Diverged { step: u64, loss: f64 },
 }
 
-/// How pre-training runs, beyond its settings.
+/// The options of a pre-training session, besides the run's settings.
 #[derive(Clone)]
 pub struct PretrainControl<'m> {
-    /// As in every run.
+    /// The options of every run.
     pub run: Control<'m>,
-    /// Print samples as the model learns.
+    /// Whether to print samples as the model learns.
     pub samples: bool,
-    /// Where tokenised corpora are kept.
+    /// The directory of tokenized corpora.
     pub cache: PathBuf,
-    /// What else is measured before the first step and with every evaluation.
+    /// A measurement before the first step and with every evaluation.
     pub probe: Option<&'m Probe>,
-    /// In a resumed run, whether activations are recomputed; `None`: as before. It changes no bit.
+    /// Whether a resumed run recomputes activations; `None`: as before. It changes no bit.
     pub recompute: Option<bool>,
 }
 
-/// Measures something other than the loss: scores by name.
+/// A measurement besides the loss: scores by name.
 pub type Probe = dyn Fn(&Model<Tensor>) -> Result<BTreeMap<String, f64>, PretrainError>;
 
 /// The outcome of a pre-training run.
 #[derive(Clone, Debug, Serialize)]
 pub struct PretrainOutcome {
-    /// Where it is.
+    /// The directory of the run.
     pub out: PathBuf,
-    /// Steps made.
+    /// The number of steps made.
     pub steps: u64,
-    /// Steps of the whole run; more than `steps` where it was stopped early.
+    /// The number of steps of the whole run; more than `steps` if it was stopped early.
     pub total_steps: u64,
-    /// Has it made them all?
+    /// Whether all steps are made.
     pub finished: bool,
-    /// Loss of the last step, dropout on, in nats per token.
+    /// The loss of the last step, with dropout, in nats per token.
     pub final_loss: Option<f64>,
-    /// Median rate of this session.
+    /// The median number of tokens per second in this session.
     pub tokens_per_second: Option<f64>,
-    /// SHA-256 of all parameters (f32, little-endian, in the order of the model).
+    /// The SHA-256 of all parameters (f32, little-endian, in the order of the model).
     pub parameters_sha256: String,
-    /// Number of parameters.
+    /// The number of parameters.
     pub parameters: usize,
     /// The last evaluation on held-out text.
     pub validation: Option<EvaluationRecord>,
-    /// Seconds of training in all sessions.
+    /// The seconds of training in all sessions.
     pub seconds: f64,
 }
 
@@ -185,13 +185,13 @@ pub fn begin(
     let device = precision::named(&control.run.device);
     let manifest = PretrainManifest { settings, corpus, world, steps, digest, command, device, precision };
     let stored = Stored { dir: out.to_owned(), manifest, source, viewer, trainer, past: Past::NONE, best: f64::INFINITY };
-    // Where the processes do not agree, nothing has begun.
+    // The run begins only after all processes agree.
     stored.share(control)?;
     stored.manifest.write(out, stored.source.tokenizer().files())?;
     Pretraining::new(stored, control).run()
 }
 
-/// Paths that are written down, and a run that is no part of its own corpus.
+/// Returns an error if a path is not Unicode, or if the run would be in its own corpus.
 fn check_paths(settings: &PretrainSettings, corpus: Option<&Path>, out: &Path) -> Result<(), RangeError> {
     in_unicode("out", out)?;
     for (flag, text) in [("corpus", corpus), ("held-out-corpus", settings.held_out_corpus.as_deref())] {
@@ -203,7 +203,7 @@ fn check_paths(settings: &PretrainSettings, corpus: Option<&Path>, out: &Path) -
     Ok(())
 }
 
-/// The folder of TensorBoard's event files: neither a file, nor within what the run replaces, nor within its texts.
+/// Returns an error if the folder of TensorBoard's event files is a file, or inside a directory that the run replaces or reads.
 fn check_events(folder: Option<&Path>, out: &Path, texts: [Option<&Path>; 2]) -> Result<(), RangeError> {
     let Some(folder) = folder else { return Ok(()) };
     let place = whole(folder);
@@ -223,12 +223,12 @@ fn check_events(folder: Option<&Path>, out: &Path, texts: [Option<&Path>; 2]) ->
     Ok(())
 }
 
-/// A path from the root, without links, as far as it is there.
+/// Returns an absolute path, with the links in its existing part resolved.
 fn whole(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut there = path.ancestors();
     let known = there.find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?)));
-    // By components, since a join with nothing ends with a slash.
+    // The path is built from components, since a join with an empty path ends with a slash.
     known.map_or_else(|| path.clone(), |(above, rest)| above.components().chain(rest.components()).collect())
 }
 
@@ -249,11 +249,11 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
     Pretraining::new(stored, control).run()
 }
 
-/// Makes the steps of a pre-training that another process leads. `corpus` is where this one finds the text; `None`: where process 0
-/// found it. `own` are the settings that this one was started with: they must be the same. Nothing is written but tokens into the cache.
+/// Makes the steps of a pre-training that process 0 leads. `corpus` is the path of the text for this process; `None`: that of
+/// process 0. `own` are the settings of this process, which must equal those of process 0. Writes only tokens, into the cache.
 ///
 /// # Errors
-/// The text or the settings are others, a process is lost, or training has diverged.
+/// The text or the settings differ, a process is lost, or training has diverged.
 pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &PretrainControl<'_>) -> Result<(), PretrainError> {
     let collective = &control.run.collective;
     let Some(mut begun) = Begun::<PretrainManifest>::hear(&control.run)? else { return Ok(()) };
@@ -283,10 +283,10 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
     Ok(run::follow(&mut trainer, begun.stop, batch)?)
 }
 
-/// SHA-256 of all parameters, in hexadecimal digits.
+/// Returns the SHA-256 of all parameters, in hexadecimal digits.
 ///
 /// # Errors
-/// Where the GPU that they are on fails.
+/// A failure of the parameters' GPU.
 pub fn digest(params: &Model<Tensor>) -> Result<String, DeviceError> {
     trainer::digest(params).map(hex::encode)
 }

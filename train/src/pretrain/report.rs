@@ -73,7 +73,7 @@ pub(super) fn write(run: &Stored, lasts: bool, next: Option<&str>, parameters_sh
     Ok(report.write(&run.dir)?)
 }
 
-/// The run in a directory, for a comparison. It may be in progress.
+/// Reads the run in a directory for a comparison. The run may be in progress.
 ///
 /// # Errors
 /// Returns an error if the directory has no pre-training run, or a damaged one.
@@ -102,7 +102,7 @@ pub fn compared(dir: &Path) -> Result<Compared, PretrainError> {
     })
 }
 
-/// Every value by its path: `model.width`.
+/// Appends every value to `out`, with its path: `model.width`.
 fn flatten(path: &str, value: &Value, out: &mut Vec<(String, String)>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, value)| {

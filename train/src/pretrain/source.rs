@@ -1,4 +1,4 @@
-//! Where a run's batches come from, and what its model is measured on.
+//! The source of a run's batches and of its held-out text.
 
 use gradus_data::TokenBatch;
 use gradus_model::{Batch, Model, Objective};
@@ -10,47 +10,47 @@ use gradus_text::Tokenizer;
 /// A part of a source's texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// To train on.
+    /// The training texts.
     Train,
-    /// To measure on.
+    /// The held-out texts.
     HeldOut,
 }
 
-/// A corpus, or a world.
+/// A source of texts: a corpus, or the micro-world.
 pub trait TextSource {
-    /// The tokenizer of its text.
+    /// Returns the tokenizer of the texts.
     fn tokenizer(&self) -> &Tokenizer;
-    /// Number of tokens to train on.
+    /// Returns the number of tokens to train on.
     fn tokens(&self) -> u64;
-    /// Tokens predicted in a step of `batch` rows, on average.
+    /// Returns the mean number of tokens predicted in a step of `batch` rows.
     fn tokens_per_step(&self, batch: usize) -> f64;
-    /// What distinguishes its data from others': a resumed run must find the same.
+    /// Returns a digest of the data. A resumed run must have the same digest.
     fn digest(&self) -> String;
-    /// Rows 0 .. `batch` of step `t` (from 1): a function of the seed and these.
+    /// Returns rows 0 .. `batch` of step `t` (from 1): a function of the seed, `t` and `batch`.
     fn batch(&self, t: u64, batch: usize) -> TokenBatch;
-    /// The loss on at most `limit` held-out tokens; `None` where nothing is held out.
+    /// Computes the loss on at most `limit` held-out tokens; `None` if no text is held out.
     fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation>;
-    /// The number of held-out tokens that [`TextSource::validate`] reads with this limit.
+    /// Returns the number of held-out tokens that [`TextSource::validate`] reads with this limit.
     fn validated(&self, limit: usize) -> u64;
-    /// Number of texts of a part, each of which a scheme views.
+    /// Returns the number of texts of a part that a scheme views.
     fn texts(&self, part: Split) -> usize;
-    /// The tokens of one.
+    /// Returns the tokens of text `number` of a part.
     fn text(&self, part: Split, number: usize) -> Vec<u32>;
-    /// The texts of rows 0 .. `rows` of step `t` (from 1), and how often all have been read before: a function of the seed and these.
+    /// Returns the text of each row 0 .. `rows` of step `t` (from 1) and its epoch: a function of the seed, `t` and `rows`.
     fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)>;
-    /// Tokens that open a sample.
+    /// Returns the tokens that open a sample.
     fn prompt(&self) -> Vec<u32>;
-    /// The token that ends a sample.
+    /// Returns the token that ends a sample.
     fn end(&self) -> Option<u32> {
         None
     }
-    /// What other models reach on the held-out text.
+    /// Returns the losses of baselines on the held-out text.
     fn baselines(&self) -> Vec<Baseline> {
         Vec::new()
     }
 }
 
-/// The mean of −ln P over the predicted tokens of these batches, in nats, and their number; dropout off.
+/// Computes the mean of −ln P over the predicted tokens of these batches, in nats, without dropout, and the number of tokens.
 pub(super) fn nll(model: &Model<Tensor>, batches: impl IntoIterator<Item = TokenBatch>) -> (f64, u64) {
     let (mut total, mut tokens) = (0.0, 0);
     for batch in batches {
@@ -64,22 +64,22 @@ pub(super) fn nll(model: &Model<Tensor>, batches: impl IntoIterator<Item = Token
     (total / tokens as f64, tokens)
 }
 
-/// A loss on held-out text.
+/// The loss on held-out text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Validation {
-    /// The model's, in nats per predicted token.
+    /// The loss of the model, in nats per predicted token.
     pub nll: f64,
-    /// Number of predicted tokens.
+    /// The number of predicted tokens.
     pub tokens: u64,
-    /// Bytes of the text predicted, where all of it is.
+    /// The bytes of the text, if all of it is predicted.
     pub bytes: Option<u64>,
-    /// The smallest loss that any model can have on it, in nats per token, where it is known.
+    /// The smallest loss that any model can have on this text, in nats per token, if it is known.
     pub limit: Option<f64>,
-    /// Where texts are read in pairs: what is said of whether the second follows, which is no part of the loss above.
+    /// The loss and accuracy of the prediction whether the second text of a pair follows, if texts are pairs; `nll` excludes it.
     pub follows: Option<Follows>,
 }
 
-/// A batch with the weights of an objective.
+/// Returns a batch with the weights of an objective.
 pub fn weighted(batch: TokenBatch, objective: Objective) -> Batch {
     let mask: Vec<f64> = batch.weights.iter().map(|&w| f64::from(w)).collect();
     let weights = objective.weights(&mask, batch.rows);

@@ -1,4 +1,4 @@
-//! A pre-training run as stored in its directory: what `--resume` continues, and what can be inspected.
+//! A pre-training run as stored in its directory, to be resumed or inspected.
 
 use std::path::{Path, PathBuf};
 
@@ -15,26 +15,26 @@ use crate::precision::Precision;
 use crate::run::{self, Manifest, Past, RunError, load_state};
 use crate::trainer::{Recipe, StateError, TRAINER_FILE, Trainer};
 
-/// What a pre-training run was begun with.
+/// The manifest of a pre-training run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PretrainManifest {
-    /// Its settings.
+    /// The settings of the run.
     pub settings: PretrainSettings,
-    /// Its corpus; `None`: the micro-world.
+    /// The path of the corpus; `None`: the micro-world.
     pub corpus: Option<PathBuf>,
     /// The micro-world's name, with its version; `None`: a corpus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<String>,
-    /// Number of steps of the whole run.
+    /// The number of steps of the whole run.
     pub steps: u64,
-    /// Digest of its data.
+    /// The digest of the data.
     pub digest: String,
-    /// The command that began it.
+    /// The command that began the run.
     pub command: String,
-    /// The GPU that it was begun on; `None`: the CPU.
+    /// The GPU on which the run began; `None`: the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// How precisely it multiplies.
+    /// The precision of products.
     #[serde(default, skip_serializing_if = "Precision::is_full")]
     pub precision: Precision,
 }
@@ -52,12 +52,12 @@ impl run::SharedManifest for PretrainManifest {
 }
 
 impl PretrainManifest {
-    /// What the trainer needs of it.
+    /// Returns the settings of the trainer.
     pub(super) fn recipe(&self) -> Recipe {
         self.settings.recipe(self.steps)
     }
 
-    /// Changes with everything that the run's parameters depend on.
+    /// Returns a digest that changes with everything that the run's parameters depend on.
     pub(super) fn identity(&self) -> String {
         let settings = PretrainSettings { recompute: false, ..self.settings.clone() };
         gradus_io::identity(&(settings, self.steps, &self.digest, self.precision.products.to_string()))
@@ -66,23 +66,23 @@ impl PretrainManifest {
 
 /// A run after its last checkpoint.
 pub struct Stored {
-    /// Its directory.
+    /// The directory of the run.
     pub dir: PathBuf,
-    /// What it was begun with.
+    /// The manifest.
     pub manifest: PretrainManifest,
-    /// Its data.
+    /// The data.
     pub source: Box<dyn TextSource>,
-    /// How it is viewed; `None`: the next token is asked.
+    /// The views of the texts; `None` if the objective is the next token.
     pub viewer: Option<Viewer>,
-    /// Its model, moments and number of steps.
+    /// The trainer, with the model, the moments and the number of steps.
     pub trainer: Trainer,
-    /// How far it has come.
+    /// The progress of the run before this session.
     pub past: Past,
     /// The lowest held-out loss so far, over the tokens that the evaluations before the last read.
     pub(super) best: f64,
 }
 
-/// What is kept with the trainer's state.
+/// The values stored with the trainer's state.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Progress {
     /// The lowest held-out loss so far.
@@ -91,10 +91,10 @@ pub(super) struct Progress {
 }
 
 impl Stored {
-    /// Reads a run. Nothing is written but the tokens of its corpus into `cache`, if they are missing.
+    /// Reads a run. Only the tokens of its corpus are written, into `cache`, if they are missing there.
     ///
     /// # Errors
-    /// No run, a damaged one, or a corpus that is not the one it began with.
+    /// No run, a damaged run, or a corpus that has changed.
     pub fn read(dir: &Path, cache: &Path, monitor: &dyn Monitor) -> Result<Self, PretrainError> {
         let manifest = PretrainManifest::read(dir)?;
         let settings = &manifest.settings;
@@ -119,29 +119,29 @@ impl Stored {
         let found = load_state(dir, model.clone(), &recipe, &manifest.identity(), monitor).map_err(RunError::from)?;
         let (trainer, best, past) = match found {
             Some((trainer, Progress { best }, past)) => (trainer, best.unwrap_or(f64::INFINITY), past),
-            // With sums, a state that was never there is told from one that was lost.
+            // Checksums distinguish a state that never existed from a lost state.
             None if !checksums::check(dir, &[TRAINER_FILE])? && dir.join(WEIGHTS_FILE).exists() => {
                 let problem = "this file is missing, though the run has a model".into();
                 return Err(RunError::from(StateError::Damaged { path: dir.join(TRAINER_FILE), problem }).into());
             }
-            // Stopped before its first checkpoint: the seed alone determines where it began.
+            // The run stopped before its first checkpoint: its beginning depends only on the seed.
             None => (Trainer::new(recipe, Model::init(&model, settings.seed)), f64::INFINITY, Past::NONE),
         };
         Ok(Stored { dir: dir.to_owned(), manifest, source, viewer, trainer, past, best })
     }
 
-    /// Tells the other processes of the run what it is.
+    /// Sends the run to its other processes.
     pub(super) fn share(&self, control: &PretrainControl<'_>) -> Result<(), RunError> {
         let Stored { manifest, source, trainer, .. } = self;
         run::share(manifest, source.tokenizer().files(), &manifest.digest, trainer, &control.run)
     }
 
-    /// The first `sequences` of the batch of step `t`.
+    /// Returns the first `sequences` of the batch of step `t`.
     pub fn batch(&self, t: u64, sequences: usize) -> Batch {
         batch(&*self.source, self.viewer.as_ref(), self.manifest.settings.objective, t, sequences)
     }
 
-    /// The loss on at most `limit` held-out tokens; `None` where nothing is held out.
+    /// Computes the loss on at most `limit` held-out tokens; `None` if no text is held out.
     pub fn validate(&self, limit: usize) -> Option<Validation> {
         let (source, model) = (&*self.source, &self.trainer.params);
         match &self.viewer {
@@ -150,13 +150,13 @@ impl Stored {
         }
     }
 
-    /// The number of held-out tokens that [`Stored::validate`] reads with this limit.
+    /// Returns the number of held-out tokens that [`Stored::validate`] reads with this limit.
     pub(super) fn validated(&self, limit: usize) -> u64 {
         validated(&*self.source, self.viewer.as_ref(), limit)
     }
 }
 
-/// The first `rows` of the batch of step `t`.
+/// Returns the first `rows` of the batch of step `t`.
 pub(super) fn batch(source: &dyn TextSource, viewer: Option<&Viewer>, objective: Objective, t: u64, rows: usize) -> Batch {
     match viewer {
         None => weighted(source.batch(t, rows), objective),
@@ -164,7 +164,7 @@ pub(super) fn batch(source: &dyn TextSource, viewer: Option<&Viewer>, objective:
     }
 }
 
-/// The number of held-out tokens that an evaluation with this limit reads.
+/// Returns the number of held-out tokens that an evaluation with this limit reads.
 pub(super) fn validated(source: &dyn TextSource, viewer: Option<&Viewer>, limit: usize) -> u64 {
     match viewer {
         None => source.validated(limit),

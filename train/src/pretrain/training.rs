@@ -1,4 +1,4 @@
-//! Pre-training in progress: what is measured, saved and shown between its steps.
+//! Pre-training in progress: the evaluations, checkpoints and samples between its steps.
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +17,15 @@ use crate::model_dir::BEST;
 use crate::run::{self, Journal, Manifest, Run, RunError};
 use crate::trainer::Trainer;
 
-/// Most tokens of a sample.
+/// The most tokens of a sample.
 const SAMPLE_TOKENS: usize = 160;
-/// Samples come from the model's own distribution.
+/// The choice of the tokens of samples: from the model's distribution, unchanged.
 const FREELY: Choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 1.0 };
-/// When the first sample is shown.
+/// The time before the first sample.
 const FIRST_SAMPLE: Duration = Duration::from_secs(8);
-/// How long until the next.
+/// The time between later samples.
 const NEXT_SAMPLE: Duration = Duration::from_secs(45);
-/// Or with an evaluation, if it comes later than this.
+/// The least time from a sample to another at an evaluation.
 const SAMPLE_BESIDE: Duration = Duration::from_secs(15);
 /// The time to write the pages above which they are not written at every evaluation.
 const SLOW_PAGE: Duration = Duration::from_millis(500);
@@ -35,13 +35,13 @@ pub(super) struct Pretraining<'c> {
     control: &'c PretrainControl<'c>,
     /// The last evaluation, if no step was made since.
     last: Option<EvaluationRecord>,
-    /// Has the model been probed before its first step?
+    /// Whether the model has been probed before its first step.
     is_probed: bool,
-    /// Is it saved as it is?
+    /// Whether the current state is saved.
     is_saved: bool,
-    /// When a sample was last shown, and how long until the next.
+    /// The time of the last sample, and the time until the next.
     sampled: (Instant, Duration),
-    /// When the pages were last written, and how long that took.
+    /// The time when the pages were last written, and the time that it took.
     page: Option<(Instant, Duration)>,
 }
 
@@ -70,7 +70,7 @@ impl<'c> Pretraining<'c> {
             ));
         }
         let mut evaluations = metrics::evaluations(&records, VALIDATION);
-        // A state that does not say it has it in its log.
+        // If the state has no best loss, the log has it.
         self.run.best = evaluations.clone().map(EvaluationRecord::compared).fold(self.run.best, f64::min);
         self.last = evaluations.next_back().filter(|e| e.at.step == done).cloned();
         self.is_probed = records.iter().any(|record| matches!(record, Record::Probe { .. }));
@@ -121,7 +121,7 @@ impl<'c> Pretraining<'c> {
         })
     }
 
-    /// The loop, and the last checkpoint.
+    /// Runs the loop and saves the last checkpoint.
     fn train(&mut self, journal: &mut Journal) -> Result<(), PretrainError> {
         if self.run.trainer.done() == 0 && !self.is_probed {
             self.probe(journal)?;
@@ -168,8 +168,8 @@ impl<'c> Pretraining<'c> {
         Ok(journal.write(&Record::Probe { at: self.moment(journal), scores })?)
     }
 
-    /// Refuses to replace the last checkpoint unless the model still gives a loss: the loss of the step that ruined the
-    /// parameters was computed before. Without held-out text, one training sequence serves.
+    /// Returns an error if the model's loss is non-finite, so that the last checkpoint is kept: the step that ruined the
+    /// parameters computed its loss before. Without held-out text, the loss is that of one training sequence.
     fn refuse_diverged(&self, journal: &mut Journal, validation: Option<&Validation>) -> Result<(), PretrainError> {
         let trainer = &self.run.trainer;
         let step = trainer.done();
@@ -185,7 +185,7 @@ impl<'c> Pretraining<'c> {
         }
         let error = PretrainError::Diverged { step, loss };
         journal.warn(step, error.to_string())?;
-        // The next step would fail on it: that one names the op, and is kept.
+        // The next step would fail: its error names the op, and the step is saved.
         let next = self.batch(step + 1);
         if let Err(met) = trainer.clone().step(&next) {
             journal.progress.warn(&met.to_string());
@@ -194,7 +194,7 @@ impl<'c> Pretraining<'c> {
         Err(error)
     }
 
-    /// Shows a text: one that the model wrote, or completed.
+    /// Shows a text that the model wrote or completed.
     fn sample(&self, journal: &mut Journal) -> Result<(), PretrainError> {
         let (source, model) = (&self.run.source, &self.run.trainer.params);
         let text = match &self.run.viewer {
@@ -209,7 +209,7 @@ impl<'c> Pretraining<'c> {
         Ok(journal.write(&Record::Sample(SampleRecord { at, prompt: String::new(), text }))?)
     }
 
-    /// Lets the model write a text, drawn from its own distribution by a separate generator.
+    /// Generates a text from the model's distribution, with separate random numbers.
     fn written(&self) -> Result<String, PretrainError> {
         let (trainer, source, settings) = (&self.run.trainer, &self.run.source, &self.run.manifest.settings);
         let context = settings.model.context();
@@ -255,7 +255,7 @@ impl Run for Pretraining<'_> {
         let validation = run.validate(own);
         self.refuse_diverged(journal, validation.as_ref())?;
         if let Some(v) = validation {
-            // The best model is that with the lowest loss over the same tokens.
+            // The best model has the lowest loss over the same tokens.
             let differs = run.best.is_finite() && run.validated(own) != run.validated(sample);
             let sampled_nll = if differs { run.validate(sample).map(|sampled| sampled.nll) } else { None };
             let mut record = EvaluationRecord {

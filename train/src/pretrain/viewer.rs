@@ -1,4 +1,4 @@
-//! Batches of views of a source's texts, for models that are not asked the next token alone.
+//! Batches of views of a source's texts, for objectives other than the next token.
 
 use gradus_model::{Batch, Model};
 use gradus_report::metrics::Follows;
@@ -12,12 +12,12 @@ use crate::hyperparameters::{RangeError, require};
 use crate::tasks::largest;
 use crate::views::{self, Draw, MaskPlan, Redraw, Scheme, SpecialTokens, Text, View, ViewPlan};
 
-/// Rows of an evaluation batch.
+/// The number of rows of an evaluation batch.
 const ROWS: usize = 16;
-/// Texts that are looked at for the ends of sentences.
+/// The number of texts that are searched for ends of sentences.
 const LOOKED_AT: usize = 64;
 
-/// How a run that masks views its texts.
+/// The views of the texts of a run with masks.
 pub struct Viewer {
     scheme: Box<dyn Scheme>,
     /// The special tokens.
@@ -26,25 +26,25 @@ pub struct Viewer {
     seed: u64,
     segmented: bool,
     longest: usize,
-    /// By token: does a sentence end with it?
+    /// Whether each token ends a sentence.
     ends: Vec<bool>,
 }
 
-/// The special tokens that a masked view needs, to be added to a vocabulary; none where the next token is asked.
+/// Returns the special tokens of a masked view, to be added to a vocabulary; none if the objective is the next token.
 pub(super) fn specials(view: &ViewPlan) -> &'static [&'static str] {
     if view.is_next() { &[] } else { &SpecialTokens::BERT }
 }
 
-/// The tokens of a text that a view has room for.
+/// Returns the most tokens of a text in a view.
 pub(super) fn room(settings: &PretrainSettings) -> usize {
     settings.model.context().saturating_sub(MaskPlan::SPECIAL_SLOTS)
 }
 
 impl Viewer {
-    /// That of these settings and this tokenizer; `None` where the next token is asked.
+    /// Returns the viewer of these settings and a source's tokenizer; `None` if the objective is the next token.
     ///
     /// # Errors
-    /// A tokenizer without the special tokens, or one that ends no sentence where texts are cut into two.
+    /// A tokenizer without the special tokens, or texts in which no sentence ends, if views are pairs.
     pub fn new(settings: &PretrainSettings, source: &dyn TextSource) -> Result<Option<Self>, PretrainError> {
         let ViewPlan::Masked(plan) = &settings.view else { return Ok(None) };
         let tokenizer = source.tokenizer();
@@ -68,7 +68,7 @@ impl Viewer {
         Ok(Some(viewer))
     }
 
-    /// Rows 0 .. `rows` of step `t`, by length, so that a shard of short ones has little padding: a function of the seed and these.
+    /// Returns rows 0 .. `rows` of step `t`, sorted by length to save padding: a function of the seed, `t` and `rows`.
     pub fn batch(&self, source: &dyn TextSource, t: u64, rows: usize) -> Batch {
         let view = |(row, (number, epoch)): (usize, (usize, u64))| {
             let text = self.text(source, Split::Train, number, epoch);
@@ -80,8 +80,8 @@ impl Viewer {
         self.gathered(&views)
     }
 
-    /// The mean of −log P over the tokens asked in at most about `limit` tokens of held-out text, in nats, by one mask per text that
-    /// never changes; beside it, what is said of pairs. `None` where nothing is held out.
+    /// Computes the mean of −log P over the targets in at most about `limit` tokens of held-out text, in nats, with one fixed
+    /// mask per text; and the loss and accuracy on pairs. `None` if no text is held out.
     pub fn validate(&self, source: &dyn TextSource, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
         let views = self.held_out(source, limit);
         let (mut total, mut tokens) = (0.0, 0);
@@ -102,12 +102,12 @@ impl Viewer {
         (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes: None, limit: None, follows })
     }
 
-    /// The number of held-out tokens that [`Viewer::validate`] reads with this limit, special tokens and second texts not counted.
+    /// Returns the number of held-out tokens that [`Viewer::validate`] reads, without special tokens and second texts.
     pub fn validated(source: &dyn TextSource, limit: usize) -> u64 {
         texts_within(source, limit).map(|number| source.text(Split::HeldOut, number).len() as u64).sum()
     }
 
-    /// The held-out texts within a limit, each with its fixed mask.
+    /// Returns the views of held-out texts within a limit, each with its fixed mask.
     fn held_out(&self, source: &dyn TextSource, limit: usize) -> Vec<View> {
         let view = |number: usize| {
             let text = self.text(source, Split::HeldOut, number, 0);
@@ -116,7 +116,7 @@ impl Viewer {
         texts_within(source, limit).map(view).collect()
     }
 
-    /// The first held-out text as the model completes it: what is asked is answered by the most probable token.
+    /// Returns the first held-out text with the most probable token in each slot with a target.
     pub fn sample(&self, source: &dyn TextSource, model: &Model<Tensor>) -> Option<Vec<u32>> {
         let mut view = self.held_out(source, 1).into_iter().next()?;
         let input = self.gathered(std::slice::from_ref(&view)).input;
@@ -127,24 +127,24 @@ impl Viewer {
         Some(view.tokens)
     }
 
-    /// A text with nothing hidden, in which each token is asked: where each stands.
+    /// Returns the view of a text without hidden tokens, in which every token is a target: it shows the slot of each.
     pub fn whole(&self, tokens: Vec<u32>) -> View {
         self.scheme.whole(&self.cut(0, 0, tokens))
     }
 
-    /// Most tokens of a text that is viewed whole, and divided where texts are.
+    /// Returns the most tokens of a text that is viewed whole, and divided if views are pairs.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Views as one batch.
+    /// Returns views as one batch.
     pub fn gathered(&self, views: &[View]) -> Batch {
         views::batch(views, self.scheme.classes(), self.segmented)
     }
 
     fn view(&self, source: &dyn TextSource, part: Split, text: &Text, rng: Philox) -> View {
         let other = |rng: &mut Philox| {
-            // Any but this one, where there is another.
+            // Draws a text other than this one, if there is another.
             let (own, others) = (text.number as usize, source.texts(part).saturating_sub(1).max(1));
             let drawn = rng.below(others as u64) as usize;
             let number = if drawn >= own && source.texts(part) > 1 { drawn + 1 } else { drawn };
@@ -157,21 +157,21 @@ impl Viewer {
         self.cut(number as u64, epoch, source.text(part, number))
     }
 
-    /// A text with the ends of its sentences.
+    /// Returns a text with the ends of its sentences.
     fn cut(&self, number: u64, epoch: u64, tokens: Vec<u32>) -> Text {
         let ends = |at: &usize| *at == tokens.len() || self.ends[tokens[at - 1] as usize];
         Text { number, epoch, sentences: (1..=tokens.len()).filter(ends).collect(), tokens }
     }
 }
 
-/// The numbers of held-out texts with about `limit` tokens in all, evenly spread; at least one if there are any.
+/// Returns the numbers of held-out texts with about `limit` tokens in all, evenly spread; at least one if there are any.
 fn texts_within(source: &dyn TextSource, limit: usize) -> impl Iterator<Item = usize> {
     let all = source.texts(Split::HeldOut);
     let n = if all == 0 { 0 } else { limit.div_ceil(source.text(Split::HeldOut, 0).len().max(1)).clamp(1, all) };
     (0..n).map(move |i| i * all / n)
 }
 
-/// Adds what logits (rows, classes) say of the classes of these views, their −log P summed.
+/// Adds to `sum` the −log P of the classes of these views under the logits (rows, classes), and counts pairs and right answers.
 fn told_apart(logits: &Tensor, views: &[View], sum: &mut Follows) {
     let log_p = logits.log_softmax();
     for (row, class) in views.iter().enumerate().filter_map(|(row, view)| Some((row, view.class?))) {
@@ -186,10 +186,10 @@ fn range(error: RangeError) -> PretrainError {
     SettingsError::from(error).into()
 }
 
-/// Does a sentence end with this token?
+/// Returns whether a token ends a sentence.
 fn ends_sentence(tokenizer: &Tokenizer, id: u32) -> bool {
     let token = tokenizer.token(id).unwrap_or_default();
-    // Without what marks a word's end in GPT-1's BPE, and the blank before it in GPT-2's.
+    // GPT-1's BPE marks the end of a word, GPT-2's the blank before it.
     let token = token.strip_suffix("</w>").unwrap_or(&token);
     [".", "!", "?"].contains(&token.strip_prefix('Ġ').unwrap_or(token))
 }
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// The longest story has 206 words and marks, a masked view a slot at each end of it, a causal one at one end.
+    /// The longest story has 206 tokens; a masked view has a slot more at each end, a causal view at one end.
     #[test]
     fn a_context_holds_the_longest_story_as_it_is_viewed() {
         for (view, context, least) in [(ViewKind::Masked, 207, "at least 208"), (ViewKind::Next, 206, "at least 207")] {

@@ -1,4 +1,4 @@
-//! A run on the micro-world: stories, and the exact limit of what can be learnt from them.
+//! The text source of a run on the micro-world: stories, and the exact smallest loss on them.
 
 use std::sync::LazyLock;
 
@@ -15,22 +15,22 @@ use super::source::{self, Split, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, viewer};
 use crate::run::RunError;
 
-/// Opens every story.
+/// The token that opens every story.
 pub const SEPARATOR: &str = "<story>";
-/// Stories to train on.
+/// The number of training stories.
 const TRAINING_STORIES: usize = 60_000;
-/// Stories to measure on.
+/// The number of held-out stories.
 pub const HELD_OUT_STORIES: usize = 500;
-/// Vocabulary of the world's BPE: enough for every word to be one token.
+/// The vocabulary size of the world's BPE: enough for every word to be one token.
 pub const VOCABULARY: usize = 1000;
-/// Positions that hold every story and its separator: the least context of a run on the micro-world.
+/// Returns the least context of a run on the micro-world, which holds every story and its separator.
 pub fn context(retold: bool) -> usize {
     if retold { 235 } else { 207 }
 }
-/// Rows of an evaluation batch.
+/// The number of rows of an evaluation batch.
 const ROWS: usize = 25;
 
-/// Stories, one per row, opened and closed by the separator: some to train on, in the order they were told, others held out.
+/// A text source of stories, one per row, between separators: training stories, in their order, and held-out stories.
 pub struct WorldSource {
     tokenizer: Tokenizer,
     separator: u32,
@@ -40,12 +40,12 @@ pub struct WorldSource {
     held_out: Rows,
     /// The held-out stories.
     stories: Vec<Story>,
-    /// What 5-grams give up on these, in nats; they are counted when this is asked.
+    /// The total loss of 5-grams on the held-out stories, in nats; computed on first use.
     baseline: LazyLock<f64, Box<dyn FnOnce() -> f64 + Send>>,
 }
 
 impl WorldSource {
-    /// Tells the stories of a seed and trains their tokenizer, or takes the one given.
+    /// Generates the stories of a seed and trains their tokenizer, unless one is given.
     pub fn new(settings: &PretrainSettings, tokenizer: Option<Tokenizer>) -> Result<Self, PretrainError> {
         let world = World::named(settings.retold);
         let tell = |stream, n| world.corpus(&mut Philox::with_stream(settings.seed, stream), n);
@@ -57,7 +57,7 @@ impl WorldSource {
                 trainer.specials.push(SEPARATOR.into());
                 trainer.specials.extend(viewer::specials(&settings.view).iter().map(|&special| special.to_owned()));
                 let mut words = trainer.word_counts();
-                // At once, since threads share a text; no word crosses a line's end.
+                // All stories are one text, whose words the threads count in parallel; no word crosses the end of a line.
                 words.add(&train.iter().map(|s| s.text.as_str()).collect::<Vec<_>>().join("\n"));
                 trainer.train(&words, |_, _| {})?
             }
@@ -83,7 +83,7 @@ impl WorldSource {
         Ok(WorldSource { tokenizer, separator, seed: settings.seed, world, train, held_out, stories, baseline })
     }
 
-    /// The number of stories that an evaluation of about `limit` tokens reads.
+    /// Returns the number of stories that an evaluation of about `limit` tokens reads.
     fn stories_within(&self, limit: usize) -> usize {
         let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
         limit.div_ceil(mean).clamp(1, self.held_out.len())
@@ -97,7 +97,7 @@ impl WorldSource {
     }
 }
 
-/// Σ −log P of held-out texts by Kneser and Ney's 5-grams.
+/// Computes Σ −log P of held-out texts by Kneser and Ney's 5-grams, on first use.
 fn baseline(train: Vec<Vec<u32>>, held_out: Vec<Vec<u32>>, vocab: usize) -> LazyLock<f64, Box<dyn FnOnce() -> f64 + Send>> {
     LazyLock::new(Box::new(move || {
         let counted = KneserNey::train(5, train.iter().map(Vec::as_slice), vocab);
@@ -108,7 +108,7 @@ fn baseline(train: Vec<Vec<u32>>, held_out: Vec<Vec<u32>>, vocab: usize) -> Lazy
 /// One story in this many begins at a random sentence.
 pub const OPENED_ANYWHERE: usize = 4;
 
-/// Begins some stories at a random sentence: sentences on their own, as tasks have them, are then nothing new.
+/// Begins some stories at a random sentence, so that the model also learns single sentences, as in tasks.
 fn opened_anywhere(mut stories: Vec<Vec<u32>>, stop: Option<u32>, seed: u64) -> Vec<Vec<u32>> {
     let mut rng = Philox::with_stream(seed, 4);
     for story in stories.iter_mut().step_by(OPENED_ANYWHERE) {
@@ -120,8 +120,8 @@ fn opened_anywhere(mut stories: Vec<Vec<u32>>, stop: Option<u32>, seed: u64) -> 
     stories
 }
 
-/// The same sentences in an order that no story has, cut into texts of the same numbers of sentences. A sentence ends with a
-/// full stop.
+/// Shuffles the sentences of all stories, and cuts them into texts with the same numbers of sentences as the stories. A sentence
+/// ends with a full stop.
 fn shuffled(stories: Vec<Vec<u32>>, stop: Option<u32>, seed: u64) -> Vec<Vec<u32>> {
     let sentences = |story: &[u32]| story.split_inclusive(|id| Some(*id) == stop).map(<[u32]>::to_vec).collect::<Vec<_>>();
     let split: Vec<Vec<Vec<u32>>> = stories.iter().map(|story| sentences(story)).collect();
@@ -143,7 +143,7 @@ impl TextSource for WorldSource {
         batch as f64 * self.train.predicted() as f64 / self.train.len() as f64
     }
     fn digest(&self) -> String {
-        // Runs of the first world have no name in theirs.
+        // Digests of the first world do not contain its name.
         let world = if self.world == World::default() { "world".into() } else { self.world.name() };
         format!("{world}-{}-{}", self.seed, self.tokenizer.fingerprint())
     }
@@ -231,7 +231,7 @@ mod tests {
         }
         let opened = stories.iter().step_by(OPENED_ANYWHERE);
         let lengths: std::collections::BTreeSet<usize> = opened.map(Vec::len).collect();
-        // After the first sentence or the second: what follows is never empty.
+        // A story opens after its first or second sentence: the rest is never empty.
         assert_eq!(lengths.into_iter().collect::<Vec<_>>(), [4, 7]);
         assert_eq!(opened_anywhere(vec![vec![1, 2]], Some(9), 1), [[1, 2]]);
     }
