@@ -1,8 +1,8 @@
 //! A fine-tuning run on disk: begun or resumed, seed by seed.
 //!
 //! ```text
-//! OUT/  run.json                   what --resume reads: task, data, model, settings
-//!       result.json                what was measured, over all seeds
+//! OUT/  run.json                   the task, data, model and settings, for --resume
+//!       result.json                the measurements over all seeds
 //!       the seed's files; with several seeds they are in OUT/seed-K
 //! ```
 
@@ -33,37 +33,37 @@ pub struct FinetuneOutcome {
     pub split: String,
     /// The task's metric.
     pub metric: String,
-    /// Its mean over the seeds.
+    /// The mean of the metric over the seeds.
     pub score: f64,
-    /// Its sample deviation; `None` with one seed.
+    /// The sample deviation of the metric; `None` with one seed.
     pub deviation: Option<f64>,
-    /// All metrics, means over the seeds.
+    /// The means of all metrics over the seeds.
     pub metrics: BTreeMap<String, f64>,
-    /// Examples scored.
+    /// The number of examples scored.
     pub examples: usize,
-    /// Examples trained on.
+    /// The number of examples trained on.
     pub train_examples: usize,
-    /// Did `--rows` leave any out?
+    /// Whether `--rows` left any out.
     pub capped: bool,
-    /// Whether there are more dev rows than were read ([`FinetuneSettings::dev_rows`]).
+    /// Whether `--dev-rows` left any out ([`FinetuneSettings::dev_rows`]).
     pub dev_capped: bool,
-    /// Examples of both splits with a text cut to the context.
+    /// The number of examples of both splits with a text cut to the context.
     pub truncated: usize,
-    /// Rows of the files that the data set leaves out, by reason.
+    /// The numbers of rows that the data set leaves out of its files, by reason.
     pub dropped: BTreeMap<String, usize>,
-    /// The rows of each split, `--rows` and `--dev-rows` apart.
+    /// The rows of each split, before `--rows` and `--dev-rows`.
     pub splits: BTreeMap<String, RowCounts>,
-    /// Tokens of the longest row: the context that this data needs.
+    /// The number of tokens of the longest row: the context that this data needs.
     pub longest: usize,
-    /// Are all seeds finished?
+    /// Whether all seeds are finished.
     pub finished: bool,
-    /// Each finished seed.
+    /// The outcome of each finished seed.
     pub seeds: Vec<SeedOutcome>,
-    /// Where it is.
+    /// The directory of the run.
     pub out: PathBuf,
 }
 
-/// Fine-tunes a model from a directory on a task. However it ends, earlier files are untouched.
+/// Fine-tunes a model from a directory on a task. Earlier files are untouched, even after an error.
 pub fn begin(
     model: &Path,
     task: &'static Task,
@@ -95,7 +95,7 @@ pub fn begin(
     ready.run(control)
 }
 
-/// Continues the fine-tuning in a directory, with its original data: finished seeds are not run again.
+/// Continues the fine-tuning in a directory, with its original data. Finished seeds are not run again.
 pub fn resume(out: &Path, control: &Control<'_>) -> Result<FinetuneOutcome, FinetuneError> {
     let (_lock, manifest) = FinetuneManifest::reclaim(out)?;
     let open = || Prepared::open(manifest.clone(), Task::named(&manifest.task)?, out);
@@ -113,22 +113,22 @@ pub fn resume(out: &Path, control: &Control<'_>) -> Result<FinetuneOutcome, Fine
     ready.run(control)
 }
 
-/// What a process was asked to do.
+/// The options that a process was started with.
 #[derive(Clone, Copy, Debug)]
 pub struct Own<'a> {
     /// The task's name.
     pub task: &'a str,
-    /// Number of seeds.
+    /// The number of seeds.
     pub seeds: u64,
-    /// All else.
+    /// The settings.
     pub settings: &'a FinetuneSettings,
 }
 
-/// Makes the steps of a fine-tuning that another process leads. `model` and `data` are where this one finds the pre-trained model and
-/// the rows; `None`: where process 0 found them. `own` is what this one was started with: it must be the same.
+/// Makes the steps of a fine-tuning that process 0 leads. `model` and `data` are the paths of the pre-trained model and the rows
+/// for this process; `None`: those of process 0. `own` are the options of this process, which must equal those of process 0.
 ///
 /// # Errors
-/// Model, rows or settings are others, a process is lost, or training has diverged.
+/// The model, the rows or the settings differ, a process is lost, or training has diverged.
 pub fn follow(
     model: Option<&Path>,
     data: Option<&Path>,

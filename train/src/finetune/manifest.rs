@@ -1,4 +1,4 @@
-//! What a fine-tuning run was begun with, and the rows and the model that it reads.
+//! The manifest of a fine-tuning run, and the rows and the model that the run reads.
 
 use std::path::{Path, PathBuf};
 
@@ -13,27 +13,27 @@ use crate::hyperparameters::require;
 use crate::precision::Precision;
 use crate::run::{self, Manifest, RunError};
 
-/// What a fine-tuning run was begun with.
+/// The manifest of a fine-tuning run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FinetuneManifest {
     /// The task's name.
     pub task: String,
-    /// The folder of its files.
+    /// The folder of the task's files.
     pub data: PathBuf,
-    /// The pre-trained model.
+    /// The directory of the pre-trained model.
     pub model: PathBuf,
-    /// Hyperparameters; the first seed.
+    /// The hyperparameters, with the first seed.
     pub settings: FinetuneSettings,
-    /// Number of seeds.
+    /// The number of seeds.
     pub seeds: u64,
-    /// Digest of the rows and the pre-trained model.
+    /// The digest of the rows and the pre-trained model.
     pub digest: String,
-    /// The command that began it.
+    /// The command that began the run.
     pub command: String,
-    /// The GPU that it was begun on; `None`: the CPU.
+    /// The GPU on which the run began; `None`: the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// How precisely it multiplies.
+    /// The precision of products.
     #[serde(default, skip_serializing_if = "Precision::is_full")]
     pub precision: Precision,
 }
@@ -57,7 +57,7 @@ impl run::SharedManifest for SeedRecord {
     const COMMAND: &'static str = FinetuneManifest::COMMAND;
 }
 
-/// Changes with any token of any row, and with any size or parameter of the pre-trained model.
+/// Returns a digest that changes with any token of any row, and with any size or parameter of the pre-trained model.
 fn digest(task_model: &TaskModel, data: &[&Data]) -> Result<String, RunError> {
     let mut hash = Sha256::new();
     hash.update(gradus_io::identity(&task_model.model.config()));
@@ -72,7 +72,7 @@ fn digest(task_model: &TaskModel, data: &[&Data]) -> Result<String, RunError> {
     Ok(hex::encode(hash.finalize()))
 }
 
-/// A task's rows as a model reads them.
+/// A run with its model, and the task's rows encoded for the model.
 pub(super) struct Prepared {
     pub(super) task: &'static Task,
     pub(super) task_model: TaskModel,
@@ -80,20 +80,20 @@ pub(super) struct Prepared {
     pub(super) dev: Data,
     /// Training and dev rows, before `--rows` and `--dev-rows`.
     pub(super) all_rows: [RowCounts; 2],
-    /// Changes with any token of any row, and with any parameter of the pre-trained model.
+    /// The digest of all tokens of the rows and all parameters of the pre-trained model.
     pub(super) digest: String,
     pub(super) out: PathBuf,
     pub(super) manifest: FinetuneManifest,
 }
 
 impl Prepared {
-    /// Notes that the run has begun, once all of its processes agree on what it is.
+    /// Writes the manifest if there is none yet. All processes must have agreed on the run before.
     pub(super) fn begin(&self) -> Result<(), RunError> {
         if FinetuneManifest::is_in(&self.out) { Ok(()) } else { self.manifest.write(&self.out, Vec::new()) }
     }
 
     pub(super) fn open(mut manifest: FinetuneManifest, task: &'static Task, out: &Path) -> Result<Self, FinetuneError> {
-        // Refuse what can be refused before the long reading.
+        // Checks that need no data come first, since reading it takes long.
         crate::tasks::head(task)?;
         let (first, seeds) = (manifest.settings.seed, manifest.seeds);
         require("seeds", seeds, (1..=1000).contains(&seeds), "a number from 1 to 1000")?;
@@ -109,7 +109,7 @@ impl Prepared {
         }
         let backbone = task_model.model.backbone.config();
         manifest.settings.check(&backbone)?;
-        manifest.settings.aux = Some(manifest.settings.lambda(&backbone)); // as it is kept
+        manifest.settings.aux = Some(manifest.settings.lambda(&backbone)); // the manifest stores the default, too
         let train = task_model.read(task, &manifest.data, Split::Train)?;
         let dev = task_model.read(task, &manifest.data, Split::Dev)?;
         let all_rows = [train.counts(), dev.counts()];

@@ -1,12 +1,12 @@
-//! Fine-tuning (§3.2, §3.3, §4.1): a pre-trained model, a task, and the loop between them.
+//! Fine-tuning (§3.2, §3.3, §4.1) of a pre-trained model on a task.
 //!
 //! ```text
 //! L₃(C) = L₂(C) + λ·L₁(C)        λ = 0.5; batches of 32, 3 epochs, rate 6.25e-5, linear decay, warm-up over 0.2 %
 //! ```
 //!
-//! Decided here where the paper is silent, after OpenAI's code where it has an answer:
+//! The paper leaves these points open; they follow OpenAI's code where it settles them:
 //!
-//! - **An epoch** is its own permutation of the training rows, drawn from the seed; last rows that do not fill a batch are left
+//! - **An epoch** has its own permutation of the training rows, drawn from the seed. Last rows that do not fill a batch are left
 //!   out (OpenAI's code), so T = (rows ÷ batch)·epochs.
 //! - **The best model** is the one with the highest dev score, the first on a tie. It is scored at the end of every epoch, and
 //!   in the first also after 1000·2ᵏ steps (OpenAI's code). Test sets are never scored here.
@@ -48,7 +48,7 @@ pub use seed::SeedOutcome;
 pub use session::{CurvePoint, Session};
 pub use settings::FinetuneSettings;
 
-/// Why a fine-tuning run could not begin, continue or end.
+/// The reason why a fine-tuning run could not begin, continue or end.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
@@ -104,7 +104,7 @@ impl FinetuneError {
         }
     }
 
-    /// Is the task, the split or a hyperparameter invalid, whatever the files hold?
+    /// Returns whether the task, the split or a hyperparameter is invalid for any files.
     pub fn is_of_settings(&self) -> bool {
         match self {
             Self::Range(_) | Self::Optimizer(_) | Self::Labelled { .. } | Self::Text(TextError::Mode { .. }) => true,
@@ -115,7 +115,7 @@ impl FinetuneError {
     }
 }
 
-/// The head that a model was fine-tuned with; that of next-sentence prediction is part of pre-training.
+/// Returns the head that a model was fine-tuned with. The head of next-sentence prediction does not count: it is pre-trained.
 pub fn task_head<V>(model: &Model<V>) -> Option<&HeadConfig> {
     model.heads.0.iter().map(Head::config).find(|head| head.labels != NEXT)
 }
@@ -137,30 +137,30 @@ fn in_the_tasks_order(mut model: Model<Tensor>, wanted: &HeadConfig) -> Model<Te
     model
 }
 
-/// The error of a tokenizer without the special tokens of a model that fills masks.
+/// Returns the error of a tokenizer without the special tokens of a model that fills masks.
 fn no_special_tokens(tokenizer: &Tokenizer) -> TaskError {
     TaskError::NoSpecialTokens { found: SpecialTokens::found(tokenizer) }
 }
 
-/// A model that can read the tasks' sequences: its tokenizer has the special tokens, its embedding their rows.
+/// A model that can read the tasks' sequences: its tokenizer has the special tokens, and its embedding their rows.
 #[derive(Clone, Debug)]
 pub struct TaskModel {
     /// The tokens that are new to the pre-trained model.
     fresh: Range<usize>,
     /// The model.
     pub model: Model<Tensor>,
-    /// Its tokenizer.
+    /// The tokenizer of the model.
     pub tokenizer: Tokenizer,
-    /// What frames its texts.
+    /// The special tokens around texts.
     pub format: RowFormat,
 }
 
 impl TaskModel {
-    /// A pre-trained model, with missing special tokens appended and any head dropped, but for one with a pooler, which may be kept. One
-    /// that fills masks has its special tokens from pre-training; what made its answers about tokens is dropped, since none is asked.
+    /// Prepares a pre-trained model: missing special tokens are appended, and heads without a pooler are dropped. A model that
+    /// fills masks has its special tokens from pre-training; it loses the layers that predict tokens, since no token is a target.
     ///
     /// # Errors
-    /// A tokenizer without those, or that cannot have more.
+    /// A tokenizer without the special tokens, or one that tokens cannot be added to.
     pub fn prepare(mut model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
         let config = model.backbone.config();
         let before = tokenizer.vocab_size();
@@ -170,26 +170,26 @@ impl TaskModel {
         };
         model.heads.0.retain(|head| head.config().pooler);
         let model = if let RowFormat::Encoder(_) = format { model.without_transform() } else { model };
-        // A larger vocabulary may already have rows for the appended tokens, trained as tokens that never occur; they are initialized
-        // anew. A smaller one grows up to them; texts with other ids that had no row are still rejected. Without appended tokens it
-        // does not grow.
+        // A larger embedding may already have rows for the appended tokens, trained as tokens that never occur; they are
+        // initialized anew. A smaller embedding grows to hold them; texts with other ids that had no row are still rejected.
+        // Without appended tokens it does not grow.
         let known = before.min(config.vocab());
         let fresh = if tokenizer.vocab_size() > before { known..tokenizer.vocab_size() } else { known..known };
         let model = model.with_tokens(fresh.clone(), config.initializer_range(), seed);
         Ok(TaskModel { fresh, model, tokenizer, format })
     }
 
-    /// The same model with the special tokens' rows of another seed.
+    /// Returns the model with the special tokens' rows initialized from another seed.
     #[must_use]
     pub fn with_seed(&self, seed: u64) -> Self {
         let std = self.model.backbone.config().initializer_range();
         TaskModel { model: self.model.clone().with_tokens(self.fresh.clone(), std, seed), ..self.clone() }
     }
 
-    /// The same from a directory.
+    /// Reads a pre-trained model from a directory and prepares it ([`TaskModel::prepare`]).
     ///
     /// # Errors
-    /// No model there, one with a non-finite parameter, or no tokenizer.
+    /// No model in the directory, a model with a non-finite parameter, or no tokenizer.
     pub fn pretrained(dir: &Path, seed: u64) -> Result<Self, FinetuneError> {
         let dir = ModelDir::open(dir)?;
         let model = dir.read()?;
@@ -201,7 +201,7 @@ impl TaskModel {
         Self::prepare(model, tokenizer, seed)
     }
 
-    /// A fine-tuned model as it is, for a task of the same form.
+    /// Reads a fine-tuned model from a directory, for a task of the same form.
     ///
     /// # Errors
     /// No head, another task's head, or a tokenizer without the special tokens.
@@ -227,7 +227,7 @@ impl TaskModel {
                 head.form, head.classes, task.name, wanted.form, wanted.classes
             )));
         }
-        // Two heads of one shape may answer different things.
+        // Two heads of one shape may have different classes.
         if !head.labels.is_empty() && !wanted.labels.is_empty() && head.labels != wanted.labels {
             let (has, wants) = (head.labels.join(", "), wanted.labels.join(", "));
             return Err(error(format!(
@@ -248,12 +248,12 @@ impl TaskModel {
         Ok(TaskModel { fresh: 0..0, model, tokenizer, format })
     }
 
-    /// A split of a task, read from the folder of its files.
+    /// Reads a split of a task from the folder of its files.
     pub fn read(&self, task: &'static Task, folder: &Path, split: Split) -> Result<Data, FinetuneError> {
         self.encode(task, folder, split, task.load(folder, split)?)
     }
 
-    /// A split published without labels, labelled from a file in the form of a submission ([`sets::label`]).
+    /// Reads a split published without labels, with labels from a file in the form of a submission ([`sets::label`]).
     pub fn read_labelled(&self, task: &'static Task, folder: &Path, split: Split, labels: &Path) -> Result<Data, FinetuneError> {
         let mut loaded = task.load(folder, split)?;
         if loaded.examples.iter().any(|example| example.label.is_some()) {
@@ -279,77 +279,77 @@ impl TaskModel {
     }
 }
 
-/// One row of a split, as it is and as the model reads it.
+/// A row of a split, with the sequences that the model reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncodedRow {
-    /// The data set's.
+    /// The example of the data set.
     pub example: gradus_data::sets::Example,
-    /// Its sequences.
+    /// The sequences of the example.
     pub encoded: Encoded,
 }
 
 /// A split of a task.
 #[derive(Clone, Debug)]
 pub struct Data {
-    /// Its rows.
+    /// The rows of the split.
     pub rows: Vec<EncodedRow>,
-    /// Rows in its files, with those that make another split and those left out.
+    /// The number of rows in the files, with those of another split and those left out.
     pub file_rows: usize,
-    /// Rows of the file that the data set leaves out, and why.
+    /// The rows that the data set leaves out, with the reasons.
     pub dropped: Vec<Dropped>,
-    /// What may be wrong with the files.
+    /// Notes on possible errors in the files.
     pub notes: Vec<String>,
 }
 
-/// How the rows of a split's files were used.
+/// The numbers of rows of a split's files, by their use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RowCounts {
-    /// Rows in the files, with those that make another split.
+    /// The rows in the files, with those of another split.
     pub file: usize,
-    /// Rows that the split has.
+    /// The rows in the split.
     pub used: usize,
-    /// Of these, rows with a text cut to the context.
+    /// The rows in the split with a text cut to the context.
     pub cut: usize,
-    /// Rows that the data set leaves out, by reason.
+    /// The rows that the data set leaves out, by reason.
     pub dropped: BTreeMap<String, usize>,
 }
 
 impl Data {
-    /// At most this many rows, evenly over the split.
+    /// Keeps at most this many rows, evenly spaced over the split.
     #[must_use]
     pub fn at_most(self, rows: Option<usize>) -> Self {
         Data { rows: evenly(self.rows, rows), ..self }
     }
 
-    /// Checks that every row has a label, to learn from or to be scored by.
+    /// Checks that every row has a label, which training and scores need.
     pub fn check_labels(&self) -> Result<(), TaskError> {
         score::labels(self.rows.iter().map(|row| &row.example)).map(drop)
     }
 
-    /// How its files' rows were used.
+    /// Returns the numbers of rows by their use.
     pub fn counts(&self) -> RowCounts {
         RowCounts { file: self.file_rows, used: self.rows.len(), cut: self.truncated(), dropped: left_out(&self.dropped) }
     }
 
-    /// Rows with a text cut.
+    /// Returns the number of rows with a text cut.
     pub fn truncated(&self) -> usize {
         self.rows.iter().filter(|row| row.encoded.truncated).count()
     }
 
-    /// Tokens of the longest row.
+    /// Returns the number of tokens of the longest row.
     pub fn longest(&self) -> usize {
         self.rows.iter().map(|row| row.encoded.length()).max().unwrap_or(0)
     }
 }
 
-/// How many rows a data set leaves out, by reason.
+/// Returns the numbers of rows that a data set leaves out, by reason.
 pub fn left_out<'d>(dropped: impl IntoIterator<Item = &'d Dropped>) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     dropped.into_iter().for_each(|d| *all.entry(d.reason.to_string()).or_insert(0) += d.rows);
     all
 }
 
-/// At most this many of these, evenly over all.
+/// Returns at most `most` of these rows, evenly spaced.
 pub fn evenly<R>(mut rows: Vec<R>, most: Option<usize>) -> Vec<R> {
     let n = rows.len();
     if let Some(most) = most.filter(|&most| most < n) {
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    /// A folder with a masked model with this head, and a tokenizer with BERT's special tokens.
+    /// Returns a folder with a masked model with this head, and a tokenizer with BERT's special tokens.
     fn tuned(head: HeadConfig) -> (tempfile::TempDir, Model<Tensor>) {
         let dir = tempfile::tempdir().unwrap();
         let mut tokenizer = Tokenizer::bytes();
@@ -417,7 +417,7 @@ mod tests {
         (dir, model)
     }
 
-    /// A masked model lacks no special token, so it gets no rows: a text with an id without a row is refused before and after saving.
+    /// A masked model has all special tokens, so it gets no rows: an id without a row stays an error, also after saving.
     #[test]
     fn a_model_without_new_tokens_does_not_grow() {
         let (dir, model) = tuned(head_of(2, &[]));
@@ -452,7 +452,7 @@ mod tests {
         HeadConfig { bias: true, pooler: true, labels, ..HeadConfig::new(Form::Classify, classes) }
     }
 
-    /// The development rows of a data set whose file has this text.
+    /// Reads the development rows of a data set whose file has this text.
     fn rows(model: &TaskModel, task: &'static Task, file: &str, text: &str) -> Data {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(file), text).unwrap();

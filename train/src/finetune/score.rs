@@ -1,4 +1,4 @@
-//! What a fine-tuned model answers, and how good that is.
+//! The answers of a fine-tuned model, and their scores.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use super::EncodedRow;
 use crate::evaluate::by_length;
 use crate::tasks::{self, Encoded, TaskError};
 
-/// How good a model's answers are.
+/// The scores of a model's answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scored {
     /// The task's metric.
     pub metric: String,
-    /// Its value, 1 at best.
+    /// The value of the task's metric, 1 at best.
     pub score: f64,
     /// All metrics of the task by name; those of a group (RACE's `middle`, `high`) are named `metric-group`.
     pub metrics: BTreeMap<String, f64>,
     /// The mean cross-entropy L₂, in nats per example; for a head with one output, the mean squared error.
     pub loss: f64,
-    /// Number of examples.
+    /// The number of examples.
     pub examples: usize,
 }
 
-/// The logits of every row, in order; no dropout. Rows of about equal length are read together, to save padding.
-/// `progress(done)` counts rows.
+/// Computes the logits of every row, in order, without dropout. Rows of about equal length are read together, to save padding.
+/// `progress` receives the number of rows done so far.
 pub fn logits(model: &Model<Tensor>, rows: &[EncodedRow], progress: &mut dyn FnMut(usize)) -> Vec<Vec<f64>> {
     let tokens: Vec<usize> = rows.iter().map(|row| row.encoded.length() * row.encoded.rows.len()).collect();
     let mut all = vec![Vec::new(); rows.len()];
@@ -45,7 +45,7 @@ pub fn logits(model: &Model<Tensor>, rows: &[EncodedRow], progress: &mut dyn FnM
     all
 }
 
-/// The answer to each row.
+/// Returns the answer to each row.
 pub fn answers(task: &Task, rows: &[EncodedRow], logits: &[Vec<f64>]) -> Result<Vec<Label>, TaskError> {
     let each = rows.iter().zip(logits).map(|(row, z)| match z.iter().find(|z| !z.is_finite()) {
         Some(&found) => Err(TaskError::NotFinite { id: row.example.id.clone(), found }),
@@ -72,7 +72,7 @@ pub fn score(task: &Task, rows: &[EncodedRow], logits: &[Vec<f64>]) -> Result<Sc
     Ok(Scored { score: metrics[&name], metric: name, metrics, loss, examples: rows.len() })
 }
 
-/// All metrics of a task by name; those of a group (RACE's `middle`, `high`) are named `metric-group`.
+/// Computes all metrics of a task by name; those of a group (RACE's `middle`, `high`) are named `metric-group`.
 pub fn metrics<'e>(
     task: &Task,
     examples: impl IntoIterator<Item = &'e Example>,
@@ -97,7 +97,7 @@ pub fn metrics<'e>(
     Ok(metrics)
 }
 
-/// The labels; every row must have one.
+/// Returns the labels of examples, each of which must have one.
 pub fn labels<'e>(examples: impl IntoIterator<Item = &'e Example>) -> Result<Vec<Label>, TaskError> {
     let remedy = "this split is published without labels; score another split, give `gradus evaluate` its labels with --labels, or write the \
          answers with `gradus predict`";

@@ -3,7 +3,7 @@
 //! ```text
 //! DIR/  config.json, model.safetensors (head.safetensors), tokenizer    the model with the best dev score
 //!       trainer.safetensors                                             the state, until the seed is done
-//!       metrics.jsonl, seed.json                                        what was measured
+//!       metrics.jsonl, seed.json                                        the measurements
 //! ```
 
 use std::ffi::OsStr;
@@ -33,7 +33,7 @@ pub struct SeedOutcome {
     pub best: CurvePoint,
     /// All measurements.
     pub curve: Vec<CurvePoint>,
-    /// Seconds of training in all sessions.
+    /// The seconds of training in all sessions.
     pub seconds: f64,
 }
 
@@ -63,12 +63,12 @@ impl SeedOutcome {
     }
 }
 
-/// The remedy for a seed's unusable file.
+/// Returns the remedy for a seed's unusable file.
 fn again(file: &Path) -> String {
     format!("; to run this seed again, delete {}", quoted(file))
 }
 
-/// Identifies the state: changes with the task, the data, the pre-trained model, and every setting.
+/// Returns a digest that identifies the state: it changes with the task, the data, the pre-trained model, and every setting.
 fn identity(of: &Prepared, settings: &FinetuneSettings) -> String {
     gradus_io::identity(&(of.task.name, &of.digest, settings, of.manifest.precision.products.to_string()))
 }
@@ -76,17 +76,17 @@ fn identity(of: &Prepared, settings: &FinetuneSettings) -> String {
 /// The contents of `seed.json`.
 #[derive(Serialize, Deserialize)]
 struct Done {
-    /// [`identity`].
+    /// The [`identity`] of the run.
     run: String,
     #[serde(flatten)]
     outcome: SeedOutcome,
 }
 
-/// What a resumed seed needs besides the trainer's state.
+/// The values that a resumed seed needs besides the trainer's state.
 #[derive(Serialize, Deserialize)]
 struct SeedProgress {
     curve: Vec<CurvePoint>,
-    /// Losses of the steps since the last point.
+    /// The losses of the steps since the last point.
     losses: Vec<f64>,
     tokens: u64,
 }
@@ -97,14 +97,14 @@ pub(super) struct Seed<'w> {
     settings: FinetuneSettings,
     dir: PathBuf,
     session: Session<'w>,
-    /// Tokens read so far.
+    /// The number of tokens read so far.
     tokens: u64,
-    /// How far it had come before.
+    /// The progress before this session.
     past: Past,
 }
 
 impl<'w> Seed<'w> {
-    /// A new seed, or one where it was stopped.
+    /// Opens a new seed, or a seed that was stopped, with its saved state.
     pub fn open(
         of: &'w Prepared,
         dir: PathBuf,
@@ -146,7 +146,7 @@ impl<'w> Seed<'w> {
     /// Trains to the end; `None` if it was stopped before.
     pub fn run(mut self, name: &str, control: &Control<'_>) -> Result<Option<SeedOutcome>, FinetuneError> {
         let (state, total, done) = (self.state(), self.session.steps(), self.session.trainer.done());
-        // It had begun, but there is no state to continue from.
+        // The seed had begun, but its state is missing.
         let lost = done == 0 && !state.exists() && self.dir.join(METRICS_FILE).metadata().is_ok_and(|m| m.len() > 0);
         let job = Job::new(name, total, "steps").starting_at(done);
         let record = SeedRecord { manifest: self.of.manifest.clone(), seed: self.settings.seed };

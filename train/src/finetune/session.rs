@@ -12,20 +12,20 @@ use crate::run::RunError;
 use crate::tasks::{self, Encoded};
 use crate::trainer::Trainer;
 
-/// The first epoch is also scored after this many steps times 1, 2, 4, … (OpenAI's code).
+/// The number of steps after which, times 1, 2, 4, …, the first epoch is also scored (OpenAI's code).
 const FIRST: u64 = 1000;
 
-/// A measurement on the way.
+/// A measurement during training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
-    /// Steps made.
+    /// The number of steps made.
     #[serde(rename = "update")]
     pub step: u64,
-    /// Epochs so far, as a fraction.
+    /// The number of epochs so far, as a fraction.
     pub epoch: f64,
-    /// Mean loss L₃ of the steps since the previous point, dropout on.
+    /// The mean loss L₃ of the steps since the previous point, with dropout.
     pub train_loss: f64,
-    /// The dev split.
+    /// The scores on the dev split.
     pub dev: Scored,
 }
 
@@ -37,9 +37,9 @@ pub struct Session<'d> {
     settings: FinetuneSettings,
     train: Vec<&'d Encoded>,
     dev: &'d Data,
-    /// The trainer, with the model as it is now.
+    /// The trainer, with the current model.
     pub trainer: Trainer,
-    /// What was measured.
+    /// The measurements.
     pub curve: Vec<CurvePoint>,
     /// The model with the best dev score so far, in the CPU's memory.
     pub best: Option<Model<Tensor>>,
@@ -48,7 +48,7 @@ pub struct Session<'d> {
 }
 
 impl<'d> Session<'d> {
-    /// A model with a fresh head, before its first step.
+    /// Creates the session of a model with a fresh head, before its first step.
     pub fn new(
         task_model: &TaskModel,
         task: &'static Task,
@@ -80,12 +80,12 @@ impl<'d> Session<'d> {
         Session::new(&of.task_model.with_seed(settings.seed), of.task, &of.train, &of.dev, settings)
     }
 
-    /// Number of steps T.
+    /// Returns the number of steps T.
     pub fn steps(&self) -> u64 {
         self.trainer.recipe.steps
     }
 
-    /// Restores a stopped session; the error says what does not fit the number of steps made.
+    /// Restores a stopped session. The error describes values that do not fit the number of steps made.
     pub(super) fn go_on(&mut self, trainer: Trainer, curve: Vec<CurvePoint>, losses: Vec<f64>) -> Result<(), String> {
         let (done, all) = (trainer.done(), trainer.recipe.steps);
         let measured = curve.last().map_or(0, |p| p.step);
@@ -102,8 +102,8 @@ impl<'d> Session<'d> {
         self.steps() / self.settings.epochs
     }
 
-    /// The batch of step `t` (from 1): a function of the seed and t. Short examples come first, so that a shard has examples of
-    /// about equal length and little padding.
+    /// Returns the batch of step `t` (from 1): a function of the seed and t. Short examples come first, so that a shard has
+    /// examples of about equal length and little padding.
     pub fn batch(&self, t: u64) -> Batch {
         let (size, _) = plan(self.train.len(), &self.settings);
         let (epoch, number) = ((t - 1) / self.an_epoch(), ((t - 1) % self.an_epoch()) as usize);
@@ -126,17 +126,17 @@ impl<'d> Session<'d> {
         }
     }
 
-    /// Is the dev split due to be scored?
+    /// Returns whether the dev split is due to be scored.
     pub fn is_due(&self) -> bool {
         self.is_due_after(self.trainer.done())
     }
 
-    /// Is it to be scored after step `t`?
+    /// Returns whether the dev split is to be scored after step `t`.
     pub(super) fn is_due_after(&self, t: u64) -> bool {
         is_due(t, self.an_epoch())
     }
 
-    /// Scores the dev split and keeps the model if it is the best so far; says whether it is.
+    /// Scores the dev split and keeps the model if it is the best so far; returns whether it is.
     pub fn evaluate(&mut self) -> Result<bool, FinetuneError> {
         let z = logits(&self.trainer.params, &self.dev.rows, &mut |_| {});
         let dev = score(self.task, &self.dev.rows, &z)?;
@@ -151,7 +151,7 @@ impl<'d> Session<'d> {
         Ok(better)
     }
 
-    /// Makes the remaining steps and evaluations, until `stops`; true if all were made.
+    /// Makes the remaining steps and evaluations, until `stops`; returns whether all were made.
     pub fn run(&mut self, stops: &dyn Fn() -> bool) -> Result<bool, FinetuneError> {
         while self.trainer.done() < self.steps() {
             if stops() {
@@ -167,25 +167,25 @@ impl<'d> Session<'d> {
         Ok(true)
     }
 
-    /// The best measurement so far, the first on a tie.
+    /// Returns the best measurement so far, the first on a tie.
     pub fn best_point(&self) -> Option<&CurvePoint> {
         self.curve.iter().reduce(|best, p| if p.dev.score > best.dev.score { p } else { best })
     }
 }
 
-/// Is the dev split scored after step `t`? At the end of each epoch, and in the first after 1,000, 2,000, 4,000, … steps.
+/// Returns whether the dev split is scored after step `t`: at the end of each epoch, and in the first after 1000·2ᵏ steps.
 fn is_due(t: u64, epoch: u64) -> bool {
     let doubled = t.is_multiple_of(FIRST) && (t / FIRST).is_power_of_two();
     t > 0 && (t.is_multiple_of(epoch) || t < epoch && doubled)
 }
 
-/// Examples per step, and steps in all.
+/// Returns the number of examples per step, and the number of steps.
 fn plan(rows: usize, settings: &FinetuneSettings) -> (usize, u64) {
     let batch = settings.batch.min(rows).max(1);
     (batch, (rows / batch) as u64 * settings.epochs)
 }
 
-/// The order of the rows in an epoch, from its own stream of random numbers.
+/// Returns the order of the rows in an epoch, from the epoch's own stream of random numbers.
 fn permutation(n: usize, seed: u64, epoch: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..n).collect();
     Philox::with_stream(seed, 0x6f72_6465_7200_0000 + epoch).shuffle(&mut order);
@@ -203,7 +203,7 @@ mod tests {
         sorted.sort_unstable();
         assert_eq!(sorted, (0..97).collect::<Vec<_>>());
         assert_eq!(order(1, 0), order(1, 0));
-        // A change here sends a resumed run over rows that it has seen.
+        // With another order, a resumed run would read rows that it has already seen.
         let first = [order(1, 0), order(1, 1), order(2, 0)].map(|order| order[..6].to_vec());
         assert_eq!(first, [[37, 0, 38, 34, 73, 31], [26, 75, 13, 7, 10, 62], [85, 1, 89, 35, 7, 88]]);
     }

@@ -1,4 +1,4 @@
-//! Every hyperparameter of a fine-tuning: a flag with the paper's value as its default.
+//! The hyperparameters of fine-tuning: flags with the paper's values as defaults.
 
 use gradus_model::{Asks, BackboneConfig, GradientMode, HeadConfig, Objective, Transfer};
 use gradus_text::Mode;
@@ -9,7 +9,7 @@ use crate::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::trainer::Recipe;
 
 hyperparameters! {
-    /// How a model is fine-tuned; the defaults are the paper's, for its relatives too.
+    /// The settings of fine-tuning. The defaults are the paper's, also for models other than GPT-1.
     #[serde(deny_unknown_fields)]
     pub struct FinetuneSettings {
         "Training": {
@@ -59,14 +59,14 @@ hyperparameters! {
             seed: u64 = 1,
         }
         "Model": {
-            /// How much of the pre-trained model is kept: `all`, `none`, or embeddings and this many blocks, 0 … n (figure 2)
+            /// Part of the pre-trained model to keep: `all`, `none`, or embeddings and this many blocks, 0 … n (figure 2)
             #[cfg_attr(feature = "clap", arg(value_name = "all|none|N"))]
             transfer: Transfer = Transfer::All,
-            /// Train the head alone, on the pre-trained model's hidden states as features; requires --aux 0
+            /// Train only the head, on the pre-trained model's hidden states as features; requires --aux 0
             frozen: bool = false,
             /// Dropout before W_y (§4.1)
             classifier_dropout: f64 = 0.1,
-            /// The backbone's three dropouts at once [default: as it was pre-trained]
+            /// The backbone's three dropouts at once [default: as in pre-training]
             dropout: Option<f64>,
             /// Give the head a bias, as OpenAI's code does (the paper and Hugging Face have none; BERT's always has one)
             head_bias: bool = false,
@@ -75,7 +75,7 @@ hyperparameters! {
 }
 
 impl FinetuneSettings {
-    /// Can these settings fine-tune a model?
+    /// Returns an error if these settings cannot fine-tune a model with this body.
     pub fn check(&self, backbone: &BackboneConfig) -> Result<(), FinetuneError> {
         self.optimizer().validate()?;
         self.schedule().validate()?;
@@ -107,7 +107,7 @@ impl FinetuneSettings {
         Ok(())
     }
 
-    /// λ for such a body: the paper's, unless another was given; a model that fills masks is not asked for tokens meanwhile.
+    /// Returns λ for a body: the value given, else the paper's, or 0 for a body that fills masks, which predicts no tokens here.
     pub fn lambda(&self, backbone: &BackboneConfig) -> f64 {
         self.aux.unwrap_or(match backbone.parts().asks {
             Asks::Next => 0.5,
@@ -115,7 +115,7 @@ impl FinetuneSettings {
         })
     }
 
-    /// The head of a task with these settings.
+    /// Returns the head of a task with these settings.
     pub(super) fn head(&self, head: HeadConfig) -> HeadConfig {
         HeadConfig { bias: self.head_bias || head.bias, dropout: self.classifier_dropout, ..head }
     }
@@ -129,7 +129,7 @@ impl FinetuneSettings {
         Schedule { kind: self.schedule, warmup: self.warmup }
     }
 
-    /// The trainer's part of these settings.
+    /// Returns the settings of the trainer.
     pub(super) fn recipe(&self, batch: usize, steps: u64) -> Recipe {
         let shards = self.shards.min(batch);
         Recipe {
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// §4.1.
+    /// The defaults are from §4.1.
     #[test]
     fn the_defaults_are_those_of_the_paper() {
         let settings = FinetuneSettings::default();
