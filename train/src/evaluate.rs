@@ -26,12 +26,12 @@ pub use pseudo::pseudo_losses;
 /// The number of tokens evaluated at once: enough to keep the kernels busy, few enough to fit beside any model.
 const BATCH_TOKENS: usize = 4096;
 
-/// Length and stride of windows.
+/// The length and the stride of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
-    /// Inputs per window, T.
+    /// The number of inputs per window, T.
     pub context: usize,
-    /// Tokens from the start of a window to the next, S, 1 to T.
+    /// The number of tokens from the start of a window to the next, S, 1 to T.
     pub stride: usize,
 }
 

@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(threshold(&[-3.0, -1.0, -2.0, -5.0], &[0, 1, 1, 0]), -2.5);
         assert_eq!(threshold(&[-1.0], &[1]), f64::NEG_INFINITY);
         assert_eq!(threshold(&[-1.0, -1.0], &[0, 1]), f64::NEG_INFINITY, "no threshold lies between equal scores");
-        // Both thresholds get one answer wrong, with equal correlation: the lower counts.
+        // Two thresholds are wrong in one answer each, with equal correlation: the lower one is returned.
         assert_eq!(threshold(&[-4.0, -3.0, -2.0, -1.0], &[0, 1, 0, 1]), -3.5);
         assert_eq!(threshold(&[f64::NEG_INFINITY, -1.0, -0.5], &[0, 1, 1]), -1.0, "of a text of which nothing is predicted");
     }

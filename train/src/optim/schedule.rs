@@ -39,7 +39,7 @@ pub enum ScheduleKind {
     ///
     /// ```text
     /// s = x/w                  x ≤ w
-    /// s = ½(1 + cos πx)        x > w        not re-based: it goes on from where a cosine from x = 0 would be
+    /// s = ½(1 + cos πx)        x > w        not re-based: a cosine that starts at x = 0
     /// ```
     WarmupCosine,
     /// Linear up, then constant (the code's `warmup_constant`).

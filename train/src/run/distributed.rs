@@ -1,9 +1,9 @@
 //! A run of several processes: process 0 owns the run's directory and leads, the others follow.
 //!
 //! ```text
-//! process 0    what the run was begun with, its tokenizer, the trainer's state        →  all
-//! all          version, arithmetic, digests of data and parameters                    ↔  all: who differs is named
-//! all          a step, until it is the last or one of them has been asked to stop
+//! process 0    the run's manifest, its tokenizer, the trainer's state                 →  all
+//! all          version, arithmetic, digests of data and parameters                    ↔  all: differences are errors
+//! all          a step, until it is the last or a process receives a request to stop
 //! process 0    evaluates, logs and saves between steps; the others wait
 //! ```
 

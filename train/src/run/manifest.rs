@@ -60,7 +60,7 @@ pub trait Manifest: Serialize + DeserializeOwned {
         Ok(checksums::write(dir, &files)?)
     }
 
-    /// Returns its precision, to be completed.
+    /// Returns the precision of the run, to be updated.
     fn precision(&mut self) -> &mut Precision;
 
     /// Writes the manifest again if kernels whose bits differ were chosen since, so that a resumed run uses the same kernels.
@@ -94,7 +94,7 @@ pub trait Manifest: Serialize + DeserializeOwned {
     fn reclaim(dir: &Path) -> Result<(Lock, Self), RunError> {
         let manifest = Self::read(dir)?;
         let lock = Lock::take(dir)?;
-        // Removes what a crash left.
+        // Removes the files that a crash left.
         remove_unfinished(dir, None)?;
         for folder in [BEST, ANOMALY] {
             recover_directory(&dir.join(folder))?;

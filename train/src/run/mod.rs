@@ -1,9 +1,9 @@
 //! The code common to all training on disk: a directory that one process works in, the training loop, and resuming.
 //!
 //! ```text
-//! OUT/  run.json               what the run was begun with; --resume reads it first
-//!       trainer.safetensors    the trainer's state, whose it is, and how far the run was
-//!       metrics.jsonl          what was measured
+//! OUT/  run.json               the manifest of the run; --resume reads it first
+//!       trainer.safetensors    the trainer's state, the identity of its run, and the progress of the run
+//!       metrics.jsonl          the measurements
 //! ```
 //!
 //! Pre-training and fine-tuning define the differences: each has a [`Manifest`], and a [`Run`] for the loop, [`train`].

@@ -14,8 +14,8 @@
 //!   delimiter and answer stay whole and the document is shortened, to the same length for every answer. Only if these three are
 //!   too long without a document are answers cut to n/2 − 2 and the question to the rest. Cut examples are counted.
 //! - **Between document and question** there is no delimiter ([z; q; $; aₖ]).
-//! - **Padding** is to the right, with id 0, up to the longest row of a batch. Causal attention never sees it, so it needs no
-//!   mask; only the loss of the next tokens is weighted.
+//! - **Padding** is to the right, with id 0, up to the longest row of a batch. Tokens see only what precedes them, so padding
+//!   needs no mask; only the loss of the next tokens is weighted.
 //! - **The extract token** is found by its position, the end of the row, and not by its id or by the padding: a text may contain
 //!   the ids of both.
 //! - **STS-B's** scores become distributions over 0 … 5: y is shared by ⌊y⌋ and ⌈y⌉ in proportion (Tai, Socher & Manning 2015,

@@ -42,7 +42,7 @@ impl<T: Real> Trainer<T> {
     /// Compares the parameters of all processes.
     ///
     /// # Errors
-    /// Returns an error if those of one differ from those of process 0.
+    /// Returns an error if the parameters of a process differ from those of process 0.
     pub fn compare(&self) -> Result<(), PeerError> {
         if self.collective.processes() > 1 {
             let message = StepMessage { digest: self.digest()?, ..StepMessage::default() };

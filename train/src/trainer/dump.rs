@@ -1,8 +1,8 @@
 //! A failed step, saved so that it can be repeated.
 //!
 //! ```text
-//! DIR/  config.json, model.safetensors     the parameters before it, in Hugging Face's format
-//!       step.json                          its number, the recipe with the seed of its dropout, its batch, and the error
+//! DIR/  config.json, model.safetensors     the parameters before the step, in Hugging Face's format
+//!       step.json                          the step's number, recipe with the seed of dropout, batch, and error
 //! ```
 
 use std::ffi::OsStr;
@@ -58,9 +58,9 @@ pub struct Replay {
     pub trainer: Trainer,
     /// The batch.
     pub batch: Batch,
-    /// The precision of its products.
+    /// The precision of the step's products.
     pub precision: Precision,
-    /// The error with which it ended.
+    /// The error with which the step ended.
     pub error: String,
 }
 

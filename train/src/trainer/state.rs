@@ -1,6 +1,6 @@
-//! The trainer's state in one file, so that it is whole or absent: parameters, both moments, the number of steps.
+//! The trainer's state in one file, so that it is whole or absent: parameters, both moments, and the number of steps.
 //!
-//! All other inputs of a run (data order, dropout, schedule) are functions of the seed and that number.
+//! All other inputs of a run (data order, dropout, schedule) are functions of the seed and the number of steps.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
