@@ -6,7 +6,7 @@
 //! choose              [CLS] document question [SEP] answerₖ [SEP]  for each k: one logit each (§4.4)
 //! ```
 //!
-//! The head reads the first slot. A pair is read once, since each of its texts sees the other in either order. The choices are:
+//! The head reads the first slot. A pair is read once, since each of its texts sees the other in either order. In detail:
 //!
 //! - **Special tokens** and the format of a pair are read from the tokenizer's files. If these lack the format, it
 //!   depends on the names of the special tokens. RoBERTa: two separators between the texts, `<s> a </s></s> b </s>`, and one

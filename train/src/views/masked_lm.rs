@@ -4,7 +4,7 @@
 //! M ⊂ {1 … n}, |M| = max(1, round(rate·n))        L = −1/Σ|M| Σ Σ_{i∈M} log P(xᵢ | x̃), over the texts of a step
 //!
 //! x̃ᵢ = [MASK]           with probability 0.8, for i ∈ M
-//!      a random token   0.1          drawn from the vocabulary without the special tokens; it may equal xᵢ
+//!      a random token   0.1          drawn from the vocabulary without the special tokens; it may equal xᵢ, or occur in no text
 //!      xᵢ               0.1
 //! ```
 //!
