@@ -40,7 +40,7 @@ pub trait Collective<T: Real>: Debug + Send + Sync {
     /// Returns an error if there are fewer shards than processes.
     fn shards(&self, tree: &AdditionTree) -> Result<Range<usize>, PeerError>;
 
-    /// Returns the parts of the sum of such gradients that each process owns, in order. All parts together cover every gradient.
+    /// Returns the parts of the sum of gradients of these shapes that each process owns, in order. They cover all gradients.
     ///
     /// # Errors
     /// Returns an error if there are fewer shards than processes.
@@ -49,7 +49,7 @@ pub trait Collective<T: Real>: Debug + Send + Sync {
     /// Begins the sum of a step's gradients. `shapes` has one entry per parameter, `None` if it has no gradient.
     fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, reduction: Reduction) -> Box<dyn Sum<T> + '_>;
 
-    /// Begins an all-gather of bytes. The result is [received](AllGather::wait) later.
+    /// Begins an all-gather of bytes. [`AllGather::wait`] returns the result.
     fn all_gather(&self, bytes: Vec<u8>) -> Box<dyn AllGather + '_>;
 
     /// Broadcasts the bytes of process 0, of any length, and returns them. The argument of the other processes is ignored.
@@ -95,7 +95,7 @@ pub struct ParamRange {
 
 /// The sum of a step's gradients in progress.
 pub trait Sum<T: Real>: Sync {
-    /// Adds the gradient of a parameter, by index, which a shard has completed.
+    /// Adds a shard's completed gradient of a parameter, given by its index.
     fn add(&self, shard: usize, parameter: usize, gradient: Tensor<T>);
 
     /// Waits for the gradients of all shards of all processes and returns the sums.
@@ -104,7 +104,7 @@ pub trait Sum<T: Real>: Sync {
     /// Returns an error if a process is lost.
     fn all_reduce(self: Box<Self>) -> Result<Vec<Option<Tensor<T>>>, PeerError>;
 
-    /// Waits for this process's own [parts](Collective::parts) of the sum, each flattened, if it is [scattered](Reduction::ReduceScatter).
+    /// Waits for this process's own [parts](Collective::parts) of a [reduce-scatter](Reduction::ReduceScatter), each flattened.
     ///
     /// # Errors
     /// Returns an error if a process is lost.

@@ -116,7 +116,7 @@ impl<T: Real> Sum<T> for PartialSums<T> {
     }
 }
 
-/// Moves the total out.
+/// Takes the total out of the nodes.
 fn total<T: Real>(nodes: &Mutex<Vec<Node<T>>>) -> Option<Tensor<T>> {
     let mut nodes = nodes.lock().expect("no thread panicked with it");
     assert!(nodes.len() <= 1, "a shard has not given a gradient that others have");

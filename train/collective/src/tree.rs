@@ -6,7 +6,7 @@
 //! groups 0 … G−1          (0 + 1), (2 + 3), …, then sums of these,     level by level; an odd last one moves up unchanged
 //! ```
 //!
-//! A sum in floating point depends on its order, so the order is a function of the number of shards alone. The tree lets several
+//! A sum in floating point depends on its order, so the order is a function only of the number of shards. The tree lets several
 //! processes add at the same time. Its few leaves keep it flat: adding in order holds at most one sum per level.
 
 use std::ops::Range;
@@ -82,8 +82,8 @@ impl AdditionTree {
         self.sums.get(node.checked_sub(self.shards)?).copied()
     }
 
-    /// Returns the most gradients that one process holds if it computes `at_once` shards at a time, in order: those of the shards
-    /// and sums without a sibling.
+    /// Returns the maximum number of gradients that one process holds if it computes `at_once` shards at a time, in order: the
+    /// gradients of shards and sums without a sibling.
     pub fn most_held(&self, at_once: usize) -> usize {
         let (mut waiting, mut most) = (Vec::new(), 0);
         for first in (0..self.shards).step_by(at_once.max(1)) {
@@ -110,7 +110,7 @@ impl AdditionTree {
     }
 }
 
-/// Returns part `i` of `n` things cut into `parts` parts, as equal as possible.
+/// Returns the range of part `i` when `n` items are cut into `parts` parts, as equal as possible.
 pub fn part(i: usize, parts: usize, n: usize) -> Range<usize> {
     i * n / parts..(i + 1) * n / parts
 }

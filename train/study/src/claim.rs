@@ -9,7 +9,7 @@ use crate::rule::{DecisionRule, Judgement, Unit};
 /// A claim of a paper, with its result here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// Its name in the plan.
+    /// The name of the claim in the plan.
     pub name: String,
     /// The claim, in terms of the measurement here.
     pub statement: String,

@@ -9,12 +9,12 @@ use gradus_data::sets::scores::mean_and_deviation;
 pub struct Mean {
     /// The mean.
     pub mean: f64,
-    /// The sample deviation; `None` for one seed.
+    /// The sample standard deviation; `None` for one seed.
     pub deviation: Option<f64>,
 }
 
 impl Mean {
-    /// Computes the mean of one value per seed; `None` without values.
+    /// Computes the mean of one value per seed. Returns `None` without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let (mean, deviation) = mean_and_deviation(values);
         (!values.is_empty()).then_some(Mean { mean, deviation })

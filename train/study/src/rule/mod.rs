@@ -42,7 +42,7 @@ pub enum Unit {
     Score,
     /// Fractions of the way from the score of guessing to the best possible score.
     Way,
-    /// Fractions of the same way, for the noise of a curve.
+    /// Fractions of the way as in [`Way`](Unit::Way), for the noise of a curve.
     Roughness,
     /// Nats per example, or per word.
     Nats,
@@ -114,14 +114,14 @@ pub struct Judgement {
     pub confidence: f64,
     /// The number of seeds measured.
     pub seeds: usize,
-    /// The number of seeds below which its decision rule decides nothing.
+    /// The number of seeds below which the decision rule decides nothing.
     #[serde(skip)]
     pub least_seeds: usize,
-    /// Whether it is one of the primary claims.
+    /// Whether the claim is primary.
     pub primary: bool,
-    /// If undecided: the number of seeds that would decide the claim at the same mean and deviation, so that as many new seeds
-    /// decide it about every second time. `None` if no number up to [`MOST_SEEDS`] does, or if there are too few seeds to
-    /// estimate it.
+    /// If undecided: the number of seeds that would decide the claim at this mean and deviation. That many new seeds decide the
+    /// claim about every second time. `None` if no number up to [`MOST_SEEDS`] does, or if there are too few seeds to estimate
+    /// it.
     pub seeds_needed: Option<usize>,
 }
 

@@ -7,7 +7,7 @@ use super::{DecisionRule, Unit, Verdict};
 /// The distribution of the differences over seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
-    /// A normal distribution with this deviation.
+    /// A normal distribution with this standard deviation.
     Normal(f64),
     /// A task that is learnt suddenly or never. Each of two models learns it in half of the seeds, plus or minus as many as the
     /// effect requires. Learning it is worth this much.
