@@ -113,7 +113,7 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// A `Cluster` dropped without [`leave`](Cluster::leave) sends no farewell: the other processes take this process for dead.
+/// A `Cluster` dropped without [`leave`](Cluster::leave) sends no farewell: the other processes consider this process lost.
 impl Collective<f32> for Cluster {
     fn process(&self) -> usize {
         self.line.me

@@ -40,7 +40,7 @@ pub struct Limits {
     pub silence: Duration,
     /// The longest time that a process may compute one step.
     pub step: Duration,
-    /// Called if this process still runs when `silence` has passed since the end of the run.
+    /// The function called if this process still runs when `silence` has passed since the end of the run.
     pub stuck: Option<fn(&PeerError)>,
 }
 
@@ -78,9 +78,9 @@ pub struct Control {
 
 enum Event {
     Heard(usize, Word),
-    /// A connection has ended; true if by malformed data.
+    /// The end of a connection; true if malformed data ended it.
     Lost(usize, bool),
-    /// This process leaves the run, with its error if it has failed.
+    /// The departure of this process from the run, with its error if it has failed.
     Leave(Option<String>),
 }
 
@@ -158,7 +158,7 @@ fn told(process: usize, error: &str) -> PeerError {
 }
 
 impl Control {
-    /// Starts to watch these connections: those of process 0 to all others, or the one of another process to process 0.
+    /// Starts to watch these connections: all others for process 0, or process 0 for any other process.
     pub fn start(
         me: usize,
         sockets: Vec<(usize, TcpStream)>,
@@ -214,15 +214,15 @@ fn named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<std::th
 struct Peer {
     number: usize,
     socket: TcpStream,
-    /// When its last message arrived.
+    /// The time at which the last message of the process arrived.
     heard: Instant,
-    /// The number of steps it has finished, according to its last heartbeat.
+    /// The number of finished steps, according to the last heartbeat.
     steps: u64,
     computes: bool,
     moved: Instant,
-    /// Whether its connection has ended.
+    /// Whether the connection has ended.
     gone: bool,
-    /// Whether it has sent a farewell.
+    /// Whether the process has sent a farewell.
     left: bool,
 }
 
@@ -232,11 +232,11 @@ struct Watch {
     fault: Fault,
     limits: Limits,
     doing: Arc<Doing>,
-    /// The first suspicion, and when it was recorded.
+    /// The first suspicion, and the time at which it was recorded.
     noted: Option<(Instant, String)>,
-    /// When the last heartbeat was sent.
+    /// The time at which the last heartbeat was sent.
     beaten: Option<Instant>,
-    /// When this process received or sent the verdict.
+    /// The time at which this process received or sent the verdict.
     ended: Option<Instant>,
 }
 

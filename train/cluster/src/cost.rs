@@ -29,11 +29,11 @@ pub struct Link {
 pub struct Work {
     /// G: bytes of the gradient.
     pub gradient: f64,
-    /// E: bytes of it that are complete only at the end of backward.
+    /// E: bytes of the gradient that are complete only at the end of the backward pass.
     pub at_the_end: f64,
-    /// Seconds of its forward and backward passes.
+    /// Seconds of the process's forward and backward passes.
     pub own: f64,
-    /// b: seconds of the backward pass of the last of its shards.
+    /// b: seconds of the backward pass of the process's last shard.
     pub last_backward: f64,
     /// Seconds of the optimizer.
     pub update: f64,
@@ -44,7 +44,7 @@ pub struct Work {
 pub struct Cost {
     /// t: seconds of the step.
     pub step: f64,
-    /// e: seconds of it that a process waits for other processes.
+    /// e: seconds of the step that a process waits for other processes.
     pub waiting: f64,
     /// Bytes that a link carries each way.
     pub bytes: f64,

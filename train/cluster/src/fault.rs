@@ -15,11 +15,11 @@ struct Seen {
     verdict: Option<PeerError>,
     suspicions: Vec<String>,
     is_leaving: bool,
-    /// When this process began to wait for others.
+    /// The time at which this process began to wait for others.
     waits: Option<Instant>,
-    /// When something last arrived on each data connection.
+    /// The time at which something last arrived on each data connection.
     heard: BTreeMap<usize, Instant>,
-    /// When each data connection ended.
+    /// The time at which each data connection ended.
     ended: BTreeMap<usize, Instant>,
 }
 

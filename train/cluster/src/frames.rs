@@ -148,7 +148,7 @@ impl<S: Stream> Stream for Frames<S> {
         self.socket.set_nonblocking(nonblocking)
     }
 
-    /// Ignores errors: the other side may have closed the connection already.
+    /// Closes the connection. Ignores errors: the other side may have closed it already.
     fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         let _ = self.socket.shutdown(how);
         Ok(())

@@ -41,7 +41,7 @@ struct State {
     begun: u64,
     /// The sum in progress.
     sum: Option<Arc<Running>>,
-    /// Assembly of the next sum, by process.
+    /// The buffered parts of the next sum, by process.
     early: BTreeMap<usize, Vec<Message>>,
 }
 
@@ -161,7 +161,7 @@ impl Inbox {
         self.state().sum = None;
     }
 
-    /// Sends `words` to all other processes and returns the number of this all-gather.
+    /// Sends `bytes` to all other processes and returns the number of this all-gather.
     pub fn all_gather(&self, bytes: Vec<u8>) -> u64 {
         let number = {
             let mut state = self.state();
@@ -185,7 +185,7 @@ impl Inbox {
         })
     }
 
-    /// Broadcasts `words` from process 0; the other processes wait for them. Returns the words.
+    /// Broadcasts `bytes` from process 0 and returns them. The other processes wait for them.
     pub fn broadcast(&self, bytes: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         if self.line.me == 0 {
             let number = {
@@ -207,7 +207,7 @@ impl Inbox {
         })
     }
 
-    /// Gathers the words of all processes on process 0, which gets them in order; the others get an empty vector.
+    /// Gathers the bytes of all processes on process 0, which gets them in order. The others get an empty vector.
     pub fn gather(&self, bytes: Vec<u8>) -> Result<Vec<Vec<u8>>, PeerError> {
         let number = {
             let mut state = self.state();

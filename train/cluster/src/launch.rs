@@ -119,9 +119,9 @@ pub fn read_settings(me: usize, say: fn(&str)) -> Result<(Hosts, Secret, bool), 
 /// Starts processes of this machine with the command line of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Launcher {
-    /// Prints a message.
+    /// The function that prints a message.
     pub say: fn(&str),
-    /// How long a process may be silent.
+    /// The longest time that a process may be silent.
     pub silence: Duration,
     /// The maximum number of restarts from the last checkpoint.
     pub restarts: u32,
@@ -180,7 +180,7 @@ impl Launcher {
             for rank in all.iter_mut().filter(|rank| rank.end.is_none()) {
                 rank.end = rank.child.try_wait()?;
                 if let Some(end) = rank.end.filter(|end| !end.success() || rank.number == 0) {
-                    // It could not print this itself, and before the rendezvous the others do not know.
+                    // The process could not print this itself, and the others cannot detect it before the rendezvous.
                     if ending.is_none() && end.code().is_none() {
                         (self.say)(&format!("error: process {} was killed ({end})", rank.number));
                     }
@@ -220,7 +220,7 @@ struct RankProcess {
     number: usize,
     child: Child,
     end: Option<ExitStatus>,
-    /// When it was first seen stopped by a signal, if it still is.
+    /// The time at which the process was first seen stopped by a signal, if it still is.
     stopped: Option<Instant>,
 }
 
@@ -262,7 +262,7 @@ impl RankProcess {
         }
     }
 
-    /// Returns whether a signal (SIGSTOP) has stopped it for so long. It can then not report this itself.
+    /// Returns whether a signal (SIGSTOP) has stopped the process for longer than `silence`. It then cannot report this itself.
     fn hangs(&mut self, silence: Duration) -> bool {
         self.stopped = if is_stopped(self.child.id()) { self.stopped.or_else(|| Some(Instant::now())) } else { None };
         self.stopped.is_some_and(|since| since.elapsed() > silence)

@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// The squares of the pieces, added in the order of the cuts, equal those of the whole gradient.
+    /// The sums of squares of the pieces, added in the order of the cuts, equal that of the whole gradient.
     #[test]
     fn squares_of_pieces_are_the_squares_of_the_whole() {
         fn squares(g: &Tensor, pieces: &Pieces, range: Range<usize>) -> f64 {

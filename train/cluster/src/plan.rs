@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(sizes(16, 16).unwrap(), [1; 16]);
         assert_eq!(sizes(64, 4).unwrap(), [16; 4]);
         assert_eq!(sizes(2, 3), None);
-        // Equal shares would cut groups of the tree, so whole groups are shared; of 16 shards, subtrees alone would give 8, 4, 4.
+        // Equal shares would cut groups of the tree, so whole groups are shared; of 16 shards, only subtrees would give 8, 4, 4.
         assert_eq!([sizes(16, 3).unwrap(), sizes(12, 3).unwrap()], [[4, 6, 6], [3, 4, 5]]);
         assert_eq!(sizes(64, 7).unwrap().iter().max(), Some(&16));
         // Shares that form subtrees: each side of a sum gets processes in proportion to its shards.
@@ -221,8 +221,8 @@ mod tests {
         carried
     }
 
-    /// If shares form subtrees, each gradient takes P − 1 transfers to the total and P − 1 back, and the links share them equally.
-    /// Of three processes' shares one does not form a subtree, and the links carry two gradients.
+    /// If shares form subtrees, each gradient takes P − 1 transfers to the total and P − 1 back, and the links share them
+    /// equally. With three processes, one share does not form a subtree, and the links carry two gradients.
     #[test]
     fn links_carry_alike() {
         for (processes, shards, journeys) in

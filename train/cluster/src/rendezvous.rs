@@ -467,7 +467,7 @@ impl Door {
         if !self.secret.is_proven(&proof, "connects", &said, &own) {
             return refuse(&mut socket, Refusal::Secret);
         }
-        // From here on `knock` no longer closes it to make room.
+        // From here on `knock` no longer closes this connection to make room.
         let (mut inside, is_closed) = (self.inside(), settled.swap(true, Ordering::AcqRel));
         let Some(inside) = inside.as_mut().filter(|_| !is_closed) else { return Err(io::Error::other("too late").into()) };
         if inside.get(&hello.from).is_some_and(is_open) {

@@ -25,9 +25,9 @@ pub struct Running {
 
 /// The number of missing pieces.
 struct Left {
-    /// Pieces whose final value, the total or the new parameters, is missing.
+    /// The number of pieces whose final value, the total or the new parameters, is missing.
     all: usize,
-    /// Pieces whose total this process computes and has not finished.
+    /// The number of pieces whose total this process computes and has not finished.
     own: usize,
 }
 

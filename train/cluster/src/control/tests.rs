@@ -1,4 +1,4 @@
-//! Tests of failure detection over real connections: a test holds the other ends and sends what it wants.
+//! Tests of failure detection over real connections. Each test holds the other ends of the connections.
 
 use std::net::TcpListener;
 use std::sync::Mutex;
@@ -112,7 +112,7 @@ fn messages_are_read_as_they_were_written() {
 fn damaged_messages_are_refused() {
     let refused = |bytes: &[u8]| Word::read(&mut &bytes[..]).unwrap_err().kind();
     let bytes = Word::Noted("a connection ends".into()).to_bytes();
-    // The length stands at 5 and 6; a longer one ends in the middle of a message.
+    // Bytes 5 and 6 hold the length; a larger length ends in the middle of a message.
     for bit in (0..bytes.len() * 8).filter(|bit| !(40..56).contains(bit)) {
         let mut damaged = bytes.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
@@ -145,7 +145,7 @@ fn heartbeats_report_progress_at_their_interval() {
     reports(&mut watched, 0, true);
     watched.doing.step(false);
     reports(&mut watched, 1, false);
-    // One at the start, and one per interval.
+    // One heartbeat at the start, and one per interval.
     assert!(f64::from(beats) <= 2.0 + started.elapsed().div_duration_f64(limits.beats()), "{beats} heartbeats");
 }
 
@@ -242,7 +242,7 @@ fn a_failure_of_another_process_is_the_verdict() {
     assert_eq!(watched.verdict(), PeerError { problem: "process 1 stopped: the disk is full".into(), is_told: true });
 }
 
-/// Leaves as process `me`, and returns the message in which it does so and how long it stayed.
+/// Leaves as process `me`. Returns the message that it sends, and the time that it takes.
 fn left(me: usize, verdict: Option<&str>, failed: Option<&str>, closes_after: Option<Duration>) -> (Word, Duration) {
     let mut watched = Watched::start(me, &[1 - me], limits(ms(600), LONG));
     if let Some(verdict) = verdict {

@@ -18,7 +18,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Creates process `me` of `processes`. It ends instead of waiting for what has not been delivered.
+    /// Creates process `me` of `processes`. It ends instead of waiting for a message that has not been delivered.
     pub fn new(me: usize, processes: usize) -> Self {
         let (fault, (sender, outbox)) = (Fault::default(), mpsc::channel());
         fault.raise("nothing has come".into());
@@ -31,7 +31,7 @@ impl Process {
         self.outbox.try_iter().map(|(to, message)| (to, sent(&message))).collect()
     }
 
-    /// Receives a message, and returns the problem that it is found to have.
+    /// Receives a message and returns its problem, if any.
     fn finds(&self, from: usize, head: Head, contents: &[u8]) -> Option<String> {
         self.inbox.receive(from, sent(&Message::Bytes(head, contents.into())));
         let found = self.line.fault.suspicions().pop()?;
@@ -98,7 +98,7 @@ fn broadcasts_reach_the_others_in_order() {
 fn process_0_collects() {
     let all = processes(3);
     let words = |me: usize, round: u8| vec![me as u8 + 10 * round; me * (MOST_BYTES + 1)];
-    let rounds = MOST_AHEAD as u8; // as many as the others may be ahead
+    let rounds = MOST_AHEAD as u8; // the number of broadcasts by which process 0 may be ahead
     for round in 0..rounds {
         assert_eq!(all[1].inbox.gather(words(1, round)).unwrap(), Vec::<Vec<u8>>::new());
         assert_eq!(all[2].inbox.gather(words(2, round)).unwrap(), Vec::<Vec<u8>>::new());

@@ -170,7 +170,7 @@ fn of_too_many_pending_connections_the_oldest_is_closed() {
     assert!(is_closed(&all[0]) && !is_closed(&all[1]));
     assert_eq!(waiting.len(), WAITING);
 
-    // One whose outcome is settled does not count.
+    // A connection whose outcome is settled does not count.
     all[2].write_all(&[0; HELLO]).unwrap();
     let until = soon();
     while door.refused.load(Ordering::Relaxed) < 2 && Instant::now() < until {

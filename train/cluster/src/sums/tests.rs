@@ -10,7 +10,7 @@ fn shapes() -> Vec<Option<Shape>> {
     vec![Some([3].into()), None, Some([150_000].into())]
 }
 
-/// Begins a sum of `shards` shards on these of `n` processes.
+/// Begins a sum of `shards` shards on `some` of `n` processes.
 fn begin(some: &[Process], n: usize, shards: usize, reduction: Reduction) -> Vec<Handle> {
     let tree = AdditionTree::new(shards);
     let pieces = Arc::new(Pieces::of(&shapes()));
@@ -25,7 +25,7 @@ fn begin(some: &[Process], n: usize, shards: usize, reduction: Reduction) -> Vec
     some.iter().map(new).collect()
 }
 
-/// The gradient of a shard.
+/// Returns the gradient of a shard.
 fn gradient(shard: usize, shape: Shape) -> Tensor {
     Tensor::new(shape, (0..shape.numel()).map(|i| 1.0 / (1 + i % 1000 + 7 * shard) as f32).collect())
 }
@@ -37,7 +37,7 @@ fn add_gradients(handle: &Handle, shards: std::ops::Range<usize>) {
     }
 }
 
-/// The sum of the shards' gradients in the order of the tree.
+/// Returns the sum of the shards' gradients in the order of the tree.
 fn expected(shards: usize) -> Vec<Option<Tensor>> {
     let tree = AdditionTree::new(shards);
     let sum = |shape: Shape| {
@@ -56,7 +56,7 @@ fn everyone_has_the_sum_of_all() {
         let all: Vec<Process> = (0..n).map(|me| Process::new(me, n)).collect();
         let of = owners(&AdditionTree::new(shards), n).unwrap();
         for late in 0..n {
-            // What the others send before a process begins is kept for it.
+            // Messages that arrive before a process begins are buffered.
             let mut handles = begin(&all[..late], n, shards, Reduction::AllReduce);
             handles.iter().enumerate().for_each(|(me, handle)| add_gradients(handle, of[me].clone()));
             deliver(&all);
