@@ -1,4 +1,4 @@
-//! What a process sends on its connections: heartbeats, and at the end a farewell or its error.
+//! The messages that a process sends on its connections: heartbeats, and at the end a farewell or its error.
 
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::{LIMITS, with_processes_that};
 
 /// The kind of the message with which a process leaves a run.
 const FAREWELL: u8 = 4;
-/// More bytes than a heartbeat has on a data connection.
+/// An upper bound on the bytes of a heartbeat on a data connection.
 const BEAT: u64 = 128;
 
 /// Starts process 1 of two, of which the test is the other. Returns the test's ends of the control and data connections.

@@ -24,7 +24,7 @@ use gradus_train::run::Control;
 
 use stream::{Fault, Faulty, Flow};
 
-/// The time after which anything is taken to hang.
+/// The time after which a wait is considered a hang.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// The number of concurrent runs; they mostly wait.
 const AT_ONCE: u64 = 4;

@@ -217,7 +217,7 @@ fn strangers_do_not_make_it_wait_for_who_never_comes() {
     assert!(matches!(errors[1], RendezvousError::Unreached { process: 0, .. }), "{}", errors[1]);
 }
 
-/// Of two processes with number 2, one is accepted.
+/// Only one of two processes with number 2 is accepted.
 #[test]
 fn a_number_that_is_taken_is_refused() {
     let _others = with_others();

@@ -19,7 +19,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Short limits, since tests wait for them, but long enough for a loaded machine.
 const LIMITS: Limits = Limits { silence: Duration::from_secs(2), step: Duration::from_secs(60), stuck: None };
-/// The time after which anything is taken to hang.
+/// The time after which a wait is considered a hang.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The lock of memory use: a test that measures memory holds it exclusively.
