@@ -17,7 +17,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::page::{free, write};
 
-/// Show every computation, with the evidence that it is right
+/// Show every computation, with evidence that it is correct
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     Ops(ops::Args),
@@ -29,10 +29,10 @@ pub enum Command {
     Replay(replay::Args),
 }
 
-/// A file to write.
+/// The flags of one file to write.
 #[derive(Clone, Debug, clap::Args)]
 struct Page {
-    /// Write it to this file as HTML
+    /// Write the results to this file as HTML
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Replace an existing file
@@ -51,10 +51,10 @@ impl Page {
     }
 }
 
-/// Two files to write.
+/// The flags of two files to write.
 #[derive(Clone, Debug, clap::Args)]
 struct Pages {
-    /// Write it to this file as Markdown
+    /// Write the results to this file as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub fn run(command: &Command) -> Result<(), CliError> {
     }
 }
 
-/// A table as text: the first column and the others have these widths.
+/// Prints a table as text. The two widths apply to the first column and to the others.
 fn columns(widths: [usize; 2], lines: impl IntoIterator<Item = impl AsRef<[String]>>) -> Result<(), CliError> {
     lines.into_iter().try_for_each(|line| {
         let line = line.as_ref();

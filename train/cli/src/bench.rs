@@ -37,7 +37,7 @@ pub enum Command {
     Scaling(scaling::Scaling),
 }
 
-/// Most steps, passes or repetitions that are timed.
+/// The maximum number of timed steps, passes or repetitions.
 const MOST_ROUNDS: usize = 10_000;
 
 /// Time whole training steps on random tokens.
@@ -65,10 +65,10 @@ pub struct Train {
     /// Workload to measure.
     #[arg(long, value_parser = Workload::NAMES, default_value = "tiny")]
     workload: String,
-    /// Sequences per step, instead of the workload's.
+    /// Number of sequences per step, instead of the workload's.
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// Parts into which a batch is split, computed one after the other to save memory (gradient accumulation).
+    /// Number of parts into which a batch is split, computed one after the other to save memory (gradient accumulation).
     #[arg(long, value_name = "N", default_value_t = 1)]
     accumulate: usize,
     /// Number of logical shards into which each part is cut; threads compute them side by side. The last bits of a run depend on
@@ -78,19 +78,19 @@ pub struct Train {
     /// Keep only each block's input, and recompute its activations in the backward pass: less memory, more time, the same bits.
     #[arg(long)]
     recompute: bool,
-    /// Watch every second step for non-finite numbers, as training does with --anomaly, and time those steps separately.
+    /// Check every second step for non-finite numbers, as training does with --anomaly, and time those steps separately.
     #[arg(long)]
     anomaly: bool,
     /// Probability of dropout on embeddings, attention and residual branches, from 0 to below 1.
     #[arg(long, value_name = "P", default_value_t = 0.1)]
     dropout: f64,
-    /// Measure a BERT of the same sizes instead of a GPT; it predicts this share of its tokens (BERT's: 0.15).
+    /// Measure a BERT of the same sizes instead of a GPT; it predicts this fraction of its tokens (BERT's: 0.15).
     #[arg(long, value_name = "X")]
     masked: Option<f64>,
     /// Number of steps to time.
     #[arg(long, value_name = "N", default_value_t = 10)]
     steps: usize,
-    /// Number of steps before the first that is timed.
+    /// Number of untimed steps before the first timed step.
     #[arg(long, value_name = "N", default_value_t = 2)]
     warm_up: usize,
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub struct Generate {
     /// Directory of a model; by default a preset with random weights.
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// The preset: tiny and small with the vocabulary of their workload, gpt1.
+    /// Preset: tiny or small, with the vocabulary of its workload, or gpt1.
     #[arg(long, value_parser = Workload::NAMES, default_value = "tiny", conflicts_with = "model")]
     preset: String,
     /// Number of tokens read at once before the first is generated.
@@ -209,7 +209,7 @@ fn asked_of_gpu(step: &GpuStep) -> Result<(), CliError> {
     longest(shaders.as_deref())
 }
 
-/// The three shaders that take longest.
+/// Prints the three shaders that take longest.
 fn longest(shaders: Option<&[ShaderRow]>) -> Result<(), CliError> {
     let Some(shaders) = shaders else { return Ok(()) };
     let words = |row: &ShaderRow| {

@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
 
-/// Measure what a training step costs, op by op, against the machine's matrix products and memory
+/// Measure the cost of a training step, op by op, against the machine's matrix products and memory
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -30,10 +30,10 @@ pub struct Args {
     /// Workload to measure
     #[arg(long, value_name = "NAME", default_value = "tiny", value_parser = Workload::NAMES)]
     workload: String,
-    /// Sequences per step, instead of the workload's
+    /// Number of sequences per step, instead of the workload's
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// Measure a BERT of the same sizes instead of a GPT; it predicts this share of its tokens (BERT's: 0.15)
+    /// Measure a BERT of the same sizes instead of a GPT; it predicts this fraction of its tokens (BERT's: 0.15)
     #[arg(long, value_name = "X")]
     masked: Option<f64>,
     /// Number of steps; times are medians over them

@@ -11,7 +11,7 @@ use super::{Pages, refuse};
 use crate::error::CliError;
 use crate::output;
 
-/// Compare the paper with the code: each statement with the line that implements it and the test that pins it
+/// Compare the paper with the code: each statement, the line that implements it, and the test that checks it
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

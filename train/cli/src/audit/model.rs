@@ -28,19 +28,19 @@ or 1 if a gradient is wrong), single elements, the gradient's norm, the share of
 second order (up to 300,000 parameters), causality, independence of the batch, padding, cache, shards. Exit code 1 if anything \
 fails.")]
 pub struct Args {
-    /// Directory of a model, with or without a head; one that fills masks predicts every third token [default: the standard models]
+    /// Directory of a model, with or without a head; a masked model predicts every third token [default: the standard models]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Elements of each parameter tensor to perturb one by one
+    /// Number of elements of each parameter tensor to perturb, one by one
     #[arg(long, value_name = "N", default_value_t = 4)]
     coordinates: usize,
-    /// Sequences of random tokens
+    /// Number of sequences of random tokens
     #[arg(long, value_name = "B", default_value_t = 4, requires = "model")]
     sequences: usize,
-    /// Tokens per sequence
+    /// Number of tokens per sequence
     #[arg(long, value_name = "T", default_value_t = 8, requires = "model")]
     tokens: usize,
-    /// Keep the model's dropout on
+    /// Keep the model's dropout enabled
     #[arg(long, requires = "model")]
     dropout: bool,
     /// Seed of tokens, directions, elements and dropout
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     refuse(faults)
 }
 
-/// A model from a directory, on random tokens.
+/// Loads a model from a directory, to compute its loss on random tokens.
 fn checkpoint(args: &Args, path: &Path, depth: Depth) -> Result<(String, Loss), CliError> {
     let dir = open_model(path)?;
     let model = dir.read()?;

@@ -12,7 +12,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
 
-/// List the ops: equations, code, and the evidence that each derivative is right
+/// List the ops: equations, code, and evidence that each derivative is correct
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -10,7 +10,7 @@ use crate::common::On;
 use crate::error::CliError;
 use crate::output;
 
-/// Repeat the step at which training stopped: name its first non-finite number, the op that made it, and the op's inputs
+/// Repeat the step at which training stopped: show its first non-finite number, the op that computed it, and the op's inputs
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     let step = trainer.done() + 1;
     let Some(anomaly) = trainer.anomaly(&batch) else {
-        // Finite in every shard: then it is their sum that is not.
+        // Every shard is finite, so their sum is not.
         if let Err(e @ TrainError::NotFinite { .. }) = trainer.clone().step(&batch) {
             return match args.talk.json {
                 true => output::json(&json!({ "update": step, "direction": "Shards", "error": e.to_string() })),

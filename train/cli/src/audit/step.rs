@@ -21,10 +21,10 @@ use crate::output;
 use crate::page::{free, write};
 use crate::progress::Display;
 
-/// How many sequences are opened unless the flag says otherwise.
+/// The default number of sequences.
 pub const SEQUENCES: usize = 1;
 
-/// Open one training step: every value, every gradient and where it came from, and the evidence that they are right
+/// Show one training step: every value, every gradient and its origin, and evidence that they are correct
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -43,32 +43,32 @@ derivative beside central differences at the step's own numbers. Everything is c
 takes about 30 MB; size and time grow with --sequences. The exit code is 1 if differences contradict a derivative.")]
 #[command(group(clap::ArgGroup::new("checkpoint").args(["model", "run"])))]
 pub struct Args {
-    /// Directory of a pre-trained model; without it, a small GPT first learns from the micro-world
+    /// Directory of a pre-trained model; by default, a small GPT is first trained on the micro-world
     #[arg(long, value_name = "DIR", conflicts_with = "by_hand")]
     model: Option<PathBuf>,
-    /// Directory of an unfinished pre-training run; its next step is opened
+    /// Directory of an unfinished pre-training run; its next step is shown
     #[arg(long, value_name = "DIR", conflicts_with_all = ["by_hand", "seed", "text", "corpus", "task", "data", "tokens"])]
     run: Option<PathBuf>,
-    /// Text that the model reads
+    /// Text for the model to read
     #[arg(long, value_name = "TEXT", requires = "model")]
     text: Option<String>,
-    /// File of text that the model reads, from its beginning
+    /// File of text for the model to read, from its beginning
     #[arg(long, value_name = "FILE", requires = "model", conflicts_with = "text")]
     corpus: Option<PathBuf>,
-    /// Task whose training rows the model is fine-tuned on: both objectives, L₂ and L₁
+    /// Task to fine-tune the model on, from its training rows: both objectives, L₂ and L₁
     #[arg(long, value_name = "NAME", requires = "model", requires = "data", conflicts_with_all = ["text", "corpus", "tokens"])]
     task: Option<String>,
     /// Folder of the task's files
     #[arg(long, value_name = "DIR", requires = "task")]
     data: Option<PathBuf>,
-    /// Tokens per sequence [default: as many as text and context allow, at most 16]
+    /// Number of tokens per sequence [default: as many as text and context allow, at most 16]
     #[arg(long, value_name = "T", requires = "model")]
     tokens: Option<usize>,
-    /// Sequences, one after the other in the text, or examples of a task [default: 1]. With --run, how many of the batch's
-    /// sequences, from the first [default: all, or as many as make 512 tokens]
+    /// Number of sequences, one after the other in the text, or of examples of a task [default: 1]. With --run, number of the
+    /// batch's sequences, from the first [default: all, or as many as make 512 tokens]
     #[arg(long, value_name = "B", requires = "checkpoint")]
     sequences: Option<usize>,
-    /// Open a step small enough to compute by hand: two tokens, three dimensions, one head, one block; it has no seed
+    /// Show a step small enough to compute by hand: two tokens, three dimensions, one head, one block; it has no seed
     #[arg(long, conflicts_with_all = ["seed", "text", "corpus", "task", "data", "tokens", "sequences"])]
     by_hand: bool,
     /// Seed of stories, parameters, dropout and the directions of the evidence

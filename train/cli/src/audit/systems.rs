@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::progress::Display;
 use crate::{output, systems};
 
-/// Check every system against its card: what its answers depend on, and what its probabilities sum to
+/// Check every system against its card: the inputs that its answers depend on, and the sum of its probabilities
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -21,7 +21,7 @@ On tiny networks in f64. Each token is changed in turn: the predictions that cha
 systems`). The probabilities of all short texts are added: they must sum to 1 if the card's density is joint. If it is pseudo, they must sum to 2 \
 after a network has learnt that the two words of a text are equal. Exit code 1 if a card is wrong.")]
 pub struct Args {
-    /// Systems [default: all]
+    /// Systems to check [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
 
-/// Time evaluation against the forward pass alone.
+/// Time evaluation against only the forward pass.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Time evaluation against the forward pass alone, in turns over the same random tokens, 4,096 per pass.\n\n\

@@ -29,7 +29,7 @@ pub struct Matmul {
     /// Sizes N of square products N × N × N [default: 512,1024,2048; to 8192 on a GPU; 128,256,512 on a software renderer]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     sizes: Option<Vec<usize>>,
-    /// Workload whose products are timed too, as in `gradus bench train`.
+    /// Workload whose products are also timed, as in `gradus bench train`.
     #[arg(long, value_parser = Workload::NAMES)]
     workload: Option<String>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub fn run(args: &Matmul) -> Result<(), CliError> {
     })
 }
 
-/// What takes a second or so each on this kind of GPU; `None`: on the CPU.
+/// Returns sizes that take about a second each on this kind of GPU, or on the CPU for `None`.
 pub fn sizes(kind: Option<&str>) -> &'static [usize] {
     match kind {
         None => &[512, 1024, 2048],

@@ -25,7 +25,7 @@ use crate::progress::Display;
         gradus bench scaling --sweep attention --sweep width --repeats 10 --json"
 )]
 pub struct Scaling {
-    /// What to grow; may be given several times; by default all.
+    /// Size to double; may be given several times; by default all.
     #[arg(long, value_name = "NAME", value_parser = SWEEPS.map(|s| s.name))]
     sweep: Vec<String>,
     /// Number of repetitions of each point; the fastest counts.
@@ -35,7 +35,7 @@ pub struct Scaling {
     talk: Talk,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report {
     threads: usize,
