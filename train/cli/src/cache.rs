@@ -1,8 +1,8 @@
-//! The folder of what can be made again.
+//! The folder of files that can be made again.
 
 use std::path::{Path, PathBuf};
 
-/// Where tokenised corpora and measured kernels are kept: the user's cache directory, or else beside the run.
+/// Returns the folder of tokenised corpora and measured kernels: the user's cache directory, or else a folder in the run.
 pub fn cache(run: Option<&Path>) -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     set("XDG_CACHE_HOME")

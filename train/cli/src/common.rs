@@ -22,22 +22,22 @@ use gradus_train::run::Manifest;
 use crate::error::CliError;
 use crate::{kernels, output};
 
-/// More would take longer to start than they could help.
+/// The maximum number of threads: more would take longer to start than they save.
 const MOST_THREADS: usize = 1024;
 
-/// How many threads compute.
+/// The number of threads that compute.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Threads {
-    /// Number of threads; by default one per core. Computed numbers do not depend on it.
+    /// Number of threads; by default one per core. Results do not depend on it.
     #[arg(long, value_name = "K")]
     threads: Option<usize>,
 }
 
 impl Threads {
-    /// Starts them.
+    /// Starts the threads.
     pub fn start(self) -> Result<(), CliError> {
         let Some(threads) = self.threads else {
-            // Read by rayon when the first work is shared.
+            // Rayon reads this variable when work is first shared.
             let asked = std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse::<usize>().ok());
             let expected = format!("RAYON_NUM_THREADS is larger than {MOST_THREADS}");
             return if asked.is_some_and(|n| n > MOST_THREADS) { Err(CliError::Usage(expected)) } else { Ok(()) };
@@ -50,7 +50,7 @@ impl Threads {
     }
 }
 
-/// Where a command computes.
+/// The device of a command, and its precision.
 #[derive(Clone, Debug, clap::Args)]
 pub struct On {
     /// Device to compute on: `cpu`; `gpu`, the first hardware GPU, discrete before integrated; or `gpu:NAME`, the one whose name
@@ -65,7 +65,7 @@ pub struct On {
 }
 
 impl On {
-    /// Opens it, with the kernels that were measured to be fastest at another time.
+    /// Opens the device, with the kernels that an earlier command measured to be fastest.
     pub fn open(&self) -> Result<Device, CliError> {
         let device = Device::open_with(self.named_or("cpu"), self.matmul_precision.unwrap_or_default())?;
         kernels::recall(&device);
@@ -76,23 +76,23 @@ impl On {
         self.device.as_deref().unwrap_or(device)
     }
 
-    /// Refuses a device for numbers that it does not have, before anything is read.
+    /// Returns an error for a device that has no f64, before anything is read.
     ///
     /// # Errors
-    /// [`DeviceError::NotF32`].
+    /// Returns [`DeviceError::NotF32`] for any device but the CPU.
     pub fn takes_f64(&self) -> Result<(), CliError> {
         if self.named_or("cpu") == "cpu" { Ok(()) } else { Err(DeviceError::NotF32("f64").into()) }
     }
 
-    /// Opens it for long work: a GPU measures which of its kernels are fastest.
+    /// Opens the device for long work: a GPU measures which of its kernels are fastest.
     pub fn open_for_training(&self) -> Result<Device, CliError> {
         let device = self.open()?;
         kernels::measure(&device);
         Ok(device)
     }
 
-    /// Opens it for a run that goes on or a step that is repeated, by default on the device `before`, with its own precision and
-    /// kernels. A CPU computes in full precision.
+    /// Opens the device to continue a run or repeat a step, by default the device `before`, with the precision and kernels used
+    /// there. A CPU computes in full precision.
     pub fn open_for(&self, before: Option<&str>, precision: &Precision) -> Result<Device, CliError> {
         let name = self.named_or(before.unwrap_or("cpu"));
         if let Some(products) = self.matmul_precision.filter(|products| *products != precision.products) {
@@ -114,7 +114,7 @@ impl On {
         Ok(device)
     }
 
-    /// The same for a run that was begun on `before`; says so where it goes on elsewhere.
+    /// Opens the device to continue a run that began on `before`, and warns if it is another device.
     pub fn open_again(&self, before: &Option<String>, precision: &Precision) -> Result<Device, CliError> {
         let device = self.open_for(before.as_deref(), precision)?;
         if named(&device) != *before {
@@ -129,15 +129,15 @@ impl On {
     }
 }
 
-/// The flag for this device, to be added to a command; nothing for the CPU.
+/// Returns the flag for this device, to be added to a command; empty for the CPU.
 pub fn on(device: &Device) -> String {
     named(device).map_or(String::new(), |device| format!(" --device '{device}'"))
 }
 
-/// How a command talks, and with how many threads it computes.
+/// The output of a command, and its number of threads.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Talk {
-    /// Print no progress and no notes, only warnings and errors beside the result
+    /// Print only the result, warnings and errors, without progress or notes
     #[arg(long)]
     pub quiet: bool,
     /// Print one JSON object as the last line
@@ -148,7 +148,7 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// Starts the threads; from here on, what `--quiet` leaves out is left out.
+    /// Starts the threads. With `--quiet`, suppresses progress and notes from here on.
     pub fn start(self) -> Result<(), CliError> {
         if self.quiet {
             output::be_quiet();
@@ -157,7 +157,7 @@ impl Talk {
     }
 }
 
-/// Refuses a flag's number outside `range`; `what` says more about its end: `, the model's context`.
+/// Returns an error for a flag's number outside `range`. `what` describes the end of the range: `, the model's context`.
 pub fn within<N: PartialOrd + Display>(
     flag: &'static str,
     found: N,
@@ -167,7 +167,7 @@ pub fn within<N: PartialOrd + Display>(
     require(flag, &found, range.contains(&found), format!("a number from {} to {}{what}", range.start(), range.end()))
 }
 
-/// Finds the model of `--model`; says so if it is not in that directory itself.
+/// Finds the model of `--model`, and prints its path if it is not in that directory itself.
 pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     let dir = ModelDir::open(path)?;
     if dir.path() != path {
@@ -192,7 +192,7 @@ pub fn say_notes(model: &Path) {
     }
 }
 
-/// Prints a note if the predicted tokens may be meaningless: a model that fills masks, without the layer before the output matrix.
+/// Prints a note if a model fills masks but has no layer before the output matrix, since its predictions may be meaningless.
 pub fn say_if_headless<V>(model: &Model<V>) {
     if fills_masks(model) && !model.backbone.config().parts().transform {
         output::note(
@@ -201,10 +201,10 @@ pub fn say_if_headless<V>(model: &Model<V>) {
     }
 }
 
-/// A resumed run takes everything from its directory, and only these flags of `A` from the command line.
+/// Checks the flags of a resumed run: except for these flags of `A`, a resumed run reads everything from its directory.
 ///
 /// # Errors
-/// The first other flag that was given, even at its default.
+/// Returns an error that names the first other flag given, even at its default.
 pub fn resumes_with<A: clap::Args>(allowed: &[&str], matches: &ArgMatches) -> Result<(), CliError> {
     let flags = A::augment_args(clap::Command::new("run"));
     let given = |arg: &&clap::Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
@@ -217,15 +217,15 @@ pub fn resumes_with<A: clap::Args>(allowed: &[&str], matches: &ArgMatches) -> Re
     }
 }
 
-/// If Ctrl-C stopped the work, the command ends by naming the one that continues it.
+/// Ends the command if Ctrl-C stopped the work, with an error that names the command that continues it.
 ///
 /// # Errors
-/// [`CliError::Interrupted`].
+/// Returns [`CliError::Interrupted`] if the work was stopped.
 pub fn unless_interrupted(finished: bool, next: impl FnOnce() -> String) -> Result<(), CliError> {
     if finished || !interrupt::requested() { Ok(()) } else { Err(CliError::Interrupted { next: next() }) }
 }
 
-/// Says so if a model was fine-tuned on another task than the one asked: heads of the same shape answer either.
+/// Warns if a model was fine-tuned on another task than this one, since heads of equal shape can answer either.
 pub fn warn_of_another_task(model: &Path, task: &Task) {
     let run = [Some(model), model.parent()].into_iter().flatten().find_map(|dir| FinetuneManifest::read(dir).ok());
     if let Some(run) = run.filter(|run| run.task != task.name) {
@@ -233,9 +233,9 @@ pub fn warn_of_another_task(model: &Path, task: &Task) {
     }
 }
 
-/// The command line as it was given.
+/// Returns the command line as it was given.
 pub fn command() -> String {
-    // What process it is of those that were started is no part of what was given.
+    // The number of a started process is not part of the user's command line.
     let mut args: Vec<_> = std::env::args_os().skip(1).collect();
     if let Some(at) = args.iter().position(|arg| arg == "--child") {
         args.drain(at..args.len().min(at + 2));

@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 use crate::error::CliError;
 use crate::{output, page};
 
-/// Compare pre-training runs: losses, curves, and where their settings differ
+/// Compare pre-training runs: losses, curves, and differences in their settings
 ///
-/// Runs in progress are compared up to their last record. The held-out loss of a run is that of its `best/`. The last evaluation of a
-/// run reads all held-out text, those before it a sample: `over tokens` is the number of tokens read, and a note marks losses over
-/// different numbers of tokens.
+/// Runs in progress are compared up to their last record. The held-out loss of a run is the loss of its `best/`. The last
+/// evaluation of a run reads all held-out text, earlier ones a sample: `over tokens` is the number of tokens read, and a note
+/// marks losses over different numbers of tokens.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -21,10 +21,10 @@ Examples:
   gradus compare runs/a runs/b runs/c --html abc.html   # with curves, as a page
   gradus compare runs/a runs/b --json                   # with every held-out loss")]
 pub struct Args {
-    /// Directories of runs
+    /// Directories of the runs
     #[arg(num_args = 2.., required = true, value_name = "DIR")]
     runs: Vec<PathBuf>,
-    /// Write the comparison to this file as a page too
+    /// Also write the comparison to this file as a page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Replace an existing file

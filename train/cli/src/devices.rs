@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::error::CliError;
 use crate::output;
 
-/// List the devices that can compute, by the names that --device takes
+/// List the available devices, by the names that --device takes
 ///
 /// The arithmetic of a GPU is measured. Where it differs from the CPU's, the last bits of results differ too. The memory is the
 /// driver's figure; other programs may use part of it.
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     Ok(())
 }
 
-/// How it rounds, or why it cannot be opened.
+/// Measures how a GPU rounds. Returns the reason if it cannot be opened.
 fn measured(gpu: &GpuInfo) -> Result<Arithmetic, String> {
     let device = Device::open(&format!("gpu:{}", gpu.name)).map_err(|error| error.to_string())?;
     Ok(device.arithmetic().expect("a GPU's is measured when it is opened").clone())

@@ -1,4 +1,4 @@
-//! Everything a command can end with.
+//! The errors of all commands.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use gradus_train::run::RunError;
 use gradus_train::trainer::{DumpError, TrainError};
 use gradus_world::WorldError;
 
-/// Why a command failed; its message names the place and the remedy.
+/// The reason why a command failed. The message names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     #[error(transparent)]
@@ -37,12 +37,12 @@ pub enum CliError {
     Generate(#[from] GenerateError),
     #[error(transparent)]
     Fill(#[from] FillError),
-    /// A model that cannot be asked to fill anything.
+    /// A model that cannot fill gaps.
     #[error("{model}: {error}")]
     OfModel { model: PathBuf, error: FillError },
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The device that a run was begun on.
+    /// A device error in a run that began on that device.
     #[error("{error}; the run was begun there: --device cpu continues it on the CPU, to other bits")]
     OfRun { error: DeviceError },
     #[error(transparent)]
@@ -77,23 +77,23 @@ pub enum CliError {
         "the system starts no more threads; end other programs, raise the bound on them (`ulimit -u`), or compute with fewer (--threads)"
     )]
     NoThread,
-    /// A mistake of ours.
+    /// A bug in Gradus.
     #[error("{what}: this is a bug in gradus; please report it with the command line")]
     Bug { what: String },
-    /// The processes of a run did not find one another.
+    /// A failure of the processes of a run to find one another.
     #[cfg(feature = "distributed")]
     #[error(transparent)]
     Rendezvous(#[from] gradus_cluster::rendezvous::RendezvousError),
     #[cfg(feature = "distributed")]
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    /// Another process of a run was lost after it had begun; `next` is the command that continues.
+    /// The loss of another process after the run began; `next` is the command that continues the run.
     #[error("{error}; to go on with the run: `{next}`, with the flags of several processes as before")]
     LostPeer { error: Box<CliError>, next: String },
-    /// A run that another process leads was asked to stop.
+    /// A stop request to a run that another process leads.
     #[error("interrupted; process 0 has saved a checkpoint")]
     Stopped,
-    /// A run that a study began, which also measures what the run alone does not.
+    /// A run that belongs to a study, which also takes measurements that the run itself does not.
     #[error(
         "{run}: expected a run outside of a study, since a study also measures its models as they learn; continue it with `{next}`"
     )]
@@ -101,16 +101,16 @@ pub enum CliError {
     /// Flags that contradict one another.
     #[error("{0}")]
     Usage(String),
-    /// Ctrl-C, with all work saved; `next` is the command that continues.
+    /// An interruption by Ctrl-C, with all work saved; `next` is the command that continues.
     #[error("interrupted; continue with `{next}`")]
     Interrupted { next: String },
-    /// An audit that found something wrong.
+    /// The faults that an audit found.
     #[error("{} found:\n  {}", if faults.len() == 1 { "a fault was".into() } else { format!("{} faults were", faults.len()) }, faults.join("\n  "))]
     Refused { faults: Vec<String> },
-    /// Something is in the place of the result.
+    /// An existing file in the place of the result.
     #[error("{path} already exists and was not replaced; name another path, or give --overwrite")]
     Exists { path: PathBuf },
-    /// Too little text to predict anything.
+    /// A text too short to predict any token.
     #[error("{path}: {} in all, and the first of a text is not predicted; give a text of at least two tokens", count_of(*tokens, "token"))]
     TooShort { path: PathBuf, tokens: usize },
     /// An error of the text on one line of a file; lines are counted from 1.
@@ -128,7 +128,7 @@ pub enum CliError {
     Output(#[from] std::io::Error),
 }
 
-/// Why a line is not a story of the world asked for.
+/// The reason why a line is not a story of the given world.
 #[derive(Debug, thiserror::Error)]
 pub enum StoryError {
     #[error("expected a story of the world asked for, found one of {found}: {remedy}")]
@@ -138,7 +138,7 @@ pub enum StoryError {
 }
 
 impl CliError {
-    /// An error of filling gaps, with the model where it is the model's.
+    /// Creates an error of filling gaps, with the model's path if the model is at fault.
     pub fn of_model(model: &Path, error: FillError) -> Self {
         match error {
             FillError::FineTuned | FillError::NoSpecialTokens { .. } | FillError::NoTokenizer => {
@@ -148,7 +148,7 @@ impl CliError {
         }
     }
 
-    /// What the process ends with: 2 for wrong usage, 130 for an interruption (as shells count SIGINT), else 1.
+    /// Returns the exit code: 2 for wrong usage, 130 for an interruption (as shells count SIGINT), 75 for a lost process, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             CliError::Usage(_) | CliError::Range(_) => 2,
@@ -191,7 +191,7 @@ impl CliError {
         }
     }
 
-    /// With the command that goes on with the run in `out`, where another process of it was lost.
+    /// Adds the command that continues the run in `out`, if another process of the run was lost.
     pub fn with_next(self, command: &str, out: &Path) -> Self {
         match next(command, out).filter(|_| self.is_of_peer()) {
             Some(next) => CliError::LostPeer { error: Box::new(self), next },
@@ -199,7 +199,7 @@ impl CliError {
         }
     }
 
-    /// Was another process of the run lost?
+    /// Returns whether another process of the run was lost.
     pub fn is_of_peer(&self) -> bool {
         match self.of_run() {
             Some(RunError::Peer(e) | RunError::Train(TrainError::Peer { error: e, .. })) => !e.is_told,
@@ -207,7 +207,7 @@ impl CliError {
         }
     }
 
-    /// Its words for the other processes of the run.
+    /// Returns the message for the other processes of the run.
     #[cfg(feature = "distributed")]
     pub fn told(&self) -> String {
         match self.of_run() {
@@ -216,33 +216,33 @@ impl CliError {
         }
     }
 
-    /// Do all processes of the run end with it?
+    /// Returns whether all processes of the run end with this error.
     #[cfg(feature = "distributed")]
     pub fn is_common(&self) -> bool {
         self.of_run().is_some_and(gradus_train::run::is_common)
     }
 }
 
-/// The command that goes on with the run in a directory, if one has begun there.
+/// Returns the command that continues the run in a directory, if one has begun there.
 pub fn next(command: &str, out: &Path) -> Option<String> {
     out.join("run.json").exists().then(|| format!("gradus {command} --resume {}", quoted(out)))
 }
 
-/// The number of this process among those of a run.
+/// The number of this process among the processes of a run.
 static PROCESS: OnceLock<usize> = OnceLock::new();
 
-/// Names this process in what it says, since others say the same.
+/// Sets the process number that precedes the errors of this process.
 #[cfg(feature = "distributed")]
 pub fn speaks_as(process: usize) {
     let _ = PROCESS.set(process);
 }
 
-/// What stands before an error of one of several processes.
+/// Returns the prefix of an error of one of several processes; empty for a single process.
 pub fn speaker() -> String {
     PROCESS.get().map_or(String::new(), |process| format!("process {process}: "))
 }
 
-/// The message, with those of its causes that it does not quote.
+/// Returns the message, followed by those of its causes that it does not quote.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |&cause| cause.source()) {

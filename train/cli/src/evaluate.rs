@@ -62,8 +62,8 @@ use crate::progress::Display;
         gradus evaluate --model bert --ids ids.txt --targets targets.txt --segments segments.txt --dtype f64 --json"
 )]
 pub struct Args {
-    /// Directory of config.json and model.safetensors, or a training run whose `best` holds them. --corpus also needs its
-    /// tokenizer there.
+    /// Directory of config.json and model.safetensors, or of a training run whose `best` holds them. --corpus also needs the
+    /// model's tokenizer there.
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
     #[command(flatten)]
@@ -74,38 +74,38 @@ pub struct Args {
     /// Split of the task: train, dev, test; MultiNLI also dev-mismatched and test-mismatched [default: dev, or the only one].
     #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
     split: Option<Split>,
-    /// Labels of a split published without them, in the form of a GLUE submission: `index` and `prediction` separated by a tab,
-    /// one line per row, in order. `gradus world --tasks` writes them next to the test sets. Another task's labels are noticed
-    /// only if their number, ids or names differ.
+    /// Labels of a split published without them, as a GLUE submission: `index` and `prediction` separated by a tab, one line per
+    /// row, in order. `gradus world --tasks` writes them next to the test sets. Labels of another task are detected only if their
+    /// number, ids or names differ.
     #[arg(long, value_name = "FILE", requires = "task", conflicts_with_all = ["corpus", "ids", "zero_shot"])]
     labels: Option<PathBuf>,
-    /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273.
+    /// Score the language model without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273.
     #[arg(long, requires = "task", conflicts_with_all = ["corpus", "ids"])]
     zero_shot: bool,
-    /// Token put before every text, if the model was trained with one (with --zero-shot): <story> in the micro-world.
+    /// Token to put before every text, if the model was trained with one (with --zero-shot): <story> in the micro-world.
     #[arg(long, value_name = "TOKEN", requires = "zero_shot", conflicts_with_all = ["corpus", "ids"])]
     opening: Option<String>,
-    /// At most this many rows of the split, evenly spaced.
+    /// Maximum number of rows of the split, evenly spaced.
     #[arg(long, value_name = "N", requires = "task", conflicts_with_all = ["corpus", "ids"])]
     rows: Option<usize>,
-    /// File with the target of each token of --ids: the token that belongs in its place (for a model that predicts the next token,
-    /// the one after it), or `-` for none. A model that fills masks needs it: --ids has [MASK]'s id where a token is hidden.
+    /// File with the target of each token of --ids: the token that belongs in its place (for a model that predicts the next
+    /// token, the one after it), or `-` for none. A masked model needs it: --ids has [MASK]'s id where a token is hidden.
     #[arg(long, value_name = "FILE", requires = "ids", conflicts_with_all = ["corpus", "task"])]
     targets: Option<PathBuf>,
     /// File with the segment of each token of --ids, for a model with segments [default: all 0].
     #[arg(long, value_name = "FILE", requires = "targets", conflicts_with_all = ["corpus", "task"])]
     segments: Option<PathBuf>,
-    /// Tokens per window, from 1 to the model's context, which is the default.
+    /// Number of tokens per window, from 1 to the model's context, which is the default.
     #[arg(long, value_name = "T", conflicts_with_all = ["ids", "task"])]
     context: Option<usize>,
-    /// Tokens from the start of a window to the next, from 1 to the context, which is the default; smaller is slower and
-    /// gives every token more history.
+    /// Number of tokens from the start of a window to the next, from 1 to the context, which is the default; smaller is slower
+    /// and gives every token more history.
     #[arg(long, value_name = "S", conflicts_with_all = ["ids", "task"])]
     stride: Option<usize>,
-    /// Precision of the computation. The weights are read as f32 either way.
+    /// Precision of the computation. The weights are read as f32 in both cases.
     #[arg(long, value_enum, default_value_t = Dtype::F32, conflicts_with = "task")]
     dtype: Dtype,
-    /// Also give `gradient_norms`: the L2 norm of the gradient of the mean nll, by parameter, in Hugging Face's names.
+    /// Also print `gradient_norms`: the L2 norm of the gradient of the mean nll, by parameter, in Hugging Face's names.
     #[arg(long, conflicts_with = "task")]
     gradients: bool,
     #[command(flatten)]
@@ -117,14 +117,14 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Input {
-    /// UTF-8 text: a file, or a folder whose files are each a text.
+    /// UTF-8 text: a file, or a folder in which each file is a text.
     #[arg(long, value_name = "PATH")]
     corpus: Option<PathBuf>,
     /// Score a fine-tuned model on this task instead (`gradus tasks` lists them), with --data and --split.
     #[arg(long, value_name = "NAME", requires = "data")]
     task: Option<String>,
-    /// File of token ids separated by white space: one sequence of 2 tokens to the model's context. Needs no tokenizer and
-    /// also gives `token_nll`, the nll of each token but the first, in nats.
+    /// File of token ids separated by white space: one sequence, from 2 tokens to the model's context. Needs no tokenizer and
+    /// also prints `token_nll`, the nll of each token but the first, in nats.
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
 }
@@ -143,7 +143,7 @@ impl Dtype {
     }
 }
 
-/// Token sequences, and the bytes of text that their predicted tokens stand for.
+/// Token sequences, and the number of bytes of text that their predicted tokens represent.
 struct Sequences {
     ids: Vec<Vec<u32>>,
     bytes: Option<usize>,
@@ -209,7 +209,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     print(args, &result)
 }
 
-/// What a model that fills masks is measured on; refuses the flags that mean nothing to it.
+/// Returns the tokenizer and the corpus for a model that fills masks. Returns an error for flags that do not apply to it.
 fn masked_input<'a>(args: &'a Args, dir: &ModelDir, model: &Model<Tensor>) -> Result<(Tokenizer, &'a Path), CliError> {
     let refused = |flag: &str, remedy: &str| Err(CliError::Usage(format!("--{flag}: the model fills masks; {remedy}")));
     let Some(path) = &args.input.corpus else {
@@ -224,7 +224,7 @@ fn masked_input<'a>(args: &'a Args, dir: &ModelDir, model: &Model<Tensor>) -> Re
     Ok((dir.required_tokenizer(model)?, path))
 }
 
-/// A result as JSON, or line by line.
+/// Prints a result as JSON, or line by line.
 fn print(args: &Args, result: &Value) -> Result<(), CliError> {
     if args.talk.json {
         return output::json(result);
@@ -264,7 +264,7 @@ fn one_sequence(path: &Path, config: &BackboneConfig) -> Result<Sequences, CliEr
     Ok(Sequences { ids: vec![ids], bytes: None })
 }
 
-/// Each file of a corpus as token ids.
+/// Reads each file of a corpus as token ids.
 fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
     let (mut ids, mut bytes) = (Vec::new(), 0);
     each_document(path, |file, text| {
@@ -280,7 +280,7 @@ fn corpus(path: &Path, tokenizer: &Tokenizer) -> Result<Sequences, CliError> {
     Ok(Sequences { ids, bytes: Some(bytes) })
 }
 
-/// The pseudo-log-likelihood of a text.
+/// Computes the pseudo-log-likelihood of a text.
 fn pseudo<T: Real>(
     args: &Args,
     model: &Model<Tensor<T>>,

@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::import::{belong_together, replaceable, report};
 use crate::output;
 
-/// Write a model as OpenAI released GPT-1.
+/// Write a model in the format of OpenAI's release of GPT-1.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Write a model as OpenAI released GPT-1: params_0.npy to params_9.npy, params_shapes.json, encoder_bpe_40000.json and \
@@ -26,13 +26,13 @@ pub struct Args {
     /// Directory of the model: a GPT that was pre-trained with a BPE
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// Directory to write, new or empty; one that holds anything is kept unless --overwrite is given
+    /// Directory to write, new or empty; existing contents are kept unless --overwrite is given
     #[arg(long, value_name = "DIR")]
     openai: PathBuf,
     /// Replace the release in --openai
     #[arg(long)]
     overwrite: bool,
-    /// Print no notes, only warnings and errors beside the result
+    /// Print only the result, warnings and errors, without notes
     #[arg(long)]
     quiet: bool,
     /// Print one JSON object: `out`, `parameters`, the sizes `vocab`, `context`, `width`, `layers`, `heads`, and the tokenizer's `mode`

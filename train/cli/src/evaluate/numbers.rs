@@ -1,4 +1,4 @@
-//! `gradus evaluate --ids FILE --targets FILE`: what is asked, slot by slot.
+//! `gradus evaluate --ids FILE --targets FILE`: the loss of given targets, slot by slot.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ pub fn read(args: &Args, ids: &Path, targets: &Path, config: &BackboneConfig) ->
     Ok(Asked { tokens, segments, targets })
 }
 
-/// The losses, their mean, and if asked for the norms of its gradient.
+/// Computes the losses, their mean, and with `--gradients` the norms of its gradient.
 pub fn measure<T: Real>(args: &Args, model: &Model<Tensor<T>>, asked: &Asked) -> Result<Value, CliError> {
     let losses = asked.losses(model);
     let nll = losses.iter().sum::<f64>() / losses.len() as f64;

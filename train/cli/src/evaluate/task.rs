@@ -1,4 +1,4 @@
-//! How well a model answers a task, after fine-tuning or without any.
+//! Scores of a model on a task, fine-tuned or zero-shot.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::output;
 use crate::progress::Display;
 use crate::zero_shot::ask;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     task: &'static str,
@@ -26,10 +26,10 @@ struct Report<'a> {
     metric: &'static str,
     score: f64,
     metrics: BTreeMap<String, f64>,
-    /// `None` for a model that answers by heuristics.
+    /// The loss; `None` for a model that answers by heuristics.
     loss: Option<f64>,
     examples: usize,
-    /// In the files.
+    /// The number of rows in the files.
     rows: usize,
     truncated: usize,
     dropped: BTreeMap<String, usize>,
@@ -98,7 +98,7 @@ fn zero_shot<'a>(args: &Args, task: &'static Task, folder: &Path, split: Split) 
 }
 
 impl Report<'_> {
-    /// A line for each number.
+    /// Returns a line for each number.
     fn text(&self) -> String {
         let zero_shot = if self.zero_shot { ", zero-shot" } else { "" };
         let mut lines = vec![format!(
