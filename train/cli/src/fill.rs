@@ -32,16 +32,16 @@ use crate::progress::Display;
         gradus fill --file gaps.txt --json     # of a file, each line: one object, `texts`, with the `line` of each"
 )]
 pub struct Args {
-    /// Directory of config.json, model.safetensors and the tokenizer, or a training run whose `best` holds them.
+    /// Directory of config.json, model.safetensors and the tokenizer, or of a training run whose `best` holds them.
     #[arg(long, value_name = "DIR", default_value = "runs/bert")]
     model: PathBuf,
-    /// The text, with [MASK] where a token is missing.
+    /// Text, with [MASK] where a token is missing.
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     text: Option<String>,
     /// File with a text on each line; `-` is standard input, which is also read if neither --text nor --file is given.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Number of answers in each gap.
+    /// Number of answers per gap.
     #[arg(long, value_name = "K", default_value_t = 5)]
     top: usize,
     #[command(flatten)]
@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
 }
 
-/// The notes on the answers, each with whether it applies.
+/// Returns the notes on the answers, each with whether it applies.
 fn notes(filled: &Filled) -> [(&'static str, bool); 2] {
     [
         (
@@ -119,12 +119,12 @@ struct Text {
     text: String,
 }
 
-/// The name of the file of the texts, for messages.
+/// Returns the name of the file of the texts, for messages.
 fn source(args: &Args) -> &Path {
     args.file.as_deref().filter(|file| *file != Path::new("-")).unwrap_or(Path::new("standard input"))
 }
 
-/// The texts to fill: that of `--text`, or the non-empty lines of a file or of standard input.
+/// Returns the texts to fill: `--text`, or the non-empty lines of a file or of standard input.
 fn texts(args: &Args) -> Result<Vec<Text>, CliError> {
     if let Some(text) = &args.text {
         return Ok(vec![Text { line: None, text: text.clone() }]);
@@ -162,23 +162,23 @@ fn print(text: &str, gaps: &[Vec<Answer>], tokenizer: &Tokenizer) -> Result<(), 
     Ok(())
 }
 
-/// A token that may stand in a gap.
+/// A token for a gap, with its probability.
 #[derive(Serialize)]
 struct Answer {
     id: u32,
-    /// As text.
+    /// The token as text.
     token: String,
     probability: f64,
 }
 
 impl Answer {
-    /// The text without the blanks that part it from its neighbours; all of it, where it is nothing else.
+    /// Returns the text without the blanks at its ends, or all of it if it has only blanks.
     fn inner(&self) -> &str {
         let inner = self.token.trim();
         if inner.is_empty() { &self.token } else { inner }
     }
 
-    /// As a line of a list: what cannot be seen in quotes, and what looks like another of these answers with the tokenizer's own name.
+    /// Formats the answer as a line of a list: invisible text in quotes, and ambiguous text with the tokenizer's own name.
     fn shown(&self, among: &[Answer], tokenizer: &Tokenizer) -> String {
         let inner = self.inner();
         let is_seen = !inner.trim().is_empty() && !inner.contains(char::REPLACEMENT_CHARACTER);

@@ -50,7 +50,7 @@ pub struct Args {
     /// Directory of the pre-trained model and its tokenizer; any head is dropped, but BERT's pooler is kept
     #[arg(long, value_name = "DIR", required_unless_present = "resume", conflicts_with = "resume")]
     model: Option<PathBuf>,
-    /// Task by name
+    /// Name of the task
     #[arg(long, value_name = "NAME", required_unless_present = "resume", conflicts_with = "resume")]
     task: Option<String>,
     /// Folder of the task's files
@@ -116,7 +116,7 @@ fn finetune_in(args: &Args, given: &ArgMatches, group: Group) -> Result<(), CliE
     };
     let mut settings = args.settings.clone();
     if control.device != Device::Cpu && given.value_source("shards") == Some(ValueSource::DefaultValue) {
-        settings.shards = 1; // a GPU is busy with one
+        settings.shards = 1; // one shard keeps a GPU busy
     }
     if follows {
         let asked = args.task.as_deref().map(|task| finetune::Own { task, seeds: args.seeds, settings: &settings });
@@ -144,7 +144,7 @@ fn finetune_in(args: &Args, given: &ArgMatches, group: Group) -> Result<(), CliE
     unless_interrupted(outcome.finished, || format!("gradus finetune --resume {}{}", quoted(&outcome.out), on(&control.device)))
 }
 
-/// One line: the score, the number of seeds, and facts about the data.
+/// Returns one line: the score, the number of seeds, and facts about the data.
 fn summary(outcome: &FinetuneOutcome, device: &Device) -> String {
     let FinetuneOutcome { task, metric, score, .. } = outcome;
     let out = outcome.out.display();
@@ -159,7 +159,7 @@ fn summary(outcome: &FinetuneOutcome, device: &Device) -> String {
     format!("{out}: {task} dev {metric} {score:.4}{deviation}{others} ({splits})")
 }
 
-/// How the rows of a split's files were used, of which so many were taken.
+/// Describes how many rows of a split's files were used, and how many of these were taken.
 fn used(split: &str, rows: &RowCounts, taken: usize) -> String {
     let [file, used, cut] = [rows.file, rows.used, rows.cut].map(|n| count(n as u64));
     let mut told = format!("{split} {used} of {file} rows");

@@ -39,8 +39,8 @@ use crate::output;
         gradus generate --model openai-gpt --ids ids.txt --tokens 20 --greedy --json"
 )]
 pub struct Args {
-    /// Directory of config.json and model.safetensors, or a training run whose `best` holds them. --prompt also needs its
-    /// tokenizer there.
+    /// Directory of config.json and model.safetensors, or of a training run whose `best` holds them. --prompt also needs the
+    /// model's tokenizer there.
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub struct Args {
     /// Take the most probable token each time; otherwise tokens are sampled.
     #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "seed"])]
     greedy: bool,
-    /// Divisor of the logits, above 0: below 1 the probable become more probable.
+    /// Divisor of the logits, above 0; a divisor below 1 makes probable tokens more probable.
     #[arg(long, value_name = "TAU", default_value_t = 1.0)]
     temperature: f64,
     /// Sample from the K most probable tokens; by default from all.
@@ -63,7 +63,7 @@ pub struct Args {
     /// Seed of the sampling.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Continue beyond the context: each time it is full, re-read its last half and forget what came before (the default).
+    /// Continue beyond the context: each time it is full, re-read its last half and drop the rest (the default).
     #[arg(long, overrides_with = "no_slide")]
     slide: bool,
     /// Refuse to go beyond the context.
@@ -73,8 +73,8 @@ pub struct Args {
     on: On,
     #[command(flatten)]
     threads: Threads,
-    /// Print one JSON object: `ids`, prompt included; `text` where there is a tokenizer; and where the window slid, `slid`: the
-    /// first of `ids`, counted from 0, chosen without seeing the beginning (`at`), and how many it did not see (`unseen`).
+    /// Print one JSON object: `ids`, prompt included; `text`, if there is a tokenizer; and `slid`, if the window slid: the first
+    /// of `ids`, counted from 0, chosen without seeing the beginning (`at`), and the number of ids it did not see (`unseen`).
     #[arg(long)]
     json: bool,
 }
@@ -146,7 +146,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     output::json(&result)
 }
 
-/// The special tokens of a model that fills masks; it is said what such a model does.
+/// Returns the special tokens of a model that fills masks, and prints a note on such models.
 fn special_tokens_of(model: &Model<Tensor>, dir: &ModelDir) -> Result<SpecialTokens, CliError> {
     output::note(
         "this model fills masks and was not made to continue a text: each token is drawn at the first of as many masks as tokens are \
@@ -157,12 +157,12 @@ fn special_tokens_of(model: &Model<Tensor>, dir: &ModelDir) -> Result<SpecialTok
     found.map_err(|e| CliError::of_model(dir.path(), e))
 }
 
-/// What is continued.
+/// The sequence to continue.
 struct Prompt {
     ids: Vec<u32>,
-    /// `None` if there is no text to print.
+    /// The tokenizer; `None` if there is no text to print.
     tokenizer: Option<Tokenizer>,
-    /// Number of ids that may be drawn.
+    /// The number of ids that may be drawn.
     vocab: usize,
 }
 
@@ -177,8 +177,8 @@ impl Prompt {
             }
             (None, None) => unreachable!("clap asks for one of the two"),
         };
-        // A model may have more rows than its tokenizer has ids: such ids are not drawn, and where the prompt holds some there is
-        // no text to print.
+        // A model may have more rows than its tokenizer has ids. The extra ids are not drawn, and for a prompt that contains
+        // some, ids are printed instead of text.
         let known = tokenizer.as_ref().map_or(rows, |tokenizer| tokenizer.vocab_size().min(rows));
         if ids.iter().all(|&id| (id as usize) < known) {
             return Ok(Prompt { ids, tokenizer, vocab: known });
@@ -188,10 +188,10 @@ impl Prompt {
     }
 }
 
-/// Prints a growing sequence, each time only what is new.
+/// A printer of a growing sequence, which prints only the new part each time.
 struct Stream<'a> {
     tokenizer: Option<&'a Tokenizer>,
-    /// Bytes of text, or ids, written so far.
+    /// The number of bytes of text, or of ids, written so far.
     written: usize,
 }
 
@@ -205,7 +205,7 @@ impl Stream<'_> {
             return output::write(&format!("{separator}{}{end}", new.join(" ")));
         };
         let text = tokenizer.decode(ids)?;
-        // A character whose bytes are not all there yet waits for the next token.
+        // A character with missing bytes waits for the next token.
         let whole = if is_end { text.as_str() } else { text.trim_end_matches('\u{fffd}') };
         let new = whole.get(self.written..).unwrap_or_default();
         self.written = self.written.max(whole.len());

@@ -11,12 +11,12 @@ pub fn read_ids(path: &Path, vocab: usize, owner: &'static str) -> Result<Vec<u3
     Ok(parse_ids(path, &read_text(path)?, vocab, owner)?)
 }
 
-/// Reads what is asked: ids of the model, or `-` where nothing is.
+/// Reads targets: ids of the model, or `-` for none.
 pub fn read_targets(path: &Path, vocab: usize) -> Result<Vec<Option<u32>>, CliError> {
     Ok(parse_targets(path, &read_text(path)?, vocab)?)
 }
 
-/// Reads segments of a model that tells so many apart.
+/// Reads segments, each below `segments`.
 pub fn read_segments(path: &Path, segments: usize) -> Result<Vec<u32>, CliError> {
     Ok(parse_segments(path, &read_text(path)?, segments)?)
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::error::CliError;
 use crate::output;
 
-/// Make a model directory of OpenAI's release of GPT-1.
+/// Convert OpenAI's release of GPT-1 to a model directory.
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Make a model directory of OpenAI's release of GPT-1, as `model/` of github.com/openai/finetune-transformer-lm has it: \
@@ -34,20 +34,20 @@ pub struct Args {
     /// Directory of the release
     #[arg(long, value_name = "DIR")]
     openai: PathBuf,
-    /// Model directory to write, new or empty; one that holds anything is kept unless --overwrite is given
+    /// Model directory to write, new or empty; existing contents are kept unless --overwrite is given
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Attention heads per block, which a release does not contain [default: those in a config.json beside it, else the paper's 12]
     #[arg(long, value_name = "N")]
     heads: Option<usize>,
-    /// One matrix of tokens and positions, as OpenAI's code computes: dropout falls on it, and the softmax runs over its positions
-    /// too. Gradus-only; without it there are two, as in the paper's equation 2 and in `transformers`
+    /// Use one matrix of tokens and positions, as OpenAI's code does: dropout applies to it, and the softmax includes its
+    /// positions. Gradus-only; by default there are two, as in the paper's equation 2 and in `transformers`
     #[arg(long)]
     joint: bool,
     /// Replace the model in --out
     #[arg(long)]
     overwrite: bool,
-    /// Print no notes, only warnings and errors beside the result
+    /// Print only the result, warnings and errors, without notes
     #[arg(long)]
     quiet: bool,
     /// Print one JSON object: `out`, `parameters`, the sizes `vocab`, `context`, `width`, `layers`, `heads`, and the tokenizer's `mode`
@@ -55,7 +55,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Every file of a model directory that this command writes.
+/// The files of a model directory that this command writes.
 const WRITTEN: [&str; 5] =
     [checkpoint::CONFIG_FILE, checkpoint::WEIGHTS_FILE, "vocab.json", "merges.txt", "tokenizer_config.json"];
 
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     report(&args.out, &model, &tokenizer, args.json)
 }
 
-/// The release's tokenizer. Where its files say nothing else, it reads text as OpenAI's code does.
+/// Loads the release's tokenizer. Unless its files specify a mode, it reads text as OpenAI's code does.
 fn tokenizer(dir: &Path, model: &Model<Tensor<f32>>) -> Result<Tokenizer, CliError> {
     let mut tokenizer = Tokenizer::load(&dir.join(openai::VOCABULARY_FILES[0]))?;
     if !dir.join("tokenizer_config.json").exists() {
@@ -96,16 +96,16 @@ fn tokenizer(dir: &Path, model: &Model<Tensor<f32>>) -> Result<Tokenizer, CliErr
     Ok(tokenizer)
 }
 
-/// In a release every row of the token table has its token: `train.py` takes the number of rows from the vocabulary.
+/// Checks that every row of the token table has a token: `train.py` takes the number of rows from the vocabulary.
 pub fn belong_together(path: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer) -> Result<(), CliError> {
     let (tokenizer, model) = (tokenizer.vocab_size(), model.backbone.config().vocab());
     if tokenizer == model { Ok(()) } else { Err(ModelDirError::Vocabulary { path: path.to_owned(), tokenizer, model }.into()) }
 }
 
-/// Checks that a directory can be written: it is new, empty, or may be replaced because it holds nothing but such files.
+/// Checks that a directory can be written: it is new or empty, or may be replaced and contains only `written` files.
 ///
 /// # Errors
-/// [`CliError::Exists`]; [`CliError::Usage`] where something else is in it, which would be lost.
+/// Returns [`CliError::Exists`], or [`CliError::Usage`] if other files would be lost.
 pub fn replaceable(dir: &Path, overwrite: bool, written: &[&str]) -> Result<(), CliError> {
     let Some(found) = occupant(dir) else { return Ok(()) };
     if !overwrite {
@@ -123,7 +123,7 @@ pub fn replaceable(dir: &Path, overwrite: bool, written: &[&str]) -> Result<(), 
     }
 }
 
-/// Says what was written where.
+/// Reports the sizes of the written model, and its directory.
 pub fn report(out: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer, as_json: bool) -> Result<(), CliError> {
     let config = model.config();
     let gpt = config

@@ -1,7 +1,7 @@
-//! Which kernels of a GPU were measured to be fastest, kept from one command to the next.
+//! The fastest kernels of each GPU, measured once and stored between commands.
 //!
-//! A file per GPU in the user's cache directory, of the driver's version that it was measured with. Without it everything works, and
-//! is measured again.
+//! The user's cache directory has one file per GPU, valid for one version of its driver. Without the file, the kernels are
+//! measured again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::cache;
 use crate::output;
 
-/// Bytes of a file of kernels, at most: a line for each of a few thousand.
+/// The maximum size of a file in bytes: a line for each of a few thousand kernels.
 const MOST: u64 = 1 << 20;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -23,23 +23,23 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 struct Kept {
     driver: String,
-    /// Of the program that measured: its kernels may be others than those of the next version.
+    /// The version of the program that measured; another version may have other kernels.
     version: String,
-    /// Names of kernels by kinds of products.
+    /// The names of the fastest kernels, by kind of product.
     kernels: BTreeMap<String, String>,
 }
 
 impl Kept {
-    /// What was kept of a GPU in a folder; `None` where there is nothing, or nothing of this driver and program.
+    /// Reads the kernels of a GPU from a folder. Returns `None` if there are none for this driver and program.
     fn read(folder: &Path, info: &GpuInfo) -> Option<Self> {
         let file = file(folder, info);
-        // Whatever else is there is not ours: a pipe would be waited for, a device never ends.
+        // Other kinds of files are ignored: a pipe would block, and a device never ends.
         std::fs::metadata(&file).ok().filter(|it| it.is_file() && it.len() < MOST)?;
         let kept: Kept = serde_json::from_slice(&disk::read(&file).ok()?).ok()?;
         (kept.driver == info.driver && kept.version == VERSION).then_some(kept)
     }
 
-    /// Keeps kernels of a GPU, beside those that are known, if any is new.
+    /// Adds kernels of a GPU to the stored ones, if any is new.
     fn add(folder: &Path, info: &GpuInfo, kernels: BTreeMap<String, String>) -> Result<(), String> {
         let known = Self::read(folder, info).unwrap_or_default().kernels;
         if kernels.iter().all(|(kind, kernel)| known.get(kind) == Some(kernel)) {
@@ -61,7 +61,7 @@ fn folder() -> PathBuf {
     cache(None).join("kernels")
 }
 
-/// Lets a GPU use what it measured at another time.
+/// Gives a GPU the stored kernels.
 pub fn recall(device: &Device) {
     if let Some(info) = device.info()
         && let Some(kept) = Kept::read(&folder(), info)
@@ -70,12 +70,12 @@ pub fn recall(device: &Device) {
     }
 }
 
-/// Lets a GPU measure. A program that renders on the CPU is not worth its time.
+/// Lets a GPU measure its kernels, except a software renderer, for which it is not worth the time.
 pub fn measure(device: &Device) {
     device.tune(device.info().is_some_and(|info| info.kind != GpuInfo::SOFTWARE));
 }
 
-/// Keeps what the open GPUs have measured. Where it cannot be written, it is measured again the next time.
+/// Stores the kernels that the open GPUs have measured. If that fails, they are measured again the next time.
 pub fn keep() {
     for device in Device::opened() {
         let Some(info) = device.info() else { continue };

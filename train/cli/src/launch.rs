@@ -1,4 +1,4 @@
-//! Flags of a run that several processes make, and what a process is among them.
+//! The flags of a run in several processes, and the role of each process.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use gradus_tensor::Device;
 
 use crate::error::CliError;
 
-/// How many processes make a run, and how they find one another.
+/// The number of processes of a run, and how they connect.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Several processes", group = clap::ArgGroup::new("several").args(["processes", "hosts"]))]
 pub struct Launch {
@@ -28,54 +28,54 @@ pub struct Launch {
     /// Messages are checked for damage but not encrypted: on a network that others can read, use a tunnel (`wg`, `ssh -L`)
     #[arg(long, value_name = "FILE", requires = "hosts")]
     secret: Option<PathBuf>,
-    /// How long the processes wait for one another at the start, in seconds
+    /// Time to wait for the other processes at the start, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300.0, requires = "several")]
     wait: f64,
-    /// How long a process may be silent, in seconds, before all end with an error that names it
+    /// Longest silence of a process, in seconds, before all processes end with an error that names it
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, requires = "several")]
     timeout: f64,
-    /// How long one step may take any process, in seconds, before all end with an error that names it
+    /// Longest time of one step in any process, in seconds, before all processes end with an error that names it
     #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, requires = "several")]
     step_timeout: f64,
-    /// Restart from the last checkpoint after the loss of a process, at most this many times
+    /// Maximum number of restarts from the last checkpoint after the loss of a process
     #[arg(long, value_name = "K", default_value_t = 0, requires = "several")]
     restart: u32,
-    /// Keep in each process only the optimizer's moments of its part of the parameters (ZeRO-1): less memory per process, the same
-    /// results and the same checkpoints
+    /// Keep in each process only the optimizer's moments of its part of the parameters (ZeRO-1): less memory per process,
+    /// identical results and checkpoints
     #[arg(long, requires = "several")]
     shard_moments: bool,
-    /// What process of this machine it is; the rest is read from standard input
+    /// Number of this process on this machine; the rest is read from standard input
     #[arg(long, value_name = "I", hide = true)]
     child: Option<usize>,
 }
 
-/// The run that the processes make.
+/// The run of several processes.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(feature = "distributed"), expect(dead_code, reason = "one process starts no others"))]
 pub struct Work<'r> {
-    /// The command that makes it.
+    /// The command of the run.
     pub command: &'static str,
-    /// Its directory.
+    /// The directory of the run.
     pub out: Option<&'r Path>,
     /// Whether only errors are printed.
     pub quiet: bool,
 }
 
-/// A process among those that make a run.
+/// One process among the processes of a run.
 pub struct Group {
-    /// All of them.
+    /// The collective operations of all processes.
     pub collective: Arc<dyn Collective<f32>>,
-    /// Shall a run that has begun be continued?
+    /// Whether to continue a run that has begun.
     pub goes_on: bool,
 }
 
 impl Group {
-    /// Does another process lead?
+    /// Returns whether another process leads.
     pub fn follows(&self) -> bool {
         self.collective.process() > 0
     }
 
-    /// Several processes compute on CPUs.
+    /// Checks that several processes compute on CPUs.
     pub fn check_device(&self, device: &Device) -> Result<(), CliError> {
         let fits = self.collective.processes() == 1 || *device == Device::Cpu;
         let problem = || CliError::Usage(format!("--device {device}: several processes compute on CPUs alone"));
@@ -84,16 +84,16 @@ impl Group {
 }
 
 impl Launch {
-    /// The names of its flags, which a resumed run takes too.
+    /// The names of these flags, which a resumed run also takes.
     pub const FLAGS: [&'static str; 10] =
         ["processes", "hosts", "process", "secret", "wait", "timeout", "step_timeout", "restart", "shard_moments", "child"];
 
-    /// Does each process keep the moments of its part alone?
+    /// Returns whether each process keeps only the moments of its part of the parameters.
     pub fn shards_moments(&self) -> bool {
         self.shard_moments
     }
 
-    /// Does the work in this process, or starts the processes of --processes.
+    /// Runs the work in this process, or starts the processes of --processes.
     pub fn run(&self, what: Work<'_>, work: impl FnOnce(Group) -> Result<(), CliError>) -> Result<(), CliError> {
         if self.processes.is_none() && self.hosts.is_none() {
             return work(Group { collective: Arc::new(SingleProcess), goes_on: false });
@@ -157,7 +157,7 @@ mod several {
                     self.launcher().run(n)
                 }
             };
-            // Process 0 would have printed it.
+            // Otherwise process 0 prints this.
             if let Err(LaunchError::Ended { lead_was_killed: true, .. }) = launched
                 && let Some(next) = what.out.and_then(|out| error::next(what.command, out))
             {
@@ -171,7 +171,7 @@ mod several {
             Launcher { say: output::say, silence: Duration::from_secs_f64(self.timeout), restarts: self.restart }
         }
 
-        /// Becomes one of the processes.
+        /// Joins the run as one of its processes.
         fn join(
             &self,
             hosts: Hosts,
@@ -181,7 +181,7 @@ mod several {
         ) -> Result<(), CliError> {
             let [wait, silence, step] = [self.wait, self.timeout, self.step_timeout].map(Duration::from_secs_f64);
             let me = hosts.me;
-            // One process of this machine prints it.
+            // Only one process of this machine prints this.
             let is_quiet = me > 0 && self.processes.is_some();
             if is_quiet {
                 signals::stop_on_ctrl_c_quietly()
@@ -193,7 +193,7 @@ mod several {
             let result = panics::caught(|| work(Group { collective: Arc::clone(&cluster) as _, goes_on }));
             let failed = result.as_ref().err().filter(|e| !e.is_common() && e.exit_code() != 130).map(CliError::told);
             cluster.leave(failed);
-            // Process 0 prints it, in this terminal or in its own.
+            // Process 0 prints the error, in this terminal or in its own.
             let is_said = |e: &CliError| e.is_common() || self.processes.is_some() && e.told().starts_with("process 0 stopped: ");
             match result {
                 Err(e) if me > 0 && (is_said(&e) || is_quiet && e.exit_code() == 130) => {

@@ -1,8 +1,8 @@
-//! The program `gradus`: one file per subcommand, with its flags and what it does with them.
+//! The program `gradus`: one file per subcommand, with its flags and its implementation.
 //!
-//! Words for people go to stderr, results to stdout; `--json` prints one JSON object as the last line of stdout. Wrong
-//! usage ends with exit code 2, Ctrl-C with 130 once the work is saved, a run that has lost one of its processes with 75, every other
-//! error with 1.
+//! Messages go to stderr, results to stdout; `--json` prints one JSON object as the last line of stdout. Wrong usage ends with
+//! exit code 2, Ctrl-C with 130 once the work is saved, a run that has lost one of its processes with 75, every other error with
+//! 1.
 
 mod audit;
 mod bench;
@@ -94,7 +94,7 @@ enum Command {
     Verify(verify::Args),
 }
 
-/// `matches`: the same, with where each value comes from.
+/// Runs a command. `matches` are the parsed arguments, with the source of each value.
 fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
     let given = matches.subcommand().map_or(matches, |(_, given)| given);
     match cli.command {
@@ -121,7 +121,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
     }
 }
 
-/// Ends with what is wrong with the arguments, or the help that they ask for. What they make a terminal do is shown instead.
+/// Prints the error of the arguments, or the requested help, and exits. Control characters are escaped.
 fn refused(error: &clap::Error) -> ! {
     let words = error.render().to_string();
     if !matches!(output::plain(&words), Cow::Owned(_)) {
@@ -136,7 +136,7 @@ fn command() -> clap::Command {
     with_negative_numbers(Cli::command().mut_subcommand("pretrain", pretrain::in_order))
 }
 
-/// The same commands, which take `-1` as the value of a flag, to be refused with what was expected, and not as a flag itself.
+/// Makes all commands accept `-1` as the value of a flag, so that its error states the expected range.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
 }
@@ -156,7 +156,7 @@ fn main() -> ExitCode {
         // The process has printed its error.
         #[cfg(feature = "distributed")]
         Err(CliError::Launch(gradus_cluster::launch::LaunchError::Ended { code, .. })) => ExitCode::from(code),
-        // A reader that closed stdout (`gradus world | head`) has seen enough.
+        // A reader that closes stdout early (`gradus world | head`) is not an error.
         Err(CliError::Output(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             output::say(&format!("{}error: {}", error::speaker(), error::with_causes(&error)));
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// §4.1, where no flag says otherwise.
+    /// The defaults are those of §4.1.
     #[test]
     fn a_fine_tuning_without_flags_is_the_paper_s() {
         #[derive(Parser)]
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(Flags::parse_from(["program"]).settings, FinetuneSettings::default());
     }
 
-    /// Help that teaches: every flag and command is explained.
+    /// Every flag and command has a help text.
     #[test]
     fn everything_has_help() {
         fn check(command: &clap::Command) {
@@ -217,20 +217,20 @@ mod tests {
         check(&Cli::command());
     }
 
-    /// The defaults that a help text states itself, as in `[default: 0.9]`.
+    /// Returns the defaults that a help text states itself, as in `[default: 0.9]`.
     fn stated(arg: &Arg) -> Vec<String> {
         let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
         help.split("[default: ").skip(1).map(|rest| rest.split(']').next().unwrap_or_default().to_owned()).collect()
     }
 
-    /// The value stated for a preset: of `0.02; gpt1 2000` the second for `gpt1`, the first for the others.
+    /// Returns the value stated for a preset: of `0.02; gpt1 2000` the second for `gpt1`, the first for the others.
     fn stated_for<'s>(stated: &'s str, preset: &str) -> Option<&'s str> {
         let parts = || stated.split([';', ',']).map(str::trim);
         let own = parts().find_map(|part| part.strip_prefix(preset)?.strip_prefix(' '));
         own.or_else(|| parts().find(|part| !part.contains(' ')))
     }
 
-    /// A flag with the value that its help states as the default makes the same settings as no flag, with every preset.
+    /// With every preset, a flag with the default that its help states gives the same settings as no flag.
     #[test]
     fn defaults_in_the_help_of_pretrain_are_those_in_use() {
         #[derive(Parser)]
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(found, [aux, shards, sizes, format!("step --sequences: {}", audit::step::SEQUENCES)]);
     }
 
-    /// The usage error of a `gradus` command, if any. A command mentioned in prose may lack required arguments.
+    /// Returns the usage error of a `gradus` command, if any. A command mentioned in prose may lack required arguments.
     fn fault(words: &[String], alone: bool) -> Option<clap::Error> {
         use clap::error::ErrorKind as Kind;
         let parse = || command().try_get_matches_from(words);
@@ -321,7 +321,7 @@ mod tests {
         (!allowed.contains(&error.kind())).then_some(error)
     }
 
-    /// Every example in a help text parses and is of the command whose help it is. Commands and flags mentioned in its prose exist.
+    /// Every example in a help text parses and belongs to its command. Commands and flags mentioned in its prose exist.
     #[test]
     fn examples_in_help_are_right_usage() {
         fn check(command: &clap::Command, path: &[&str]) {
