@@ -1,4 +1,4 @@
-//! Where words and results go. Nothing here panics when the reader has gone.
+//! Output: messages on stderr, results on stdout. No function panics if the reader has closed the stream.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::error::CliError;
 
-/// A line for people, on stderr.
+/// Prints a line on stderr.
 pub fn say(words: &str) {
-    // At once, since other processes may write there; with nobody to read it, the work still goes on.
+    // In one write, since other processes may write there. Errors are ignored: without a reader, the work continues.
     let _ = io::stderr().write_all(format!("{}\n", plain(&with_powers(words))).as_bytes());
 }
 
@@ -18,7 +18,7 @@ pub fn say(words: &str) {
 fn with_powers(words: &str) -> Cow<'_, str> {
     const MOST: usize = 24;
     let is_long = |word: &str| word.len() > MOST && word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    // Digits within a name, a digest or a path are left alone.
+    // Digits within a name, a digest or a path are not changed.
     let parts = words.split_inclusive([' ', '\n', ':', ',', ';', '(', ')', '-', '=']);
     let shown = |part: &str| {
         let word = part.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -28,7 +28,7 @@ fn with_powers(words: &str) -> Cow<'_, str> {
     if words.len() > MOST { parts.map(shown).collect::<String>().into() } else { words.into() }
 }
 
-/// Words that may quote a path, a file or a flag: what a terminal would obey is shown as an escape, but for the ends of lines.
+/// Escapes all control characters except line ends, in a text that may quote a path, a file or a flag.
 pub fn plain(words: &str) -> Cow<'_, str> {
     if !words.contains(is_obeyed) {
         return words.into();
@@ -40,44 +40,44 @@ fn is_obeyed(c: char) -> bool {
     c.is_control() && c != '\n'
 }
 
-/// Is `--quiet` given?
+/// Whether `--quiet` is given.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// From here on, only warnings, errors and results are shown.
+/// Suppresses everything but warnings, errors and results from here on.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// A line that `--quiet` leaves out.
+/// Prints a line on stderr, unless `--quiet` is given.
 pub fn aside(words: &str) {
     if !QUIET.load(Ordering::Relaxed) {
         say(words);
     }
 }
 
-/// A note on the input or the result, which `--quiet` leaves out.
+/// Prints a note on the input or the result, unless `--quiet` is given.
 pub fn note(note: &str) {
     aside(&format!("note: {note}"));
 }
 
-/// Several of them.
+/// Prints several notes.
 pub fn notes(notes: &[String]) {
     notes.iter().for_each(|words| note(words));
 }
 
-/// A part of the result, on stdout, flushed.
+/// Prints a part of the result on stdout, and flushes it.
 pub fn write(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// A line of the result.
+/// Prints a line of the result.
 pub fn line(text: &str) -> Result<(), CliError> {
     write(&format!("{text}\n"))
 }
 
-/// The one JSON object of `--json`. Non-finite numbers become null.
+/// Prints the JSON object of `--json`. Non-finite numbers become null.
 pub fn json(value: &impl Serialize) -> Result<(), CliError> {
     let text = serde_json::to_string(value).map_err(io::Error::from)?;
     line(&text)

@@ -8,10 +8,10 @@ use gradus_io::{checksums, disk};
 
 use crate::error::CliError;
 
-/// A report that is written as a page too.
+/// The flags of a report that is also written as a page.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Report {
-    /// Write the report to this file as Markdown too (and, for a survey, its figure to an .svg file beside it)
+    /// Also write the report to this file as Markdown (and, for a survey, its figure to an .svg file beside it)
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
     /// Replace an existing file
@@ -19,7 +19,7 @@ pub struct Report {
     pub overwrite: bool,
 }
 
-/// Checks that the file can be written later: its folder exists, and it does not or may be replaced.
+/// Checks that the file can be written later: its folder exists, and the file does not exist or may be replaced.
 pub fn free(path: &Path, overwrite: bool) -> Result<(), CliError> {
     let folder = disk::parent(path);
     let is_folder = folder.metadata().and_then(|m| if m.is_dir() { Ok(()) } else { Err(ErrorKind::NotADirectory.into()) });
@@ -31,7 +31,7 @@ pub fn free(path: &Path, overwrite: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Checks that nothing is there, or that it may be replaced. What a run or a reproduction reads again never may.
+/// Checks that nothing is at this path, or that it may be replaced. Files that Gradus reads again may never be replaced.
 pub fn vacant(path: &Path, overwrite: bool) -> Result<(), CliError> {
     if path.symlink_metadata().is_err() {
         return Ok(());
@@ -47,13 +47,13 @@ pub fn vacant(path: &Path, overwrite: bool) -> Result<(), CliError> {
     }
 }
 
-/// Writes the file, whole or not at all; what killed writers of this name left is removed. What has come there since the first check
-/// stays, unless it may be replaced.
+/// Writes the file atomically, and removes what killed writers of this name left. A file created since the first check is kept,
+/// unless it may be replaced.
 pub fn write(path: &Path, text: &str, overwrite: bool) -> Result<(), CliError> {
     written(path, overwrite, |file| file.write_all(text.as_bytes()))
 }
 
-/// The same by `write`.
+/// Writes the file atomically by `write`.
 pub fn written(path: &Path, overwrite: bool, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
     vacant(path, overwrite)?;
     if let Some(name) = path.file_name() {

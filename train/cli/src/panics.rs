@@ -1,4 +1,4 @@
-//! Panics as errors: no user is shown one as Rust reports it.
+//! Panics as errors: users do not see Rust's own panic messages.
 
 use std::any::Any;
 use std::env;
@@ -9,10 +9,10 @@ use gradus_tensor::{Device, DeviceError};
 
 use crate::error::CliError;
 
-/// Where the first panic was, told by the hook.
+/// The place of the first panic, recorded by the hook.
 static PLACE: OnceLock<String> = OnceLock::new();
 
-/// Nobody but who asks for it by `RUST_BACKTRACE` is shown a panic as Rust reports it.
+/// Hides Rust's own panic messages, unless `RUST_BACKTRACE` requests them.
 pub fn keep_quiet() {
     let report = panic::take_hook();
     let is_asked_for = env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
@@ -26,19 +26,18 @@ pub fn keep_quiet() {
     }));
 }
 
-/// What `work` ends with; a panic is an error.
+/// Runs `work` and turns a panic into an error.
 pub fn caught(work: impl FnOnce() -> Result<(), CliError>) -> Result<(), CliError> {
     or_fault(work, Device::fault)
 }
 
-/// The same: a device that fails, in a method that returns no error, or has no memory left, ends the command with that
-/// `fault`; every other panic is a bug.
+/// Runs `work`. If it panics because a device failed or is out of memory, returns that `fault`; any other panic is a bug.
 fn or_fault(work: impl FnOnce() -> Result<(), CliError>, fault: fn() -> Option<DeviceError>) -> Result<(), CliError> {
     panic::catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panicked| Err(fault().map_or_else(|| bug(&*panicked), Into::into)))
 }
 
-/// What a panic says, on one line, and where.
+/// Returns the error of a panic: its message on one line, and its place.
 fn bug(panicked: &(dyn Any + Send)) -> CliError {
     let said = panicked.downcast_ref::<String>().map(String::as_str).or(panicked.downcast_ref::<&str>().copied());
     let said: Vec<&str> = said.unwrap_or("a panic").split_whitespace().collect();

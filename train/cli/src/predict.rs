@@ -37,28 +37,28 @@ each row's `logits` and `ids`, the token ids of its sequences (one, both orders,
 `threshold`; and `score` and `metrics`, null unless every row has a label. Rows of a test split need no label: a column, key or line \
 of labels may be missing, and a label empty or -1.")]
 pub struct Args {
-    /// Directory that `gradus finetune` made; with --zero-shot that of a pre-trained model
+    /// Directory made by `gradus finetune`, or with --zero-shot that of a pre-trained model
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// Task by name
+    /// Name of the task
     #[arg(long, value_name = "NAME")]
     task: String,
     /// Folder of the task's files
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// train, dev, test; MultiNLI also dev-mismatched and test-mismatched
+    /// Split of the task: train, dev, test; MultiNLI also dev-mismatched and test-mismatched
     #[arg(long, default_value = "test")]
     split: Split,
-    /// Ask the language model itself, without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273
+    /// Use the language model without a head, by the paper's heuristics (§5): cola, sst-2, race, story-cloze, dprd, wsc273
     #[arg(long)]
     zero_shot: bool,
-    /// Token put before every text, if the model was trained with one (with --zero-shot): <story> in the micro-world
+    /// Token to put before every text, if the model was trained with one (with --zero-shot): <story> in the micro-world
     #[arg(long, value_name = "TOKEN", requires = "zero_shot")]
     opening: Option<String>,
-    /// Folder for GLUE's submission file, made if needed; a file that is there is kept unless --overwrite is given
+    /// Folder for GLUE's submission file, created if needed; an existing file is kept unless --overwrite is given
     #[arg(long, value_name = "DIR")]
     glue: Option<PathBuf>,
-    /// Write over a submission file in --glue
+    /// Replace an existing submission file in --glue
     #[arg(long, requires = "glue")]
     overwrite: bool,
     #[command(flatten)]
@@ -67,17 +67,17 @@ pub struct Args {
     talk: Talk,
 }
 
-/// What a model says of a split.
+/// The predictions of a model on a split.
 struct Predicted {
     examples: Vec<Example>,
     answers: Vec<Label>,
-    /// What each answer was chosen by: probabilities, or mean log-probabilities.
+    /// The numbers by which each answer was chosen: probabilities, or mean log-probabilities.
     numbers: Vec<Vec<f64>>,
-    /// What `--json` has of each row beside its id and answer.
+    /// The fields of each row in `--json`, besides its id and answer.
     details: Vec<Value>,
-    /// What `--json` has of all.
+    /// The threshold in `--json`, for all rows.
     threshold: Option<f64>,
-    /// Where every row has a label.
+    /// The score and all metrics, if every row has a label.
     scored: Option<(f64, BTreeMap<String, f64>)>,
     truncated: usize,
     file_rows: usize,
@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.start()?;
     let task = Task::named(&args.task).map_err(FinetuneError::from)?;
     if let Some(dir) = &args.glue {
-        // Before the long work: is this a split of GLUE's, and the place of its submission free?
+        // Check before the long work that GLUE has this split and that the path of the submission is free.
         let path = dir.join(submission(task, args.split, &[], &[]).map_err(FinetuneError::from)?.file);
         require("glue", dir.display(), dir.is_dir() || !dir.exists(), "a folder, or a name for a new one")?;
         vacant(&path, args.overwrite)?;
@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The answers of a fine-tuned model.
+/// Predicts the answers by a fine-tuned model.
 fn fine_tuned(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
     let mut task_model = TaskModel::finetuned(&args.model, task)?;
     task_model.model = task_model.model.to(&args.on.open()?)?;
@@ -156,7 +156,7 @@ fn fine_tuned(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
     })
 }
 
-/// The answers of a language model that was never trained for the task.
+/// Predicts the answers by a language model that was never trained for the task.
 fn zero_shot(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
     let model = (&*args.model, args.opening.as_deref(), &args.on);
     let asked = ask(model, (task, &args.data, args.split), None, |_| Ok(()))?;
@@ -175,7 +175,7 @@ fn zero_shot(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
     })
 }
 
-/// The header line: the names of the columns.
+/// Returns the header line: the names of the columns.
 fn header(task: &Task, numbers: &[Vec<f64>]) -> String {
     let columns = numbers.iter().map(Vec::len).max().unwrap_or(0);
     let names: Vec<String> = match task.answer {
@@ -186,7 +186,7 @@ fn header(task: &Task, numbers: &[Vec<f64>]) -> String {
     [vec!["id".to_owned(), "answer".to_owned()], names].concat().join("\t")
 }
 
-/// An answer in words.
+/// Returns an answer in words.
 fn word(task: &Task, answer: Label) -> String {
     match (answer, task.answer) {
         (Label::Class(class), Answer::Classes(names)) => names[class].to_owned(),
@@ -195,7 +195,7 @@ fn word(task: &Task, answer: Label) -> String {
     }
 }
 
-/// What `--json` prints: all answers, and their score where every row has a label.
+/// Returns the object of `--json`: all answers, and their score if every row has a label.
 fn report(args: &Args, task: &Task, predicted: Predicted) -> Value {
     let rows = predicted.examples.iter().zip(&predicted.answers).zip(predicted.details).map(|((example, &answer), mut row)| {
         row["id"] = json!(example.id);

@@ -43,23 +43,23 @@ pub struct Args {
     /// Continue the run in this directory, with the settings stored there
     #[arg(long, conflicts_with = "config")]
     resume: Option<PathBuf>,
-    /// TOML file of settings, the fields named as the flags are with `_` for `-`; flags override it, and --out, --cache, --threads, --quiet and --corpus are flags only
+    /// TOML file of settings: flags with `_` for `-`, except --out, --cache, --threads, --quiet, --corpus; flags override it
     #[arg(long)]
     config: Option<PathBuf>,
     /// Stop after this many steps, with the schedule unchanged, so that --resume can continue
     #[arg(long)]
     stop_at: Option<u64>,
-    /// Where tokenised corpora are kept [default: gradus in the user's cache directory]
+    /// Directory of tokenised corpora [default: gradus in the user's cache directory]
     #[arg(long)]
     cache: Option<PathBuf>,
     /// Check every op's value and every summand of a gradient, and stop at the first NaN or infinity
     #[arg(long)]
     anomaly: bool,
-    /// Also write losses, rates and scores to TensorBoard event files in this folder, one file per session; it may be one in --out, as
-    /// runs/a/tensorboard, but not in its best/ or anomaly/, nor in the corpus
+    /// Also write losses, rates and scores to TensorBoard event files in this folder, one file per session. The folder may be
+    /// inside --out, such as runs/a/tensorboard, but not inside its best/ or anomaly/, nor inside the corpus
     #[arg(long, value_name = "DIR")]
     tensorboard: Option<PathBuf>,
-    /// Print texts that the model writes as it learns
+    /// Print texts that the model generates during training
     #[arg(long)]
     samples: bool,
     #[command(flatten)]
@@ -175,7 +175,7 @@ fn pretrain_in(args: &Args, given: &ArgMatches, group: Group) -> Result<(), CliE
     unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}{}", quoted(&outcome.out), on(&device)))
 }
 
-/// The settings that the flags and the file ask for.
+/// Returns the settings of the flags and the file.
 fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<PretrainSettings, CliError> {
     let file = match (&args.config, &args.corpus) {
         (Some(path), _) => PretrainOptions::read(path),
@@ -189,22 +189,22 @@ fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<Pretrain
         options.context = options.context.or(Some(context));
     }
     if *device != Device::Cpu {
-        options.shards = options.shards.or(Some(1)); // a GPU is busy with one
+        options.shards = options.shards.or(Some(1)); // one shard keeps a GPU busy
     }
     Ok(options.settle().map_err(PretrainError::from)?)
 }
 
-/// The default options of the flags' system for the micro-world, before other flags override them.
+/// Returns the default options of the flags' system for the micro-world, before other flags override them.
 fn of_stories(flags: &PretrainOptions) -> Result<PretrainOptions, SettingsError> {
     let card = flags.system.as_deref().and_then(systems::named);
     let Some(Stories { file, config, steps }) = card.and_then(|card| card.stories) else { return Ok(PretrainOptions::default()) };
     Ok(PretrainOptions { steps: Some(steps), ..PretrainOptions::parse(Path::new(file), config)? })
 }
 
-/// The options of a file, overridden by those of the command line.
+/// Returns the options of a file, overridden by those of the command line.
 fn over(mut file: PretrainOptions, flags: &PretrainOptions, given: &ArgMatches) -> PretrainOptions {
     if flags.steps.is_some() || flags.epochs.is_some() {
-        (file.steps, file.epochs) = (None, None); // a length, given in either way
+        (file.steps, file.epochs) = (None, None); // the flags replace the length, in either unit
     }
     file.update_from_arg_matches(given).expect("flags that were read before");
     file

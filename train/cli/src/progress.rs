@@ -1,5 +1,5 @@
-//! Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing when asked to be quiet. Standard output belongs
-//! to results.
+//! Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing with `--quiet`. Standard output is only for
+//! results.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -11,19 +11,19 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::error::CliError;
 use crate::output;
 
-/// How progress is shown.
+/// The display of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Display {
     /// A bar that is redrawn in its place.
     Bar,
     /// A line at the end, and one every [`INTERVAL`] until then.
     Lines,
-    /// Warnings alone.
+    /// Only warnings.
     Quiet,
 }
 
 impl Display {
-    /// [`Display::Quiet`] if asked for; otherwise a bar if standard error is a terminal, and lines if not.
+    /// Returns [`Display::Quiet`] if `quiet`; otherwise a bar if standard error is a terminal, and lines if not.
     pub fn choose(quiet: bool) -> Self {
         match quiet {
             true => Self::Quiet,
@@ -75,7 +75,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// The beginning of `job`; words and lines go to `out`.
+    /// Creates the display of a new `job`; messages and lines go to `out`.
     fn new(job: Job, display: Display, out: Box<dyn Write + Send>) -> Self {
         let target = if display == Display::Bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("{prefix} ▕{bar:24.cyan}▏ {percent:>3} %  {wide_msg}")
@@ -94,7 +94,7 @@ impl Shown {
         let _ = writeln!(self.out, "{}: {percent:.0} %, {}", self.job.label, self.status());
     }
 
-    /// The numbers and the note.
+    /// Returns the numbers and the note.
     fn status(&self) -> String {
         let Job { total, done, unit, counted: (what, each), .. } = &self.job;
         let mut parts = vec![format!("{} of {} {unit}", count(*done), count(*total))];
@@ -184,7 +184,7 @@ impl Rate {
     const MEMORY: f64 = 15.0;
     /// The number of later observations after which it counts 1/e, if they take longer than that.
     const OBSERVATIONS: f64 = 20.0;
-    /// The least duration of a pause: in seconds, and as a multiple of the time expected for the work.
+    /// The minimum duration of a pause: in seconds, and as a multiple of the time expected for the work.
     const PAUSE: (f64, f64) = (5.0, 10.0);
 
     /// Records that `work` more was done by the time `at` since the beginning. A pause, such as that of a closed laptop, is
@@ -205,7 +205,7 @@ impl Rate {
         self.observations += 1;
     }
 
-    /// Work per second; `None` before the first observation.
+    /// Returns the work per second, or `None` before the first observation.
     fn per_second(&self) -> Option<f64> {
         (self.work > 0.0 && self.time > 0.0).then(|| self.work / self.time)
     }
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_bar_shares_its_words_with_the_lines() {
-        // Drawn on a hidden terminal: the words spoken above the bar still come.
+        // Drawn on a hidden terminal; the messages above the bar are still printed.
         assert_eq!(run(Display::Bar), "a sample\na warning\n");
     }
 

@@ -1,4 +1,4 @@
-//! `gradus reproduce`, which is also what the program does without a command.
+//! `gradus reproduce`, which also runs if no command is given.
 
 use std::path::{Path, PathBuf};
 
@@ -40,13 +40,13 @@ pub struct Args {
     /// begin a new reproduction on other seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
-    /// The first seed
+    /// First seed
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Factor from 0.01 to 100 on the length of pre-training and the number of training rows
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     scale: f64,
-    /// Pre-train on stories that are told again at their end, in short and sometimes wrongly; the tasks are the same
+    /// Pre-train on stories that end with a short retelling, which is sometimes wrong; the tasks are unchanged
     #[arg(long)]
     retold: bool,
     /// Also run the experiments: size of the labelled set, shuffled sentences, frozen features
@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if args.talk.json { output::json(&made) } else { show(&made) }
 }
 
-/// The main job: the miniature with one seed. A run that was stopped is continued.
+/// Runs the default job: the miniature with one seed. Continues a stopped run.
 pub fn miniature() -> Result<(), CliError> {
     signals::stop_on_ctrl_c();
     output::say(

@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives: the work ends after the step under way, with a checkpoint.
+//! Signals: Ctrl-C and similar signals end the work after the current step, with a checkpoint.
 
 use std::sync::Once;
 
@@ -13,13 +13,13 @@ pub fn stop_on_ctrl_c() {
     LISTENS.call_once(|| listen(true));
 }
 
-/// The same where other processes of the run say so.
+/// Stops on the same signals without a message, since another process of the run prints it.
 #[cfg(feature = "distributed")]
 pub fn stop_on_ctrl_c_quietly() {
     LISTENS.call_once(|| listen(false));
 }
 
-/// A second handler would take one signal for two.
+/// The guard of the handler: a second handler would count one signal twice.
 static LISTENS: Once = Once::new();
 
 #[cfg(unix)]
@@ -27,7 +27,7 @@ fn listen(says_so: bool) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal == SIGTERM || !is_ignored(signal));
-    // Without a handler the system ends the process: no worse than before.
+    // Without a handler, the signal ends the process, as by default.
     let Ok(mut signals) = signal_hook::iterator::Signals::new(signals) else { return };
     std::thread::spawn(move || {
         for signal in signals.forever() {
@@ -36,22 +36,22 @@ fn listen(says_so: bool) {
     });
 }
 
-/// Makes a file that grows beyond the most the process may write (`ulimit -f`) an error of its write, as a full disk is.
+/// Makes writes beyond the file size limit (`ulimit -f`) return an error, as on a full disk.
 #[cfg(unix)]
 pub fn let_large_files_fail() {
     let seen = std::sync::Arc::default();
-    // Without a handler the system ends the process: no worse than before.
+    // Without a handler, the signal ends the process, as by default.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, seen);
 }
 
-/// Other systems know no such bound.
+/// Does nothing: other systems have no such limit.
 #[cfg(not(unix))]
 pub fn let_large_files_fail() {}
 
-/// Windows tells of Ctrl-C alone.
+/// Listens for Ctrl-C, the only such signal on Windows.
 #[cfg(not(unix))]
 fn listen(says_so: bool) {
-    // A handler that another part of the process has set already serves as well.
+    // An existing handler of another part of the process also serves.
     let _ = ctrlc::set_handler(move || request(true, says_so));
 }
 
@@ -64,7 +64,7 @@ fn request(by_ctrl_c: bool, says_so: bool) {
     }
 }
 
-/// Was this process told to ignore a signal by the one that began it, as `nohup` does? Where the system does not tell: no.
+/// Returns whether this process began with a signal ignored, as under `nohup`; `false` if the system does not report it.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

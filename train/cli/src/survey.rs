@@ -17,7 +17,7 @@ use crate::page::{self, Report};
 use crate::progress::Display;
 use crate::{output, signals};
 
-/// Place GPT-1 and its relatives by how well they understand stories and how well they tell them, in exact nats
+/// Compare GPT-1 and its relatives by how well they understand and how well they generate stories, in exact nats
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -38,20 +38,20 @@ pub struct Args {
     /// Continue the survey in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "systems", "quick", "scale"])]
     resume: Option<PathBuf>,
-    /// Systems (`gradus systems` lists them), with commas between several
+    /// Systems (`gradus systems` lists them), separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = surveyed())]
     systems: Vec<String>,
     /// Number of seeds, from 1 to 100, each with its own stories and models; a verdict on a claim needs at least six
     #[arg(long, value_name = "N", default_value_t = 6)]
     seeds: u64,
-    /// The first seed
+    /// First seed
     #[arg(long, value_name = "S", default_value_t = 201)]
     seed: u64,
     /// A short survey: one budget, a sixteenth of the larger one; no search for learning rates; fewer stories
     #[arg(long)]
     quick: bool,
-    /// Factor on the work of each run, on the number of stories that models write, and on that of held-out stories, of which there
-    /// are at most 500
+    /// Factor on the work of each run, on the number of stories that models generate, and on the number of held-out stories, of
+    /// which there are at most 500
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     scale: f64,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub struct Args {
     talk: Talk,
 }
 
-/// The default of --systems.
+/// Returns the default of --systems.
 fn surveyed() -> &'static str {
     static NAMES: LazyLock<String> = LazyLock::new(|| SURVEYED.map(|card| card.name).join(","));
     &NAMES

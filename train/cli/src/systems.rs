@@ -8,10 +8,10 @@ use serde_json::json;
 use crate::error::CliError;
 use crate::{output, page};
 
-/// Show GPT-1 and its relatives: what each system is, and what distinguishes two
+/// Show GPT-1 and its relatives: a card for each system, or the differences between two
 ///
 /// A system combines a view of texts, a network that reads them, and what the network predicts. `gradus pretrain --system NAME`
-/// trains it; each of its axes is a flag too.
+/// trains it; each of its axes is also a flag.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -20,9 +20,9 @@ Examples:
   gradus systems bert --against roberta   # the axes in which they differ
   gradus systems --markdown SYSTEMS.md    # all cards as a page")]
 pub struct Args {
-    /// The system whose card is shown
+    /// System whose card to show
     name: Option<String>,
-    /// Show only the axes in which it differs from this one
+    /// Show only the axes in which the system differs from this one
     #[arg(long, value_name = "NAME", requires = "name")]
     against: Option<String>,
     /// Write all cards to this file as Markdown
@@ -51,13 +51,13 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
 }
 
-/// The page, which first says where it comes from.
+/// Returns the page, which begins with the command that wrote it.
 fn markdown() -> String {
     let again = "gradus systems --markdown train/src/systems/SYSTEMS.md --overwrite";
     format!("<!-- Written by `{again}`: not by hand. -->\n\n{}", systems::page().markdown())
 }
 
-/// The system of this name.
+/// Returns the system with this name.
 pub fn named(name: &str) -> Result<&'static Card, CliError> {
     let unknown = || CliError::Usage(format!("{name}: expected a system: {}", systems::names()));
     systems::named(name).ok_or_else(unknown)

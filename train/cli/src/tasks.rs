@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::error::CliError;
 use crate::output;
 
-/// List the tasks, what each asks, and the files that --data must hold; show rows of one
+/// List the tasks, their answers, and the files that --data must contain, or show rows of one task
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Who answers it, where it is not a fine-tuned model alone.
+/// Returns a note on tasks that a language model can answer without fine-tuning.
 fn asked(task: &Task) -> &'static str {
     match (head(task).is_ok(), ZeroShot::has(task)) {
         (true, true) => "; zero-shot too",

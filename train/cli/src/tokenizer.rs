@@ -43,23 +43,23 @@ pub struct Train {
     /// UTF-8 text: a file, or a folder of files. Project Gutenberg's licence is removed.
     #[arg(long, value_name = "PATH")]
     corpus: PathBuf,
-    /// Number of ids in all, specials included.
+    /// Total number of ids, including special tokens.
     #[arg(long, value_name = "N")]
     vocab: usize,
     /// Directory to write, created if needed. A tokenizer in it is kept unless --overwrite is given.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Control token that no text contains, such as <start>; may be given several times; these tokens get the last ids.
+    /// Special token that no text contains, such as <start>; may be given several times; these tokens get the last ids.
     #[arg(long, value_name = "TOKEN")]
     special: Vec<String>,
-    /// How text becomes words. `basic`: lower case, accents stripped, punctuation apart, as `transformers` does for openai-gpt.
-    /// `spacy`: repaired as by ftfy, cut as by spaCy, in lower case, with line ends, as OpenAI's code does.
+    /// Mode of splitting text into words. `basic`: lower case, accents stripped, punctuation apart, as `transformers` does for
+    /// openai-gpt. `spacy`: repaired as by ftfy, split as by spaCy, in lower case, with line ends, as OpenAI's code does.
     #[arg(long, default_value_t)]
     mode: Mode,
     /// Merge only pairs that occur at least N times in the corpus.
     #[arg(long, value_name = "N", default_value_t = 2)]
     min_frequency: u64,
-    /// Keep only this many characters, the most common; the others become <unk>. By default all are kept.
+    /// Keep only the N most common characters; the others become <unk>. By default all are kept.
     #[arg(long, value_name = "N")]
     max_characters: Option<usize>,
     /// Replace an existing tokenizer in DIR.
@@ -84,11 +84,11 @@ pub struct Encode {
     /// releases, or gradus_tokenizer.json; or one of these files.
     #[arg(long, value_name = "DIR")]
     tokenizer: PathBuf,
-    /// How a BPE tokenizer cuts text into words: `basic` as `transformers` does for openai-gpt, `spacy` as OpenAI's code does, with
-    /// ftfy and spaCy's rules [default: as the tokenizer is kept, which is basic where its files do not say].
+    /// How a BPE tokenizer splits text into words: `basic` as `transformers` does for openai-gpt, `spacy` as OpenAI's code does,
+    /// with ftfy and spaCy's rules [default: as the tokenizer is kept, which is basic where its files do not say].
     #[arg(long)]
     mode: Option<Mode>,
-    /// UTF-8 text to encode, all of it.
+    /// UTF-8 text to encode.
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
     /// Print one JSON object: `ids`.
@@ -199,7 +199,7 @@ fn encode(args: &Encode) -> Result<(), CliError> {
     output::line(&ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "))
 }
 
-/// How fast, in 10⁶ bytes per second; only for texts large enough to tell.
+/// Formats the rate in 10⁶ bytes per second; empty for texts that are too small to measure it.
 fn pace(bytes: usize, seconds: f64) -> String {
     if bytes < 1_000_000 { String::new() } else { format!(" in {seconds:.2} s ({} MB/s)", figure(bytes as f64 / seconds / 1e6)) }
 }

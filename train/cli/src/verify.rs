@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if faults.is_empty() { Ok(()) } else { Err(CliError::Refused { faults }) }
 }
 
-/// The runs that have lost their settings and their sums: without both, they look like directories of another program.
+/// Returns the runs without settings and checksums, which look like directories of another program.
 fn lost_runs(verdicts: &[Verdict]) -> Vec<Verdict> {
     let unlisted = verdicts.iter().filter(|verdict| matches!(verdict.found, Ok(false)));
     let mut left: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
@@ -122,7 +122,7 @@ fn print(Verdict { path, found }: &Verdict) -> Result<(), CliError> {
     output::line(&format!("{word:<10}  {}", output::plain(&path.display().to_string())))
 }
 
-/// Writes the sums of this directory, and of those below that have any, anew.
+/// Writes new checksums of this directory, and of all directories below it that have some.
 fn accept(dir: &Path) -> Result<(), CliError> {
     let _lock = Lock::take(dir)?;
     refuse_unlisted_link(dir)?;
@@ -130,8 +130,8 @@ fn accept(dir: &Path) -> Result<(), CliError> {
     Ok(checksums::accept(dir)?)
 }
 
-/// Refuses a link in place of a run's best model where the sums are lost: new ones would not list it, so its target could change
-/// unnoticed.
+/// Returns an error for a link in place of a run's best model if the checksums are lost: new ones would not list it, so its
+/// target could change unnoticed.
 fn refuse_unlisted_link(dir: &Path) -> Result<(), CliError> {
     let best = dir.join(BEST);
     if !best.is_symlink() || matches!(Checksums::of(dir), Ok(Some(_))) {
@@ -141,7 +141,7 @@ fn refuse_unlisted_link(dir: &Path) -> Result<(), CliError> {
     Err(CliError::Refused { faults: vec![format!("{what}; put the directory in its place")] })
 }
 
-/// The same for those below a directory.
+/// Accepts all directories below this one that have checksums.
 fn accept_below(dir: &Path) -> Result<(), CliError> {
     for entry in disk::list(dir).map_err(|cause| FileError::new("list", dir, cause))? {
         if entry.is_dir() && !entry.is_symlink() {

@@ -34,13 +34,13 @@ use crate::progress::Display;
         gradus world --tasks tasks --rows 500 --seed 1"
 )]
 pub struct Args {
-    /// Number of stories to tell.
+    /// Number of stories.
     #[arg(long, value_name = "N", default_value_t = 5)]
     stories: usize,
-    /// Seed of the stories: the same seed tells the same ones on every machine.
+    /// Seed of the stories: a seed gives the same stories on every machine.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// The world whose stories are told again at their end, in short, in other words and sometimes wrongly. Its tasks are the same.
+    /// Use the world whose stories end with a short retelling, in other words and sometimes wrong. Its tasks are the same.
     #[arg(long, conflicts_with = "tasks")]
     retold: bool,
     /// Write the stories to this file instead, one per line; an existing file is kept unless --overwrite is given.
@@ -49,7 +49,7 @@ pub struct Args {
     /// Replace an existing file at --out.
     #[arg(long, requires = "out")]
     overwrite: bool,
-    /// Instead of telling stories, give the log-probability in nats of each line of this file, blank lines left out.
+    /// Instead of telling stories, print the log-probability in nats of each line of this file, except blank lines.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stories", "seed", "out", "describe"])]
     log_prob: Option<PathBuf>,
     /// Instead of telling stories, describe the world: lengths, entropy, the limit.
@@ -127,7 +127,7 @@ fn describe(world: &World, as_json: bool) -> Result<(), CliError> {
     }))
 }
 
-/// Reads a story; one of the other world is told to be so.
+/// Reads a story. The error names the other world if the story belongs to it.
 fn read(world: &World, text: &str) -> Result<Story, StoryError> {
     let other = World::named(!world.config().retold);
     world.read(text).map_err(|source| match other.read(text) {

@@ -1,4 +1,4 @@
-//! A task asked of a language model that was never trained for it.
+//! Zero-shot answers of a language model that was never trained for the task.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ use crate::output;
 pub struct Asked {
     pub examples: Vec<Example>,
     pub answers: Answers,
-    /// Rows in the files.
+    /// The number of rows in the files.
     pub file_rows: usize,
     pub dropped: Vec<Dropped>,
 }
 
-/// Answers to at most so many rows of a split. `check` may refuse them before the long work.
+/// Answers at most `rows` rows of a split. `check` may return an error before the long work.
 pub fn ask(
     (model, opening, on): (&Path, Option<&str>, &On),
     (task, folder, split): (&'static Task, &Path, Split),
@@ -39,7 +39,7 @@ pub fn ask(
         |token| tokenizer.token_id(token).ok_or_else(|| RangeError::new("opening", token, "a token of the model's tokenizer"));
     let opening = opening.map(known).transpose()?;
     let load = |split| task.load(folder, split).map_err(FinetuneError::from);
-    // The threshold is from all training rows, however few rows are asked.
+    // The threshold is from all training rows, however few rows are answered.
     let train = if ZeroShot::needs_train(task) { load(Split::Train)?.examples } else { Vec::new() };
     let loaded = load(split)?;
     output::notes(&loaded.notes);

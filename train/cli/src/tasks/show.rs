@@ -13,7 +13,7 @@ use crate::common::open_model;
 use crate::error::CliError;
 use crate::output;
 
-/// Show rows of a task as they are read: texts, gold labels, and with --model the tokens that it reads and what is cut
+/// Show rows of a task as they are read: texts, gold labels, and with --model the tokens that it reads and the truncation
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -24,19 +24,19 @@ Examples:
 First the rows in the split's files, those used, and those left out, with the reason; then rows spread evenly over the split. Tokens \
 are divided by `|`.")]
 pub struct Args {
-    /// Task by name, as `gradus tasks` lists them
+    /// Name of the task, as listed by `gradus tasks`
     #[arg(value_name = "TASK")]
     task: String,
     /// Folder of the task's files
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// train, dev, test; MultiNLI also dev-mismatched and test-mismatched [default: train, or the only one]
+    /// Split of the task: train, dev, test; MultiNLI also dev-mismatched and test-mismatched [default: train, or the only one]
     #[arg(long)]
     split: Option<Split>,
-    /// How many rows, spread evenly over the split
+    /// Number of rows, evenly spaced over the split
     #[arg(long, value_name = "N", default_value_t = 5)]
     rows: usize,
-    /// Directory of a pre-trained or fine-tuned model, whose tokens are shown too
+    /// Directory of a pre-trained or fine-tuned model, whose tokens are also shown
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// Print one JSON object
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What a model reads by.
+/// A model's encoder of examples.
 struct Reader {
     model: TaskModel,
     context: usize,
@@ -109,14 +109,14 @@ impl Reader {
         examples.iter().map(|example| encoder.encode(example)).collect()
     }
 
-    /// The tokens of each sequence, as text.
+    /// Returns the tokens of each sequence, as text.
     fn tokens(&self, encoded: &Encoded) -> Vec<Vec<String>> {
         let token = |id: u32| visible(&self.model.tokenizer.token(id).unwrap_or_else(|| id.to_string()));
         encoded.rows.iter().map(|row| row.to_vec().into_iter().map(token).collect()).collect()
     }
 }
 
-/// The texts of an example by their names.
+/// Returns the texts of an example with their names.
 fn texts(example: &Example) -> Vec<(String, String)> {
     let named = |name: &str, text: &str| (name.to_owned(), text.to_owned());
     let numbered = |name: &str, texts: &[String]| {
@@ -137,7 +137,7 @@ fn texts(example: &Example) -> Vec<(String, String)> {
     }
 }
 
-/// The gold label as the data set has it, and in words where it is a class.
+/// Returns the gold label as the data set has it, in words for a class.
 fn label(task: &Task, example: &Example) -> Option<String> {
     Some(match (example.label?, task.answer) {
         (Label::Class(class), Answer::Classes(names)) => names[class].to_owned(),
