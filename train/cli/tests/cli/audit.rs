@@ -1,4 +1,4 @@
-//! `gradus audit` from outside.
+//! Tests of `gradus audit`, which run the program.
 
 use gradus_audit::step::StepInputs;
 use gradus_io::progress::Silent;
@@ -14,7 +14,7 @@ const PRETRAIN: &str =
     "pretrain --corpus text.txt --tokenizer char --context 8 --width 8 --layers 1 --heads 2 --held-out 0 --quiet";
 
 impl Desk {
-    /// The JSON of an audit that found nothing wrong.
+    /// Returns the JSON of an audit that found no fault.
     #[track_caller]
     fn audit(&self, line: &str) -> Value {
         let found = self.gradus(&format!("audit {line} --json")).json();
@@ -105,7 +105,7 @@ fn whole_models_are_audited_parameter_by_parameter() {
         for tensor in items(&model["tensors"]) {
             let of = |field: &str| number(&tensor[field]);
             assert!(of("directional_error") <= 1e-8 && of("element_error") <= 1e-8, "{name}: {tensor}");
-            // No derivative of these models is so small that an error of a thousandth would be lost in the loss.
+            // No derivative of these models is so small that a relative error of 1e-3 would vanish in the rounding of the loss.
             assert!(of("zeros") == 1.0 || of("sees") < 1e-3, "{name}: {tensor}");
         }
     }
@@ -130,8 +130,8 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
     assert_holds(&broken.stderr, &["parameter h.0.mlp.c_fc.weight holds a NaN or an infinity; the loss is NaN"]);
 }
 
-/// A right gradient is not accused: not with relu, whose kinks some lines cross, nor for parameters that no token reaches, nor in
-/// a deep and narrow model, whose loss bends too sharply for a step that is right elsewhere.
+/// A correct gradient passes: with relu, whose kinks some lines cross, for parameters that no token reaches, and in a deep and
+/// narrow model, whose curvature is too large for a step size that suits other models.
 #[test]
 fn what_is_right_in_unusual_models_is_not_refused() {
     let desk = Desk::new();
@@ -185,8 +185,7 @@ fn a_step_is_opened_as_one_file() {
     step("--text rose").misused(&["--model"]);
 }
 
-/// The step on the page is the one that the run then makes: its loss, its rate, and with its moments the new value of each
-/// parameter.
+/// The step on the page is the next step of the run: its loss, its rate, and with its moments the new value of each parameter.
 #[test]
 fn a_runs_own_next_step_is_opened() {
     let desk = Desk::new();
@@ -209,7 +208,7 @@ fn a_runs_own_next_step_is_opened() {
     let run_s = stored().trainer;
     let records = metrics::read(&desk.path("run/metrics.jsonl")).unwrap();
     let step_4 = records.iter().find_map(|r| if let Record::Step(s) = r { (s.step == 4).then_some(s) } else { None }).unwrap();
-    // The run is in f32, the page in f64: 1e-5 is a hundred roundings, and a thousandth of what a step moves.
+    // The run is in f32, the page in f64: 1e-5 is about a hundred rounding errors, and a thousandth of a step's change.
     assert!((step_4.loss - made.loss).abs() < 1e-5 && step_4.lr == made.rate, "{step_4:?} of the run, {made:?} on the page");
     assert!((step_4.grad_norm / made.gradient_norm - 1.0).abs() < 1e-4);
     opened.params.as_ref().zip(run_s.params.as_ref()).visit(|name, (page, run)| {
@@ -221,7 +220,7 @@ fn a_runs_own_next_step_is_opened() {
         step(refused).misused(&[&refused[..6]]);
     }
 
-    // A state of another run, or a missing one: nothing continues, and nothing is replaced.
+    // With a state of another run, or without one, no command continues, and no file is replaced.
     desk.gradus(&format!("{line} --lr 2e-2 --out other")).printed();
     let (own, model) = (desk.read("run/trainer.safetensors"), desk.read("run/model.safetensors"));
     desk.forget("run");
@@ -250,7 +249,7 @@ fn the_cost_of_a_step_is_shown_op_by_op() {
     let desk = Desk::new();
     let found = desk.gradus("audit cost --steps 1 --quiet --html cost.html --json").json();
     let sum = |lines: &str, field: &str| items(&found[lines]).iter().map(|line| number(&line[field])).sum::<f64>();
-    // Ops and the rest make the step; by place it is the same work.
+    // The times of the ops and the rest add up to the step. The sums by place equal the sums by op.
     let made = sum("ops", "forward_ms") + sum("ops", "backward_ms") + number(&found["rest_ms"]);
     assert_near(&found["step_ms"], made, 1e-6 * made);
     for field in ["calls", "flops", "bytes"] {

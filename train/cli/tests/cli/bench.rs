@@ -6,7 +6,7 @@ fn training_reports_every_figure() {
     giga(&json, "gemm_gflops");
     let peak = &json["peak_rss_mb"];
     assert!(peak.as_f64().is_some_and(|mb| mb > 4.0) || (!cfg!(target_os = "linux") && peak.is_null()), "{peak}");
-    // The loss of random tokens before anything is learned.
+    // The loss of an untrained model on random tokens.
     assert_near(&json["final_loss"], 2000f64.ln(), 0.2);
     // 72·4·128² + 6·128·2000 + 12·4·128·128 FLOPs per token
     let rate = number(&json["tokens_per_second"]);
@@ -15,7 +15,7 @@ fn training_reports_every_figure() {
     assert_near(&json["step_ms"], 2048.0 / rate * 1e3, 1e-9 * 2048.0 / rate * 1e3);
 }
 
-/// Of 128 tokens 19 are asked: only these meet the layer and the matrix of the output.
+/// Of 128 tokens, 19 are predicted; only they use the layer before the output and the output matrix.
 #[test]
 fn a_masked_step_is_counted_as_what_it_computes() {
     let json = gradus("bench train --workload tiny --masked 0.15 --batch 2 --steps 1 --warm-up 0 --json").json();
@@ -25,13 +25,13 @@ fn a_masked_step_is_counted_as_what_it_computes() {
     assert!((1e9 * gflops / rate / flops - 1.0).abs() < 1e-9 && json["masked"] == 0.15, "{json}");
     let plain = gradus("bench train --workload tiny --batch 2 --steps 1 --warm-up 0 --json").json();
     let [more, fewer] = [&json, &plain].map(|json| json["parameters"].as_u64().unwrap());
-    // Segments, the norm of the embeddings, the layer before the output with its norm, the output's bias.
+    // Segments, the layer norm of the embeddings, the layer before the output with its norm, the output's bias.
     assert_eq!(more - fewer, 2 * 128 + 2 * 128 + (128 + 1) * 128 + 2 * 128 + 2000);
     assert!(plain.get("masked").is_none() && json["final_loss"].as_f64().unwrap() > 7.0, "{json}");
     gradus("bench train --masked 0").misused(&["--masked 0", "a share of the tokens, above 0 and at most 1"]);
 }
 
-/// In four parts, a quarter of the batch's activations are held; when recomputing, those of a block and the inputs of all.
+/// In four parts, a quarter of the batch's activations are kept; when recomputing, those of a block and the inputs of all.
 #[test]
 fn memory_is_listed_by_class() {
     let run = |more: &str, gradients: u64| {
@@ -40,7 +40,7 @@ fn memory_is_listed_by_class() {
         assert_eq!(json["tokens_per_step"], 4 * 128);
         assert_eq!(bytes("parameters"), 4 * json["parameters"].as_u64().unwrap());
         assert_eq!((bytes("gradients"), bytes("moments")), (gradients * bytes("parameters"), 2 * bytes("parameters")));
-        // One shard's activations meet a gradient at least, and all that is listed at most.
+        // At the peak, one shard's activations meet at least one gradient, and at most everything that is listed.
         let (kept, activations) = (3 * bytes("parameters"), bytes("activations"));
         let least = kept + bytes("parameters") + activations / json["shards"].as_u64().unwrap();
         let most = kept + bytes("gradients") + activations + bytes("scratch");
@@ -51,9 +51,9 @@ fn memory_is_listed_by_class() {
         }
         activations
     };
-    // Two shards at once; or a shard's, and the sums of the first two and of the third.
+    // The gradients of two shards at once; with four parts, of one shard, and the sums of the first two and of the third.
     let (whole, parts, recomputed) = (run("", 2), run("--accumulate 4", 3), run("--recompute", 2));
-    // All grows with the sequences but the few tensors of the parameters' shapes.
+    // All activations grow with the number of sequences, except for a few tensors of the parameters' shapes.
     assert!((3 * parts..=4 * parts).contains(&whole), "{whole} bytes for four sequences, {parts} for one");
     assert!(recomputed < whole / 2, "{whole} bytes for four blocks, {recomputed} for one and the inputs");
 }
@@ -113,7 +113,7 @@ fn products_are_timed_by_size_and_by_layer() {
     };
     assert_eq!([&rows[0]["n"], &rows[1]["n"]], [16, 32]);
     assert_eq!(rows.len(), 2 + 15);
-    // tiny has 16 × 128 tokens, d 128 and 2,000 words.
+    // `tiny` has 16 × 128 tokens, width 128 and 2,000 words.
     assert_eq!(of("mlp.c_fc", "forward"), [2048, 128, 512]);
     assert_eq!(of("mlp.c_fc", "input"), [2048, 512, 128]);
     assert_eq!(of("mlp.c_fc", "weights"), [128, 2048, 512]);
@@ -128,12 +128,12 @@ fn products_are_timed_by_size_and_by_layer() {
 
 #[test]
 fn memory_grows_as_it_must() {
-    // On one thread, since the peak of two depends on who is ahead.
+    // On one thread, since the peak of two threads depends on their timing.
     let json = gradus("bench scaling --sweep attention --sweep depth --repeats 1 --threads 1 --json").json();
     let [attention, depth] = [0, 1].map(|i| &json["sweeps"][i]);
     assert_eq!((attention["name"].as_str(), depth["name"].as_str()), (Some("attention"), Some("depth")));
-    // What attention keeps and needs is linear in the context; its FLOPs are quadratic. Each block keeps as much as the one
-    // before, and has as many parameters.
+    // The memory that attention keeps and needs is linear in the context; its FLOPs are quadratic. Every block keeps equal memory
+    // and has equally many parameters.
     for (sweep, power, expected) in [
         (attention, "saved", 1.0),
         (attention, "peak", 1.0),

@@ -1,4 +1,4 @@
-//! Monitoring and comparison of runs: their pages, TensorBoard event files, `gradus compare`.
+//! Tests of monitoring and comparison of runs: their pages, TensorBoard event files, `gradus compare`.
 
 use super::*;
 
@@ -37,8 +37,8 @@ fn runs_are_compared_in_a_table_as_a_page_and_as_json() {
     desk.gradus("compare a b").fails_with(&["b/metrics.jsonl", "it is damaged", "`gradus verify b --accept`"]);
 }
 
-/// The held-out text begins like the text to learn and ends in letters that are not in it. So its loss is higher than that of its
-/// beginning, which the evaluations before the last read.
+/// The held-out text begins like the training text and ends in letters that are not in it. So its loss is higher than the loss of
+/// its beginning, which all evaluations but the last read.
 #[test]
 fn the_best_model_has_the_lowest_loss_over_the_same_tokens() {
     let desk = Desk::new();
@@ -91,7 +91,7 @@ fn tensorboard_has_a_file_of_each_session() {
     assert_eq!((count("loss/train"), count("loss/held-out"), count("brain.Event:2")), (vec![4, 2], vec![2, 1], vec![1, 1]));
 }
 
-/// A folder for events that cannot be one, or that the run would remove or read, is refused before anything is written.
+/// A folder for events that is a file, or that the run would remove or read, is refused before anything is written.
 #[test]
 fn tensorboard_has_a_folder_of_its_own() {
     let desk = desk();

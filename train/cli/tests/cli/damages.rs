@@ -39,7 +39,7 @@ fn made(desk: &Desk) -> Vec<&'static str> {
     vec!["mini", "s", "run", "stopped", "failed", "tuned", "seeds", "halted", "bpe", "imported", "tasks"]
 }
 
-/// A directory, with its files that have checksums or hold them, and the subfolders of these.
+/// A directory, its files that have checksums or contain them, and the subfolders of these files.
 struct Kept {
     top: &'static str,
     files: Vec<String>,
@@ -107,7 +107,7 @@ fn summed(desk: &Desk, name: &str) -> Option<u64> {
     desk.json(&format!("{folder}checksums.json"))["files"]["metrics.jsonl"]["bytes"].as_u64()
 }
 
-/// Flips, cuts or appends bytes that are compared. Returns which.
+/// Flips, cuts or appends bytes that are compared. Returns a description of the change.
 fn change(desk: &Desk, name: &str, draw: &mut Moments) -> &'static str {
     let (mut bytes, log) = (desk.read(name), summed(desk, name));
     let compared = log.unwrap_or(bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! `--device`, and `gradus devices`.
+//! Tests of `--device` and `gradus devices`.
 
 use super::*;
 
@@ -28,14 +28,14 @@ mod on_a_gpu {
     use super::*;
     use crate::finetune::SHORT;
 
-    /// The first GPU, as `--device` takes it, in a folder of the test's own.
+    /// Returns the first GPU, as `--device` takes it.
     fn gpu() -> Option<String> {
         let listed = gradus("devices --json").json();
         match items(&listed["devices"]).get(1) {
             Some(gpu) => {
                 let name = gpu["device"].as_str().expect("a name");
                 assert!(gpu["rounds_fma"].is_string() && gpu["keeps_denormals"].is_boolean(), "{gpu}");
-                // Up to the first space: the program's arguments are split there.
+                // Only up to the first space, since the program's arguments are split at spaces.
                 Some(name.split_whitespace().next().expect("a word").to_owned())
             }
             None if std::env::var_os("GRADUS_GPU_REQUIRED").is_some() => panic!("no GPU was found"),
@@ -46,7 +46,7 @@ mod on_a_gpu {
         }
     }
 
-    /// The workload `tiny` with one sequence: a step of a second or so.
+    /// The workload is `tiny` with one sequence, whose step takes about a second.
     #[test]
     fn a_gpu_is_timed_as_the_cpu_is() {
         let Some(gpu) = gpu() else { return };
@@ -62,7 +62,7 @@ mod on_a_gpu {
         for class in ["parameters", "gradients", "moments"] {
             assert_eq!(bytes(&there, class), bytes(&here, class), "{class}");
         }
-        // What a step keeps is the same tensors, each in a buffer of its own that may be an eighth larger.
+        // A step keeps equal tensors on both devices. A GPU has a separate buffer for each, which may be an eighth larger.
         let (kept, kept_here) = (bytes(&there, "activations"), bytes(&here, "activations"));
         assert!(kept > kept_here / 2 && kept < kept_here * 3 / 2, "{kept} bytes, {kept_here} on the CPU");
         assert!(bytes(&there, "live_peak") > 4 * bytes(&there, "parameters"), "{there}");
@@ -70,7 +70,7 @@ mod on_a_gpu {
         let step = |field: &str| number(&there["gpu"][field]);
         assert!(step("dispatches") > 100.0 && step("sent_bytes") > 0.0 && step("read_bytes") > 0.0, "{there}");
         assert!(step("waits") == 1.0 && step("submissions") <= 6.0 && step("buffers_made") == 0.0, "{there}");
-        // One step more runs what the mean step ran; a VJP that adds to a sum, as a slice's, is also run alone to be shown.
+        // One more step runs as many shaders as the mean step. A VJP that adds to a sum, such as a slice's, also runs separately.
         if let Some(dispatches) = profiled(&there["gpu"]["shaders"]) {
             assert_eq!(dispatches, step("dispatches") + 2.0, "{there}");
             let ops = items(&there["gpu"]["ops"]);
@@ -105,7 +105,7 @@ mod on_a_gpu {
         assert_eq!(desk.gradus("bench generate --model model --prompt-tokens 2 --tokens 6 --json").json()["gpu"], Value::Null);
     }
 
-    /// The dispatches of these shaders, each timed, the longest first; `None` where the GPU has no timestamps.
+    /// Returns the dispatches of these shaders, each timed, the longest first; `None` if the GPU has no timestamps.
     fn profiled(shaders: &Value) -> Option<f64> {
         if shaders.is_null() {
             return None;
@@ -133,7 +133,7 @@ mod on_a_gpu {
         assert!(shaders.iter().all(|shader| number(&shader["dispatches"]) >= 1.0), "{cost}");
         match cost["clock"].as_str() {
             Some("timestamps") => {
-                // A linear layer is one product; its VJP is two, and a sum for the bias.
+                // A linear layer is one product; its VJP is two products, and a sum for the bias.
                 let dispatches = number(&linear["dispatches"]);
                 assert!((4.0 * 12.0..=8.0 * 12.0).contains(&dispatches), "{linear}");
                 assert!(number(&linear["bound_bytes"]) >= number(&linear["bytes"]), "{linear}");
@@ -165,7 +165,7 @@ mod on_a_gpu {
         assert_near(&there["loss"], number(&here["loss"]), 1e-6);
         assert_ne!(there["loss"], here["loss"], "in f32");
         assert_holds(&desk.text("there.html"), &["f32 on gpu:", "differences are computed in f64"]);
-        // A model with dropout, fused ops and more rows than one.
+        // A model with dropout, fused ops and several rows.
         desk.byte_model("model", |_| {});
         let line = "audit step --model model --text abcdefgh --html page.html --overwrite --json";
         desk.gradus(&format!("{line} --device {gpu}")).json();
@@ -251,7 +251,7 @@ mod on_a_gpu {
         desk.gradus(&format!("pretrain --corpus corpus.txt --out run {sizes} --device {gpu} --matmul-precision f16")).printed();
         desk.forget("run");
         let mut run = desk.json("run/run.json");
-        // That of the block's wide product, 128·12 rows by 32 and 4·32 columns.
+        // The kernel of the block's wide product, 128·12 rows by 32 and 4·32 columns.
         let kind = "f16, 1 of (2048, 32)·(32, 128), k4·4";
         run["precision"]["kernels"] = serde_json::json!({ kind: "a kernel of another GPU" });
         desk.write("run/run.json", run.to_string());

@@ -1,10 +1,10 @@
-//! Execution of the commands in documents, with flags that shorten them to seconds.
+//! Tests that run the commands in documents, with flags that shorten them to seconds.
 
 use gradus_tests::lines;
 
 use super::*;
 
-/// The beginnings of the commands that are run here, in this order, each with flags that replace its own or are added.
+/// The beginnings of the commands to run, in this order, each with flags that replace its own or are added.
 const RUN: &[(&str, &str)] = &[
     ("gradus audit step --by-hand", ""),
     ("gradus audit ledger", "--root ROOT"),
@@ -47,7 +47,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("gradus finetune --model runs/novels --task rte --data glue/RTE --rows", "the fine-tuning above, of more rows"),
 ];
 
-/// Each command in a document is run or has a reason not to be. Each entry above matches a command.
+/// Each command in a document is run, or has a reason not to be run. Each entry above matches a command.
 #[test]
 fn lines_of_documents_run() {
     let desk = Desk::new();
@@ -90,7 +90,7 @@ fn write_files(desk: &Desk) {
     desk.write("story.txt", corpus.lines().next().expect("a story"));
 }
 
-/// The words of a command, with other values for some of its flags. ROOT stands for the root of the repository.
+/// Returns the words of a command with other values for some of its flags. ROOT represents the root of the repository.
 fn shortened(words: &[String], changes: &str) -> Vec<String> {
     let mut words = words.to_vec();
     let changes: Vec<&str> = changes.split_whitespace().collect();

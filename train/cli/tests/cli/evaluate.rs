@@ -5,12 +5,12 @@ use gradus_tests::Arrays;
 
 use super::*;
 
-/// What PyTorch computed of a model.
+/// Returns PyTorch's results for a model.
 fn expected(model: &str) -> Arrays {
     Arrays::read(&golden(model).join("expected.safetensors"))
 }
 
-/// A copy of a fixture, under a tokenizer of these characters.
+/// Copies a fixture, with a tokenizer of these characters.
 fn with_characters(model: &str, letters: &str) -> Desk {
     let desk = Desk::new();
     for name in ["config.json", "model.safetensors"] {
@@ -46,10 +46,10 @@ fn ids_agree_with_transformers() {
 
 #[test]
 fn gradient_norms_agree_with_transformers() {
-    // Characters from 'A' on stand for the ids, by code point.
+    // The characters from 'A' on represent the ids, by code point.
     let letters: Vec<char> = (0..31).map(|i| char::from(b'A' + i)).collect();
     let desk = with_characters("l2-d24-h2-dropout", &letters.iter().collect::<String>());
-    // The fixture's gradient is that of the mean over all its rows: as a folder of files, one per row, they are one corpus.
+    // The fixture's gradient is that of the mean over all its rows. In a folder with one file per row, they are one corpus.
     let fixture = expected("l2-d24-h2-dropout");
     let (ids, shape) = fixture.ids("input_ids");
     for (row, ids) in ids.chunks(shape[1]).enumerate() {
@@ -67,7 +67,7 @@ fn gradient_norms_agree_with_transformers() {
     assert_near(&json["nll"], fixture.get("f64.loss").item(), 1e-10);
 }
 
-/// A text of 40 tokens, each a character of two bytes: a tokenizer changes perplexity, but not what a byte costs.
+/// A text of 40 tokens, each a character of two bytes: a tokenizer changes the perplexity, but not the bits per byte.
 #[test]
 fn perplexity_is_per_token_and_bits_are_per_byte() {
     let letters: String = ('à'..='þ').collect();
@@ -76,7 +76,7 @@ fn perplexity_is_per_token_and_bits_are_per_byte() {
     assert_eq!(text.len(), 80);
     desk.write("text", text);
     let json = desk.gradus("evaluate --model model --corpus text --json").json();
-    // The first token is given: 39 are predicted, which are 78 bytes.
+    // The first token is given, so 39 are predicted, which are 78 bytes.
     assert_eq!((&json["tokens"], &json["bytes"]), (&39.into(), &78.into()));
     let nll = number(&json["nll"]);
     assert_near(&json["perplexity"], nll.exp(), 1e-9 * nll.exp());
@@ -96,7 +96,7 @@ fn a_corpus_by_its_convention() {
         let json = evaluate("--corpus corpus.txt --dtype f64");
         assert_eq!((&json["tokens"], &json["bytes"]), (&predicted.into(), &predicted.into()));
         assert_near(&json["bits_per_byte"], number(&json["nll"]) / LN_2, 1e-12);
-        // Windows of 7 predictions each are sequences of 8 ids, the last of one the first of the next.
+        // Windows of 7 predictions each are sequences of 8 ids; the last id of one is the first of the next.
         let mut sum = 0.0;
         for first in (0..predicted).step_by(7) {
             let part = &text.as_bytes()[first..(first + 8).min(text.len())];
@@ -140,13 +140,13 @@ fn bad_corpora() {
     evaluate("none").fails_with(&["none", "check the spelling of the path"]);
     fs::create_dir(desk.path("folder")).unwrap();
     evaluate("folder").fails_with(&["folder", "holds no files"]);
-    // The file of another command is no corpus.
+    // A file for another command is not a corpus.
     let fill = desk.gradus("fill --model model --file binary");
     fill.fails_with(&["binary: byte 2 is NUL", "iconv"]);
     assert!(!fill.stderr.contains("corpus"), "{}", fill.stderr);
 }
 
-/// `--quiet` leaves out progress and notes.
+/// `--quiet` suppresses progress and notes.
 #[test]
 fn a_quiet_command_prints_its_result_alone() {
     let desk = Desk::new();
@@ -177,7 +177,7 @@ fn bad_ids_and_windows() {
     with("1 two").fails_with(&["line 1", "\"two\""]);
     with("1 99999999999999999999").fails_with(&["entry 1", "99999999999999999999"]);
     with("").fails_with(&["ids: ", "expected token ids", "tokenizer encode"]);
-    // What belongs to another input is refused, not passed over.
+    // Flags of another input are refused, not ignored.
     let model = "evaluate --model golden/l2-d12-h3";
     desk.gradus(&format!("{model} --corpus text --targets ids")).misused(&["--targets"]);
     desk.gradus(&format!("{model} --task rte --data . --targets ids --segments ids")).misused(&["--targets"]);
@@ -237,7 +237,7 @@ fn bad_models() {
     }
     desk.write("model/config.json", json);
 
-    // A tokenizer with a token without a row in the model; then the tokenizer of another model.
+    // A tokenizer with one token more than the model has rows; then the tokenizer of another model.
     let mut larger = Tokenizer::bytes();
     larger.add_special("<start>").unwrap();
     desk.tokenizer("model", &larger);
@@ -252,7 +252,7 @@ fn bad_models() {
     evaluate().fails_with(&["corpus: byte 5", "'w'", "characters"]);
 }
 
-/// Masked models, and a causal one, asked in some slots: from `transformers`' own logits.
+/// The losses of masked models and of a causal one in some slots, compared with the logits of `transformers`.
 #[test]
 fn what_is_asked_by_numbers_agrees_with_transformers() {
     let desk = Desk::new();
