@@ -1,13 +1,13 @@
-//! Fine-tuning as people and scripts meet it: `gradus finetune`, `evaluate --task`, `predict`, `tasks`.
+//! Tests of `gradus finetune`, `evaluate --task`, `predict` and `tasks`, which run the program.
 
 use gradus_model::{Embedding, ModelConfig};
 
 use super::*;
 use gradus_text::{BpeTrainer, Mode};
 
-/// What makes a run short: 12 rows are 3 steps per epoch.
+/// The flags of a short run: 12 rows are 3 steps per epoch.
 pub(super) const SHORT: &str = "--batch 4 --epochs 2 --lr 0.01 --quiet --json";
-/// What leaves every parameter unchanged.
+/// The flags of a run that leaves every parameter unchanged.
 const STILL: &str = "--optimizer sgd --lr 1e-30 --decay 0 --epochs 1 --quiet --json";
 
 const RTE: &str = "index\tsentence1\tsentence2\tlabel\n";
@@ -16,7 +16,7 @@ fn word(i: usize) -> &'static str {
     ["a red fox", "it rains", "no, never", "we sat \"here\"", "x"][i % 5]
 }
 
-/// The first line and row `i` of a task's file; those of GLUE's test sets have no labels.
+/// Returns the first line and row `i` of a task's file. GLUE's test sets have no labels.
 fn table(task: &str, is_test: bool, i: usize) -> (&'static str, String) {
     let (a, b, one) = (word(i), word(i * i + 1), i % 2);
     match (task, is_test) {
@@ -32,7 +32,7 @@ fn table(task: &str, is_test: bool, i: usize) -> (&'static str, String) {
 }
 
 impl Desk {
-    /// With a pre-trained model of two blocks and context 64, and the data of some tasks.
+    /// Creates a folder with a pre-trained model of two blocks and context 64, and the data of some tasks.
     pub(super) fn with_data(tasks: &[&str]) -> Self {
         let desk = Desk::new();
         desk.byte_model("model", |c| c.context = 64);
@@ -40,7 +40,7 @@ impl Desk {
         desk
     }
 
-    /// A folder of a task's files, in its own format: 12 rows to train on, 6 to choose by, 2 to report on.
+    /// Writes a folder of a task's files, in their own format: 12 rows for training, 6 dev rows, 2 test rows.
     fn data(&self, task: &str) {
         let file = |name: &str, rows: usize, first: &str, row: &dyn Fn(usize) -> String| {
             self.write(format!("data-{task}/{name}"), first.to_owned() + &(0..rows).map(row).collect::<String>());
@@ -89,12 +89,12 @@ impl Desk {
         self.gradus(&format!("finetune --resume {out} --quiet --json {options}"))
     }
 
-    /// `evaluate` or `predict`, with what a model was made for.
+    /// Runs `evaluate` or `predict` on the task of a model.
     pub(super) fn ask(&self, command: &str, model: &str, task: &str, options: &str) -> Run {
         self.gradus(&format!("{command} --model {model} --task {task} --data data-{task} {options}"))
     }
 
-    /// The parameters of a model by name.
+    /// Returns the parameters of a model by name.
     fn parameters(&self, model: &str) -> BTreeMap<String, Vec<f32>> {
         let mut all = BTreeMap::new();
         self.load(model).visit(|name, p| drop(all.insert(name.to_owned(), p.to_vec())));
@@ -102,14 +102,14 @@ impl Desk {
     }
 }
 
-/// A result without what may differ between two equal runs: seconds and places.
+/// Returns a result without the fields that may differ between two equal runs: seconds and paths.
 fn timeless(mut result: Value) -> Value {
     result.as_object_mut().unwrap().remove("out");
     result["seeds"].as_array_mut().unwrap().iter_mut().for_each(|seed| drop(seed.as_object_mut().unwrap().remove("seconds")));
     result
 }
 
-/// Fine-tunes on a task, and checks that `evaluate` and `predict` agree with what was scored.
+/// Fine-tunes on a task, and checks that `evaluate` and `predict` agree with the scores of the run.
 fn is_fine_tuned_scored_and_answered(task: &str, metric: &str, metrics: &[&str], sequences: usize, dev: usize) {
     let (desk, train) = (Desk::with_data(&[]), 12);
     desk.data(task);
@@ -166,7 +166,7 @@ fn is_fine_tuned_scored_and_answered(task: &str, metric: &str, metrics: &[&str],
     }
 }
 
-/// A test per task: metric, all metrics, sequences per example, dev examples.
+/// Defines a test per task: metric, all metrics, sequences per example, dev examples.
 macro_rules! fine_tuned {
     ($($test:ident: $task:literal, $metric:literal, $metrics:expr, $sequences:literal, $dev:literal;)*) => {
         $(#[test]
@@ -215,12 +215,12 @@ fn seeds_have_a_mean_and_a_deviation_and_are_not_run_twice() {
     assert_eq!(desk.ask("evaluate", "out/seed-7", "sts-b", "--json").json()["score"], seeds[0]["best"]["dev"]["score"]);
     desk.ask("evaluate", "out", "sts-b", "--json").fails_with(&["several seeds", "seed-"]);
 
-    // One seed alone is the same as among several.
+    // A seed has equal results in a run of one seed and in a run of several.
     let alone = desk.begin("sts-b", "alone", &format!("{SHORT} --seed 8")).json();
     assert_eq!(timeless(alone)["seeds"][0], timeless(made.clone())["seeds"][1]);
     assert_eq!(desk.read("alone/model.safetensors"), desk.read("out/seed-8/model.safetensors"));
 
-    // A seed that is done is read, not run: a mark in its file comes back.
+    // The result of a finished seed is read, not recomputed: a mark in its file reappears.
     let mut first = desk.json("out/seed-7/seed.json");
     first["seconds"] = 12345.0.into();
     desk.forget("out/seed-7");
@@ -274,7 +274,7 @@ fn what_is_transferred_is_what_was_asked_for() {
         desk.begin("rte", transfer, &format!("{STILL} --transfer {transfer}")).json();
         let after = desk.parameters(transfer);
         let random = before.iter().filter(|(name, _)| name.ends_with("weight") && !name.contains("ln_"));
-        // The special tokens' rows come after those of the embedding.
+        // The rows of the special tokens come after those of the embedding.
         let kept = random.filter(|(name, values)| after[*name].starts_with(values));
         let part = |name: &str| name.split('.').take(if name.starts_with("h.") { 2 } else { 1 }).collect::<Vec<_>>().join(".");
         let mut kept: Vec<String> = kept.map(|(name, _)| part(name)).collect();
@@ -283,7 +283,7 @@ fn what_is_transferred_is_what_was_asked_for() {
     }
 }
 
-/// Decay falls on no parameter that is not trained.
+/// Weight decay does not change parameters that are not trained.
 #[test]
 fn frozen_trains_the_head_alone() {
     let desk = Desk::with_data(&["mrpc"]);
@@ -303,7 +303,7 @@ fn options_reach_the_model_and_the_data() {
     assert!(desk.exists("bias/head.safetensors"), "a head with a bias is not transformers'");
     assert_eq!(desk.parameters("bias")["score.bias"].len(), 2);
     assert_eq!(desk.ask("evaluate", "bias", "cola", "--rows 2 --json").json()["score"], made["score"]);
-    // The joint form, and a model that is fine-tuned again: its head is dropped, its special tokens stay.
+    // The joint form, and a model that is fine-tuned again: its head is dropped, and its special tokens are kept.
     desk.byte_model("model", |c| (c.context, c.embedding) = (64, Embedding::Joint));
     desk.begin("cola", "joint", SHORT).json();
     fs::remove_dir_all(desk.path("model")).unwrap();
@@ -320,7 +320,7 @@ fn a_fine_tuned_model_is_a_language_model_still() {
     for task in ["rte", "race"] {
         desk.begin(task, task, SHORT).json();
         let found = desk.gradus(&format!("evaluate --model {task} --corpus corpus.txt --gradients --json")).json();
-        // Its tokens are bytes.
+        // The model's tokens are bytes.
         assert_near(&found["bits_per_byte"], number(&found["nll"]) / 2f64.ln(), 1e-12);
         assert_eq!(found["tokens"], 49);
         let more = desk.gradus(&format!("generate --model {task} --ids ids --tokens 4 --greedy --json")).json();
@@ -401,7 +401,7 @@ fn tasks_are_listed() {
     }
 }
 
-/// OpenAI's weights were trained on words cut by spaCy; `transformers` cuts them otherwise.
+/// OpenAI's weights were trained on words split by spaCy; `transformers` splits them otherwise.
 #[test]
 fn a_model_is_fine_tuned_on_words_cut_in_another_mode() {
     let desk = Desk::with_data(&["rte"]);
@@ -426,7 +426,7 @@ fn a_model_is_fine_tuned_on_words_cut_in_another_mode() {
     desk.begin("rte", "none", &format!("{SHORT} --mode spacy")).misused(&["mode spacy", "the byte tokenizer"]);
 }
 
-/// A test set may lack its labels.
+/// A test set may lack labels.
 #[test]
 fn rows_are_answered_without_a_head() {
     let desk = Desk::with_data(&["cola", "wsc273", "race"]);
@@ -614,7 +614,7 @@ fn bad_models_are_refused() {
     };
     desk.begin("rte", "rte", SHORT).json();
     both("model", "rte", &["expected a model with a head", "gradus finetune --task rte"]);
-    // A head of the same classes may answer, but with a note.
+    // A head with equal classes may answer, but with a note.
     let other = desk.text("data-rte/dev.tsv").replace("sentence1\tsentence2", "question\tsentence");
     desk.write("data-qnli/dev.tsv", other);
     let asked = desk.ask("evaluate", "rte", "qnli", "");
@@ -722,7 +722,7 @@ fn what_cannot_be_resumed_says_why() {
     desk.begin("rte", "other", &format!("{SHORT} --seed 2 --stop-at 4")).json();
     damaged("trainer.safetensors", &desk.read("other/trainer.safetensors"), &["trainer.safetensors", "of another run"]);
     damaged("model.safetensors", &desk.read("out/model.safetensors")[..100], &["the best model so far", "model.safetensors"]);
-    // The number of steps in the header: more than there are, and different from the curve's.
+    // The number of steps in the header is larger than the total, or different from the curve's.
     for steps in ["7", "2"] {
         let at = state.windows(11).position(|w| w == b"\"steps\":\"4\"").expect("in the header");
         let mut changed = state.clone();
@@ -755,13 +755,13 @@ fn what_cannot_be_resumed_says_why() {
     let again = desk.resume("out", "");
     assert_holds(&again.stderr, &["trainer.safetensors is missing: seed 1 begins again"]);
     assert_eq!(again.json()["finished"], true);
-    // A seed that is done is done with its own settings.
+    // A seed is finished only with its own settings.
     desk.forget("out");
     desk.write("out/run.json", run.replace("\"epochs\": 2", "\"epochs\": 3"));
     desk.resume("out", "").fails_with(&["seed.json", "belongs to another run", "run this seed again, delete"]);
 }
 
-/// What is allowed but hardly intended is reported.
+/// Settings that are allowed but hardly intended cause a warning.
 #[test]
 fn a_warm_up_without_an_end_is_warned_of() {
     let desk = Desk::with_data(&["rte"]);
@@ -771,7 +771,7 @@ fn a_warm_up_without_an_end_is_warned_of() {
     assert!(!said("none", "--warmup 7 --schedule constant").contains("warm-up"));
 }
 
-/// If no model survives the rate, the message blames the rate, not the checkpoint.
+/// If no model survives the rate, the message names the rate, not the checkpoint.
 #[test]
 fn divergence_that_the_dev_split_sees_is_called_so() {
     let desk = Desk::with_data(&["rte"]);
@@ -780,7 +780,7 @@ fn divergence_that_the_dev_split_sees_is_called_so() {
     assert!(!run.stderr.contains("another checkpoint"), "{}", run.stderr);
 }
 
-/// One process works in a directory; a path that is not Unicode is refused without a panic.
+/// Only one process works in a directory. A path that is not Unicode is refused without a panic.
 #[cfg(unix)]
 #[test]
 fn a_directory_belongs_to_one_process() {
@@ -833,7 +833,7 @@ fn wrong_usage_is_refused() {
     }
 }
 
-/// A step of a fine-tuning, opened: both objectives, in every form of a head; a fine-tuned model goes on with its own.
+/// A step of fine-tuning is shown with both objectives, for every form of a head. A fine-tuned model uses its own head.
 #[test]
 fn a_step_of_a_fine_tuning_is_opened() {
     let desk = Desk::with_data(&["sst-2", "rte", "sts-b", "race"]);

@@ -3,7 +3,7 @@ use gradus_model::{Input, Tree};
 
 use super::*;
 
-/// Greedy continuation by a full pass for every token.
+/// Continues `ids` greedily, with a full pass for every token.
 fn greedy(model: &Model<Tensor<f32>>, ids: &mut Vec<u32>, tokens: usize) {
     let vocab = model.backbone.config().vocab();
     for _ in 0..tokens {
@@ -46,7 +46,7 @@ fn text_is_streamed_as_the_whole_decodes() {
     }
 }
 
-/// Context 10, and a prompt of three tokens.
+/// The context is 10, and the prompt has three tokens.
 #[test]
 fn the_window_slides_beyond_the_context_and_says_so() {
     let desk = Desk::new();
@@ -54,7 +54,7 @@ fn the_window_slides_beyond_the_context_and_says_so() {
     let run = |flags: &str| desk.gradus(&format!("generate --model golden/l2-d12-h3 --ids ids --greedy --json {flags}"));
     let long = run("--tokens 30");
     assert_eq!(ids_of(&long.json()["ids"]).len(), 33);
-    // The eleventh token sees all ten before it, the twelfth the last five.
+    // The eleventh token sees all ten tokens before it, the twelfth the last five.
     assert_eq!(long.json()["slid"], serde_json::json!({ "at": 11, "unseen": 6 }));
     assert_holds(
         &long.stderr,
@@ -118,7 +118,7 @@ fn ids_that_the_tokenizer_lacks_are_never_drawn() {
     let ids = ids_of(&json["ids"]);
     assert!(ids.len() == 64 && ids.iter().all(|&id| id < 3), "{ids:?}");
     assert_eq!(json["text"].as_str().unwrap().len(), 64);
-    // A prompt of the model's own ids is continued in ids.
+    // A prompt of ids that only the model has is continued in ids.
     desk.write_ids("ids", &[1, 299]);
     let run = desk.gradus("generate --model model --ids ids --tokens 3");
     let ids: Vec<u32> = run.printed().split_whitespace().map(|id| id.parse().unwrap()).collect();

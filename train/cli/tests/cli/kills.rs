@@ -1,14 +1,13 @@
-//! Runs that are killed at random moments, again and again, and end as if nothing had been: the same files, their times apart, and
-//! nothing beside them.
+//! Runs that are killed repeatedly at random moments end as if undisturbed: with equal files, except for times, and no others.
 //!
-//! `cargo test` kills a few times, at moments drawn anew; `GRADUS_KILLS=1000` says how often, `GRADUS_SEED` draws the same moments.
+//! `cargo test` kills a few times, at random moments; `GRADUS_KILLS=1000` sets the number, and `GRADUS_SEED` repeats a draw.
 
 use std::process::Child;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::*;
 
-/// Pre-training, and a fine-tuning of two seeds, with the time that each takes.
+/// A pre-training, or a fine-tuning of two seeds, with its duration.
 struct Work {
     begin: String,
     resume: String,
@@ -16,7 +15,7 @@ struct Work {
     took: Duration,
 }
 
-/// Draws moments, and whatever else.
+/// A generator of random moments and other numbers.
 pub struct Moments(u64);
 
 impl Moments {
@@ -58,7 +57,7 @@ fn works(desk: &Desk) -> Vec<Work> {
 }
 
 impl Work {
-    /// Begins it or goes on, as a user would.
+    /// Begins or resumes the run, as a user would.
     fn start(&self, desk: &Desk) -> Child {
         let begun = desk.path(self.out).join("run.json").exists();
         desk.prepare(command(if begun { &self.resume } else { &self.begin })).spawn().expect("the program starts")
@@ -75,7 +74,7 @@ fn whenever_it_is_killed_a_run_ends_the_same() {
     while killed < kills {
         for work in &works {
             let _ = fs::remove_dir_all(desk.path(work.out));
-            // Killed until it is lucky; then let go, and compared.
+            // The run is killed up to six times, then completed and compared.
             let mut left = 1 + moments.draw(6);
             loop {
                 let mut child = work.start(&desk);
@@ -93,9 +92,9 @@ fn whenever_it_is_killed_a_run_ends_the_same() {
                 let _ = Command::new("kill").args([signal, &child.id().to_string()]).stderr(Stdio::null()).status();
                 let run = child.wait_with_output().unwrap();
                 match run.status.code() {
-                    None => killed += 1,                                    // by the signal
-                    Some(130) => (killed, ended) = (killed + 1, ended + 1), // with a checkpoint
-                    Some(0) => left = 0,                                    // it was faster
+                    None => killed += 1,                                    // killed by the signal
+                    Some(130) => (killed, ended) = (killed + 1, ended + 1), // ended with a checkpoint
+                    Some(0) => left = 0,                                    // finished before the signal
                     code => panic!("GRADUS_SEED={seed}, {signal}: {code:?}, {}", String::from_utf8_lossy(&run.stderr)),
                 }
             }
@@ -106,13 +105,13 @@ fn whenever_it_is_killed_a_run_ends_the_same() {
     eprintln!("{killed} kills, {ended} of them with a checkpoint, {whole_runs} runs that ended the same");
 }
 
-/// The files of a run are those of the one that was never killed.
+/// Asserts that the files of a run equal those of the run that was never killed.
 fn assert_same(desk: &Desk, out: &str, seed: u64) {
     let whole = format!("whole-{out}");
     let names = |folder: &str| -> Vec<PathBuf> {
         desk.files(folder).keys().map(|path| path.strip_prefix(desk.path(folder)).unwrap().to_owned()).collect()
     };
-    // A run that was asked to end has its state of that moment as the one before.
+    // A stopped run keeps its state at that moment as the previous state.
     let but_previous = |mut names: Vec<PathBuf>| {
         names.retain(|name| !name.ends_with("trainer.previous.safetensors"));
         names
@@ -130,7 +129,7 @@ fn assert_same(desk: &Desk, out: &str, seed: u64) {
     }
 }
 
-/// The records of a log without their times, and without those that say where it was stopped.
+/// Returns the records of a log without their times, and without the records of checkpoints.
 fn measurements(log: &Path) -> Vec<Value> {
     let text = fs::read_to_string(log).unwrap();
     let mut records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

@@ -1,7 +1,7 @@
-//! Several processes that train one model, as people start them: the same bits in any number, stopped, interrupted, killed and
-//! started again; and who does not belong to a run is refused by name.
+//! Tests of several processes that train one model: the same bits in any number, stopped, interrupted, killed and restarted. A
+//! process that does not belong to a run is refused by name.
 //!
-//! `cargo test` kills a few of them, at moments drawn anew; `GRADUS_KILLS=200` says how many, `GRADUS_SEED` draws the same moments.
+//! `cargo test` kills a few processes, at random moments; `GRADUS_KILLS=200` sets their number, and `GRADUS_SEED` repeats a draw.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ use gradus_cluster::rendezvous::local_addresses;
 use super::kills::Moments;
 use super::*;
 
-/// How long anything may take before it is taken to hang.
+/// The time after which a wait is considered a hang.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What several processes do.
+/// A run of several processes.
 struct Work {
-    /// With dropout, and shards for eight.
+    /// The command, with dropout and with shards for eight processes.
     begin: String,
     command: &'static str,
-    /// Steps of the whole run, of its first seed.
+    /// The number of steps of the whole run, or of its first seed.
     steps: u64,
 }
 
@@ -57,7 +57,7 @@ fn finetuning(model: &str) -> Work {
     Work { begin, command: "finetune", steps: 18 }
 }
 
-/// A masked view of pairs of texts, with both losses.
+/// Returns a run with a masked view of pairs of texts, and both losses.
 fn bert(steps: u64) -> Work {
     pretraining("--system bert --layers 1 --width 32 --heads 2", steps)
 }
@@ -71,7 +71,7 @@ impl Work {
         desk.gradus(&format!("{} --resume {out} --quiet --json {more}", self.command))
     }
 
-    /// Starts it, or goes on, as a user would.
+    /// Begins or resumes the run, as a user would.
     fn start(&self, desk: &Desk, out: &str, more: &str) -> Child {
         let begun = desk.path(out).join("run.json").exists();
         let line =
@@ -79,14 +79,14 @@ impl Work {
         desk.prepare(command(&format!("{line} {more}"))).spawn().expect("the program starts")
     }
 
-    /// The models that a run of one process leaves.
+    /// Returns the models of a run in one process.
     fn alone(&self, desk: &Desk, out: &str) -> BTreeMap<PathBuf, Vec<u8>> {
         self.begin(desk, out, "").printed();
         models(desk, out)
     }
 }
 
-/// The models of a run, by their places in it; all of its files are whole.
+/// Returns the models of a run by their paths in it, and checks that all of its files are whole.
 #[track_caller]
 fn models(desk: &Desk, out: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     desk.gradus(&format!("verify {out}")).printed();
@@ -95,7 +95,7 @@ fn models(desk: &Desk, out: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     all.map(|(path, bytes)| (path.strip_prefix(&root).unwrap().to_owned(), bytes)).collect()
 }
 
-/// Waits for something; panics where it does not come.
+/// Waits until `look` returns a value; panics after the deadline.
 #[track_caller]
 fn wait_for<R>(what: &str, mut look: impl FnMut() -> Option<R>) -> R {
     let until = Instant::now() + DEADLINE;
@@ -108,14 +108,14 @@ fn wait_for<R>(what: &str, mut look: impl FnMut() -> Option<R>) -> R {
     }
 }
 
-/// The end of a process that was started, which must come.
+/// Waits for the end of a started process and returns its result.
 #[track_caller]
 fn ended(mut child: Child) -> Run {
     wait_for("the end of a process", || child.try_wait().unwrap());
     child.wait_with_output().unwrap().into()
 }
 
-/// The processes that work in a folder, each with its number among those of a run; `None`: it started them.
+/// Returns the processes that work in a folder, each with its number in a run; `None` for one that started others.
 fn at_work(desk: &Desk) -> Vec<(u32, Option<usize>)> {
     let folder = desk.folder.canonicalize().unwrap();
     let process = |entry: fs::DirEntry| {
@@ -131,7 +131,7 @@ fn at_work(desk: &Desk) -> Vec<(u32, Option<usize>)> {
     fs::read_dir("/proc").unwrap().filter_map(|entry| process(entry.ok()?)).collect()
 }
 
-/// The process with this number, once it is there.
+/// Waits for the process with this number and returns it.
 #[track_caller]
 fn member(desk: &Desk, number: usize) -> u32 {
     let find = || at_work(desk).into_iter().find(|(_, member)| *member == Some(number)).map(|(pid, _)| pid);
@@ -171,7 +171,7 @@ fn four_processes_stop_and_any_number_goes_on_to_the_same_bits() {
     assert_eq!(at_work(&desk), []);
 }
 
-/// The command of one of the processes of two machines, which are one here.
+/// Starts one of two processes on two machines, both of which are this machine.
 fn of_two(desk: &Desk, hosts: &str, me: usize, more: &str) -> Child {
     let line = format!("--hosts {hosts} --process {me} --wait 4 --timeout 10 {more}");
     let mut work = gpt(12);
@@ -320,7 +320,7 @@ fn a_run_starts_again_where_a_process_was_lost() {
     assert_eq!(at_work(&desk), []);
 }
 
-/// A process of one of two machines is stopped by a signal: both start again. Who started one is killed: the other side sees that it is lost.
+/// If a signal stops a process on one of two hosts, both hosts restart. If a launcher is killed, the other host detects the loss.
 #[test]
 fn two_hosts_start_again_where_one_hangs() {
     let desk = desk();
@@ -352,23 +352,23 @@ fn two_hosts_start_again_where_one_hangs() {
     assert!(models(&desk, "run") == whole);
 }
 
-/// What is done to one of the processes of a run, or to the one that has started them.
+/// A signal to one of the processes of a run, or to the process that started them.
 struct Harm {
     signal: &'static str,
-    /// `None`: the one that has started them.
+    /// The number of the process; `None` for the process that started them.
     victim: Option<usize>,
 }
 
-/// What became of a run that was harmed.
+/// The outcome of a harmed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
-    /// The harm came too late.
+    /// Success: the harm came too late.
     Well,
-    /// With a checkpoint.
+    /// An end with a checkpoint.
     Stopped,
-    /// With an error that names the victim.
+    /// An end with an error that names the victim.
     Named,
-    /// The one that would have said it was killed.
+    /// An end without an error: the process that would have printed it was killed.
     Unsaid,
 }
 
@@ -378,13 +378,13 @@ impl Harm {
         Harm { signal: ["-KILL", "-STOP"][moments.draw(2) as usize], victim }
     }
 
-    /// Does it after a while; false where there is nobody any more.
+    /// Sends the signal after a while. Returns false if no such process is left.
     fn is_done(&self, desk: &Desk, after: Duration, child: &mut Child) -> bool {
         std::thread::sleep(after);
         let until = Instant::now() + DEADLINE;
         while child.try_wait().unwrap().is_none() && Instant::now() < until {
             let found = || at_work(desk).into_iter().find(|(_, number)| *number == self.victim).map(|(pid, _)| pid);
-            // The one that has started them is known; a process is like it until it becomes one of them.
+            // The process that started the others is known. A new process resembles it until it becomes one of them.
             if let Some(pid) = if self.victim.is_none() { Some(child.id()) } else { found() } {
                 signal(self.signal, pid);
                 return true;
@@ -393,15 +393,15 @@ impl Harm {
         false
     }
 
-    /// All processes go by themselves; but nobody ends one that is stopped and starts the others, or is left alone with the end of the
-    /// run: it goes on when it is let.
+    /// Waits for the end of the run. All processes end by themselves, except for a stopped process that starts the others or is
+    /// the last one at the end of the run: it continues after SIGCONT.
     fn end(&self, desk: &Desk, mut child: Child) -> End {
         let (first, stopped) = (child.id(), self.signal == "-STOP");
         let mut alone = Instant::now();
         wait_for("the end of a harmed run", || {
             let left = at_work(desk);
             let may_stay = |(pid, number): &(u32, Option<usize>)| match self.victim {
-                // It is waited for by those that it has not told yet what they are.
+                // Processes that the launcher has not configured yet wait for it.
                 None => true,
                 Some(0) => *pid == first || *number == Some(0),
                 Some(_) => false,
@@ -409,7 +409,7 @@ impl Harm {
             if !stopped || !left.iter().all(may_stay) {
                 alone = Instant::now();
             }
-            // Longer than processes wait for one another, or who starts them for them.
+            // Longer than processes, and the process that starts them, wait for one another.
             let is_alone = alone.elapsed() > Duration::from_secs(12);
             let only_first = stopped && self.victim.is_none() && left.iter().all(|(pid, _)| *pid == first);
             (is_alone || only_first || left.is_empty()).then_some(())
@@ -423,9 +423,9 @@ impl Harm {
             (Some(0), _) => End::Well,
             (Some(130), None) => End::Stopped,
             (None, None) => End::Unsaid,
-            // It was stopped before it had started all.
+            // It was stopped before it had started all processes.
             (Some(1), None) if run.stderr.contains("did not come within 5 s: ") => End::Named,
-            // With 1 before the processes have met.
+            // The exit code is 1 before the processes have met.
             (Some(1 | 75), Some(victim)) if run.stderr.contains(&format!("process {victim} ")) => End::Named,
             (Some(1), Some(victim)) if run.stderr.contains(&format!("did not come within 5 s: {victim};")) => End::Named,
             code => panic!("{code:?}: {}", run.stderr),
@@ -451,7 +451,7 @@ fn whoever_is_killed_or_stopped_a_run_ends_in_time_and_goes_on_to_the_same_bits(
         let (work, (took, models_of_one)) = (&works[i], &whole[i]);
         let processes = 2 + moments.draw(3);
         let harm = Harm::draw(&mut moments, processes);
-        // Now and then before they have met.
+        // In one of five cases before they have met.
         let after = if moments.draw(5) == 0 { Duration::ZERO } else { took.mul_f64(moments.draw(1000) as f64 / 1000.0) };
         let what = format!("GRADUS_SEED={seed}, harm {n}: {} to {:?} of {processes} after {after:?}", harm.signal, harm.victim);
         eprintln!("{what}");

@@ -1,4 +1,4 @@
-//! The program as people and scripts meet it: the real binary, its output, its errors and its exit codes.
+//! Tests of the program: the real binary, its output, its errors and its exit codes.
 
 mod audit;
 mod bench;
@@ -35,14 +35,14 @@ use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 use serde_json::Value;
 
-/// What a run of the program left behind.
+/// The result of a run of the program.
 struct Run {
     code: Option<i32>,
     stdout: String,
     stderr: String,
 }
 
-/// `gradus` with the arguments of a line; `golden/NAME` is the directory of a fixture that `transformers` made.
+/// Returns `gradus` with the arguments of a line; `golden/NAME` is the directory of a fixture made by `transformers`.
 fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gradus"));
     command.args(line.split_whitespace().map(|word| match word.strip_prefix("golden/") {
@@ -52,7 +52,7 @@ fn command(line: &str) -> Command {
     command
 }
 
-/// Runs [`command`] to its end, for what reads and writes no files.
+/// Runs [`command`] to its end, if it reads and writes no files.
 fn gradus(line: &str) -> Run {
     command(line).output().expect("the program starts").into()
 }
@@ -65,20 +65,20 @@ impl From<Output> for Run {
 }
 
 impl Run {
-    /// What a successful run printed.
+    /// Returns the output of a successful run.
     #[track_caller]
     fn printed(&self) -> &str {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
         &self.stdout
     }
 
-    /// The JSON object of a successful run: the last line of stdout.
+    /// Returns the JSON object of a successful run: the last line of stdout.
     #[track_caller]
     fn json(&self) -> Value {
         self.json_with(0)
     }
 
-    /// The same of a run that ended with this exit code.
+    /// Returns the JSON object of a run that ended with this exit code.
     #[track_caller]
     fn json_with(&self, code: i32) -> Value {
         assert_eq!(self.code, Some(code), "{}", self.stderr);
@@ -87,13 +87,13 @@ impl Run {
         value
     }
 
-    /// A run that failed with exit code 1, without a result, and whose error holds all of these words.
+    /// Asserts that the run failed with exit code 1, without a result, and that its error contains all of these words.
     #[track_caller]
     fn fails_with(&self, words: &[&str]) {
         self.ends_with(1, words);
     }
 
-    /// The same with exit code 2: wrong usage.
+    /// Asserts that the run failed with exit code 2, wrong usage, and that its error contains all of these words.
     #[track_caller]
     fn misused(&self, words: &[&str]) {
         self.ends_with(2, words);
@@ -111,7 +111,7 @@ impl Run {
 /// A folder in which the program works.
 struct Desk {
     folder: PathBuf,
-    /// Removes it at the end.
+    /// The guard that removes the folder at the end.
     _temporary: Option<tempfile::TempDir>,
 }
 
@@ -129,7 +129,7 @@ fn take_signals() {
 }
 
 impl Desk {
-    /// A folder of a test's own.
+    /// Creates a temporary folder.
     fn new() -> Self {
         let temporary = tempfile::tempdir().expect("a temporary directory");
         Desk { folder: temporary.path().to_owned(), _temporary: Some(temporary) }
@@ -139,24 +139,24 @@ impl Desk {
         self.folder.join(name)
     }
 
-    /// Makes `command` work here, and nowhere else.
+    /// Makes `command` work only in this folder.
     fn prepare(&self, mut command: Command) -> Command {
         #[cfg(unix)]
         take_signals();
         command.env("XDG_CACHE_HOME", self.path("cache")).current_dir(&self.folder);
-        // Where the GPU is Mesa's software renderer, it keeps compiled shaders, which are slow to make, for all tests.
+        // Mesa's software renderer keeps its compiled shaders, which are slow to make, for all tests.
         command.env("MESA_SHADER_CACHE_DIR", env!("CARGO_TARGET_TMPDIR"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
-    /// Runs [`command`] here, to its end.
+    /// Runs [`command`] in this folder, to its end.
     fn gradus(&self, line: &str) -> Run {
         self.prepare(command(line)).output().expect("the program starts").into()
     }
 
-    /// The same with a limit on the size of files, which stands in for a full disk: none is longer than this many of the shell's
-    /// blocks. A trainer's state does not fit, the model does.
+    /// Runs the program with a limit on the size of files, in blocks of the shell, which stands in for a full disk. A trainer's
+    /// state does not fit, but the model does.
     #[cfg(unix)]
     fn on_a_full_disk(&self, blocks: usize, line: &str) -> Run {
         let script = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");
@@ -177,19 +177,19 @@ impl Desk {
         String::from_utf8(self.read(name)).expect("UTF-8")
     }
 
-    /// A file of JSON.
+    /// Reads a file of JSON.
     fn json(&self, name: &str) -> Value {
         serde_json::from_slice(&self.read(name)).expect("JSON")
     }
 
-    /// The records of a run's metrics.
+    /// Reads the records of a run's metrics.
     #[cfg(unix)]
     fn records(&self, run: &str) -> Vec<Value> {
         let log = self.text(&format!("{run}/metrics.jsonl"));
         log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// Writes a file, and makes the folders that it needs.
+    /// Writes a file, and creates the folders that it needs.
     fn write(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
@@ -223,17 +223,17 @@ impl Desk {
         }
     }
 
-    /// Every file below a folder, with its bytes.
+    /// Returns every file below a folder, with its bytes.
     fn files(&self, name: &str) -> BTreeMap<PathBuf, Vec<u8>> {
         files(&self.path(name))
     }
 
-    /// Copies what a folder holds.
+    /// Copies the contents of a folder.
     fn copy(&self, from: &Path) {
         files(from).into_iter().for_each(|(path, bytes)| self.write(path.strip_prefix(from).unwrap(), bytes));
     }
 
-    /// A random byte-level model of context 8, with its tokenizer.
+    /// Writes a random byte-level model of context 8, with its tokenizer.
     fn byte_model(&self, name: &str, change: impl FnOnce(&mut TransformerConfig)) -> Model<Tensor<f32>> {
         let mut config = TransformerConfig {
             vocab: 256,
@@ -248,7 +248,7 @@ impl Desk {
         self.model_with(name, &Tokenizer::bytes(), config)
     }
 
-    /// A random model with a tokenizer.
+    /// Writes a random model with a tokenizer.
     fn model_with(&self, name: &str, tokenizer: &Tokenizer, config: TransformerConfig) -> Model<Tensor<f32>> {
         let model = Model::init(&config.into(), 5);
         fs::create_dir_all(self.path(name)).expect("a directory");
@@ -269,7 +269,7 @@ impl Desk {
         tokenizer.save(&self.path(name)).expect("saved");
     }
 
-    /// Spoils an element of one of a model's parameters.
+    /// Changes an element of one of a model's parameters.
     fn spoil(&self, model: &str, parameter: &str, value: f32) {
         let mut params = self.load(model);
         params.as_mut().visit(|name, p| {
@@ -281,7 +281,7 @@ impl Desk {
     }
 }
 
-/// The directory of a fixture that `transformers` made.
+/// Returns the directory of a fixture made by `transformers`.
 fn golden(name: &str) -> PathBuf {
     gradus_tests::golden().join(name)
 }
@@ -316,12 +316,12 @@ fn numbers(value: &Value) -> Vec<f64> {
     items(value).iter().map(number).collect()
 }
 
-/// Ids with spaces between.
+/// Returns ids separated by spaces.
 fn words(ids: &[u32]) -> String {
     ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// A rate in 10⁹ operations or bytes per second, that some computer of this decade may have.
+/// Checks that a rate in 10⁹ operations or bytes per second is plausible for a present computer, and returns it.
 #[track_caller]
 fn giga(json: &Value, field: &str) -> f64 {
     let rate = number(&json[field]);
@@ -329,7 +329,7 @@ fn giga(json: &Value, field: &str) -> f64 {
     rate
 }
 
-/// Every file below a folder, with its bytes.
+/// Returns every file below a folder, with its bytes.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
