@@ -1,4 +1,4 @@
-//! GPT-1's relatives from outside: each system trains, stops and goes on to the same bits, and says what stands in a gap.
+//! Tests of GPT-1's relatives: each system trains, resumes to the same bits, and fills gaps.
 
 use gradus_report::metrics::{self, VALIDATION};
 use gradus_train::systems::{self, ALL};
@@ -6,7 +6,7 @@ use gradus_train::views::ViewPlan;
 
 use super::*;
 
-/// Two hundred short sentences, some of which answer others.
+/// Returns two hundred short sentences, some of which answer others.
 fn corpus() -> String {
     let names = ["Mia", "Tom", "Ben", "Ann"];
     (0..200).map(|i| format!("{} saw a cat. It was {}!\n", names[i % 4], ["big", "red", "old"][i % 3])).collect()
@@ -18,7 +18,7 @@ fn desk() -> Desk {
     desk
 }
 
-/// The flags of a tiny model's sizes.
+/// Returns the flags of a tiny model's sizes.
 fn sizes(system: &str) -> &'static str {
     if system == "lstm" { "--width 16 --units 24" } else { "--layers 1 --width 16 --heads 2" }
 }
@@ -95,7 +95,7 @@ fn what_a_masked_view_cannot_do_is_said() {
     assert_holds(&refused.stderr, &["error: none.txt, line 2: expected a text with a gap, [MASK]"]);
     let two = fill("[MASK]ia s[MASK]w a cat.");
     assert!(two.printed().lines().count() == 1 + 2 * 5 && two.stdout.contains("  2. "), "{}", two.stdout);
-    // A blank is an answer like any other, and is seen.
+    // A blank is an answer like any other, and is visible.
     let all = Run::from(desk.prepare(command("fill --model bert --top 1000 --text")).arg("Mia s[MASK]w.").output().unwrap());
     assert!(all.printed().lines().any(|line| line.ends_with(" %  \" \"")), "{}", all.stdout);
     let told = desk.gradus("generate --model bert --prompt Mia --tokens 3 --greedy --json");
@@ -115,7 +115,7 @@ fn what_a_masked_view_cannot_do_is_said() {
     assert!(opened["faults"].as_array().unwrap().is_empty() && opened["proved"].as_u64().unwrap() > 100, "{opened}");
     assert_holds(&desk.text("step.html"), &["One training step of a Transformer that fills masks", "[MASK]"]);
     step("--tokens 39").misused(&["a number from 1 to 38, the model's context without its special tokens"]);
-    // A vocabulary that has no [MASK], since somebody replaced it.
+    // A vocabulary without [MASK], from another run.
     pretrain(&desk, "gpt", "gpt", "").json();
     desk.forget("bert");
     desk.write("bert/gradus_tokenizer.json", desk.text("gpt/gradus_tokenizer.json"));
@@ -130,7 +130,7 @@ fn what_a_masked_view_cannot_do_is_said() {
     assert_eq!(desk.json("new/config.json")["architectures"][0], "BertForMaskedLM");
 }
 
-/// ln P of each letter from `fill`, summed.
+/// The pseudo-log-likelihood is the sum of ln P of each letter from `fill`.
 #[test]
 fn a_masked_model_is_evaluated_by_its_pseudo_log_likelihood() {
     let desk = desk();
@@ -170,7 +170,7 @@ fn the_systems_are_shown() {
     gradus("systems gpt9").misused(&[&format!("gpt9: expected a system: {}", systems::names())]);
 }
 
-/// What a task's classes, a pair read once and a choice of answers are to each system; a cut run goes on to the same bits.
+/// Every system learns classes, pairs read once and choices of answers. A stopped run resumes to the same bits.
 #[test]
 fn every_system_is_fine_tuned_and_answers() {
     let desk = desk();
@@ -186,7 +186,7 @@ fn every_system_is_fine_tuned_and_answers() {
         desk.gradus(&line).json();
         let masked = !card.axes.view.is_next();
         let all = [("cola", "SequenceClassification"), ("mrpc", "SequenceClassification"), ("story-cloze", "MultipleChoice")];
-        // `finetune.rs` has every task of what reads from left to right.
+        // `finetune.rs` tests every task of systems that read from left to right.
         for &(task, class) in if masked { &all[..] } else { &all[..1] } {
             let begin = |out: &str, more: &str| {
                 desk.gradus(&format!(
@@ -265,7 +265,7 @@ fn what_a_masked_model_is_not_asked_with_a_task_is_said() {
     begin("model", "other", "").fails_with(&["expected a tokenizer with [CLS], [SEP] and [MASK]", "copy the tokenizer"]);
 }
 
-/// Which of two kinds an adjective is: guessing is right half of the time.
+/// The task is the class of an adjective, one of two: guessing is right half of the time.
 #[test]
 fn masked_models_learn_an_easy_task() {
     let desk = desk();

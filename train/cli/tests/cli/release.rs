@@ -22,7 +22,7 @@ fn import_and_export_are_each_other_s_reverse() {
     assert_eq!(desk.load("imported"), desk.load("again"));
     assert_eq!(Tokenizer::load(&desk.path("imported")).unwrap().mode(), Some(Mode::Spacy));
 
-    // What is imported is a model: it reads and writes text, at once.
+    // An imported model is complete: it reads and writes text.
     desk.write("page.txt", "The an\nTHE");
     let ids = ids_of(&desk.gradus("tokenizer encode --tokenizer imported --file page.txt --json").json()["ids"]);
     assert_eq!(ids, [16, 17, 19, 16], "the, an, a line end, the");
@@ -40,7 +40,7 @@ fn import_and_export_are_each_other_s_reverse() {
             assert_eq!(fs::read(desk.path("out").join(name)).unwrap(), bytes, "{}", path.display());
         }
     }
-    // And back, with what the release itself does not tell: the heads.
+    // An import of the export restores the model, with the number of heads, which the release itself does not contain.
     desk.gradus("import --openai out --out back").printed();
     let relative = |folder: &str| {
         let strip = |(path, bytes): (PathBuf, _)| (path.strip_prefix(desk.path(folder)).unwrap().to_owned(), bytes);
@@ -58,7 +58,7 @@ fn a_model_that_needs_no_import_is_named() {
     assert!(!desk.exists("out"));
 }
 
-/// Specials have the last ids of the vocabulary and the last rows of the token table, as in OpenAI's train.py.
+/// Special tokens have the last ids of the vocabulary and the last rows of the token table, as in OpenAI's train.py.
 #[test]
 fn a_model_of_one_s_own_goes_there_and_back_with_its_specials() {
     let desk = Desk::new();
@@ -79,7 +79,7 @@ fn a_model_of_one_s_own_goes_there_and_back_with_its_specials() {
         assert_eq!(desk.read(&format!("{back}/tokenizer.json")), desk.read(&format!("{model}/tokenizer.json")));
     }
     assert_eq!(desk.json("out-joint/config.json")["gradus_embedding"], "joint");
-    // Two tables of a release become one, and one becomes two, of the same rows.
+    // The two tables of a release become one, with the same rows.
     desk.remove("out-separate/config.json");
     desk.gradus("import --openai out-separate --heads 2 --joint --out joined --quiet").printed();
     let table = |model: &str, parameter: &str| {
@@ -168,7 +168,7 @@ fn weights_that_are_no_safetensors_are_refused_with_the_command_that_converts_th
     generate().fails_with(&["pytorch_model.bin: expected model.safetensors, found pickled weights", "python3 -c \"import sys"]);
 }
 
-/// A pipe would keep the program waiting for ever, a device fill its memory.
+/// A pipe would block the program forever, and a device would fill its memory.
 #[cfg(unix)]
 #[test]
 fn only_regular_files_are_read() {

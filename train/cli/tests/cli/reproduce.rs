@@ -40,7 +40,7 @@ fn a_bad_plan_is_refused_and_left_as_it_is() {
         desk.gradus(&format!("{own} --resume other")).fails_with(&["other/plan.json", &words]);
     }
 
-    // Sizes that no flag gives, in the plan of a finished reproduction.
+    // Sizes that no flag can produce, in the plan of a finished reproduction.
     desk.write("mini/report.html", "mine");
     for (name, size) in [
         ("seeds", 0),
@@ -61,7 +61,7 @@ fn a_bad_plan_is_refused_and_left_as_it_is() {
     assert_eq!(desk.text("mini/report.html"), "mine");
 }
 
-/// The plan of the smallest reproduction, for a folder that has no checksums.
+/// Returns the plan of the smallest reproduction, for a folder without checksums.
 fn plan_without_checksums() -> Value {
     let mut plan = serde_json::to_value(Kept::with(Sizes::new(1, 1, 1.0, false))).unwrap();
     plan.as_object_mut().unwrap().remove("checksums");
@@ -71,7 +71,7 @@ fn plan_without_checksums() -> Value {
 /// The smallest miniature, made once for all tests: from the first stage to the report, then with the experiments.
 pub struct Miniature {
     pub desk: Desk,
-    /// What the program printed of the first run, and of the one with the experiments.
+    /// The output of the first run, without experiments, and of the run with them.
     plain: Value,
     full: Value,
 }
@@ -82,7 +82,7 @@ impl Miniature {
     pub fn get() -> &'static Self {
         static MADE: LazyLock<Miniature> = LazyLock::new(|| {
             let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("miniature");
-            let _ = fs::remove_dir_all(&folder); // of an earlier run of the tests
+            let _ = fs::remove_dir_all(&folder); // from an earlier run of the tests
             fs::create_dir_all(&folder).unwrap();
             let desk = Desk { folder, _temporary: None };
             let run = |more: &str| desk.gradus(&format!("{} {more}", Miniature::BEGIN)).json();
@@ -92,7 +92,7 @@ impl Miniature {
         &MADE
     }
 
-    /// A copy on a desk of its own.
+    /// Copies the miniature to a new folder.
     fn copy() -> Desk {
         let desk = Desk::new();
         desk.copy(&Self::get().desk.folder);
@@ -100,7 +100,7 @@ impl Miniature {
     }
 }
 
-/// Stages that were there already, and stages that were run.
+/// Returns the numbers of skipped stages and of stages that were run.
 fn stages(outcome: &Value) -> (Option<u64>, Option<u64>) {
     (outcome["skipped"].as_u64(), outcome["done"].as_u64())
 }
@@ -195,7 +195,7 @@ fn the_report_is_written_as_markdown_from_the_records() {
     assert!(!desk.exists("new"), "refused before the work");
 }
 
-/// Not on the dev rows that chose the model: 16 · 3/5 rows, not 16 · 3/10.
+/// Scores use the test rows, 16 · 3/5, not the 16 · 3/10 dev rows that chose the model.
 #[test]
 fn scores_are_of_the_test_rows() {
     let results = Miniature::get().desk.json("mini/results.json");
@@ -274,7 +274,7 @@ fn a_plan_of_another_world_or_rule_is_refused() {
     refused(|plan| plan["layers"] = 5.into(), &["expected the sizes that the recipe has at scale 1"]);
 }
 
-/// Without the probes of the study, its figures would have gaps for ever.
+/// Without the measurements of the study, its figures would have permanent gaps.
 #[test]
 fn a_run_of_a_study_is_continued_by_the_study() {
     let desk = Miniature::copy();

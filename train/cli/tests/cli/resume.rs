@@ -1,5 +1,5 @@
-//! `gradus pretrain` from outside: the same bits on any number of threads, across stops, interruptions and kills; and what is
-//! left on disk when something goes wrong.
+//! Tests of `gradus pretrain`: equal bits on any number of threads, across stops, interruptions and kills; and the files on disk
+//! after an error.
 
 use std::process::Child;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Desk {
     }
 }
 
-/// Sentences of a few words, drawn by a small generator.
+/// Returns sentences of a few words, drawn by a small generator.
 fn text(seed: u64) -> String {
     let words = ["the", "cat", "sat", "on", "a", "mat", "and", "dreamt", "of", "fish", "while", "rain", "fell"];
     let mut state = seed;
@@ -45,7 +45,7 @@ fn text(seed: u64) -> String {
     (0..150).map(|_| sentence() + ".\n").collect()
 }
 
-/// The bits that a run came to, after this many steps.
+/// Returns the checksum of the parameters of a run after this many steps.
 fn sha(outcome: &Value, steps: u64) -> String {
     assert_eq!(outcome["steps"], steps, "{outcome}");
     outcome["parameters_sha256"].as_str().expect("a hash").to_owned()
@@ -62,13 +62,13 @@ fn threads_and_stops_do_not_change_a_bit() {
     assert_ne!(sha(&half, 10), whole);
     let resumed = desk.go_on("halves", "--threads 1 --recompute").json();
     assert_eq!(sha(&resumed, 20), whole, "stopped at 10, and resumed recomputing activations");
-    // Shards are part of a run: another sum, other bits; but the same on any number of threads.
+    // Shards are part of a run: their sum has other bits, but equal ones on any number of threads.
     let sharded = sha(&begin("sharded-1", "--shards 2 --accumulate 2 --threads 1"), 20);
     assert_eq!(sha(&begin("sharded-2", "--shards 2 --accumulate 2 --threads 2"), 20), sharded);
     assert_eq!(logged_steps(&desk, "halves"), (1..=20).collect::<Vec<_>>());
 }
 
-/// The steps that a run logged: all from one run, each once and in order.
+/// Returns the steps that a run logged: all from one run, each once and in order.
 fn logged_steps(desk: &Desk, run: &str) -> Vec<u64> {
     desk.records(run).iter().filter(|r| r["lr"].is_number()).map(|r| r["step"].as_u64().unwrap()).collect()
 }
@@ -117,7 +117,7 @@ fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// `run`, stopped at some step, continues for `more` steps to the bits of a run that was never stopped.
+/// Asserts that `run`, stopped at some step, continues for `more` steps to the bits of a run that was never stopped.
 #[track_caller]
 fn assert_goes_on(desk: &Desk, run: &str, options: &str, at: u64, more: u64) {
     let to = at + more;
@@ -130,7 +130,7 @@ fn assert_goes_on(desk: &Desk, run: &str, options: &str, at: u64, more: u64) {
 fn ctrl_c_ends_with_a_checkpoint_that_goes_on_to_the_same_bits() {
     let desk = Desk::with_corpus();
     let options = "--steps 1000000 --eval-every 500000";
-    // What asks a process to end, at a terminal and from a supervisor.
+    // Signals that request an end, from a terminal and from a supervisor.
     for name in ["-INT", "-TERM", "-HUP"].into_iter().filter(|name| !is_ignored(name)) {
         let run = format!("run{name}");
         let child = running(&desk, &run, options);
@@ -143,7 +143,7 @@ fn ctrl_c_ends_with_a_checkpoint_that_goes_on_to_the_same_bits() {
     }
 }
 
-/// A terminal that is closed tells its process more than once; a supervisor may ask again. Only Ctrl-C stops at once.
+/// A closed terminal may signal its process more than once, and so may a supervisor. Only Ctrl-C stops at once.
 #[test]
 fn a_closed_terminal_never_costs_the_checkpoint() {
     let desk = Desk::with_corpus();
@@ -193,12 +193,12 @@ fn goes_on_after(name: &str) {
 #[test]
 fn a_kill_at_any_instant_leaves_a_checkpoint_that_goes_on_to_the_same_bits() {
     let desk = Desk::with_corpus();
-    // It saves after every step: the kill most likely comes while it writes.
+    // The run saves after every step, so the kill most likely comes during a write.
     let options = "--steps 1000000 --eval-every 1";
     let mut child = running(&desk, "run", options);
     signal(&child, "-KILL");
     assert!(!child.wait().unwrap().success());
-    // With nothing left to do, it says where it is.
+    // With no steps left, the run reports its position.
     let at = desk.go_on("run", "--stop-at 1").json()["steps"].as_u64().unwrap();
     assert!(at >= 1);
     assert_goes_on(&desk, "run", options, at, 3);
@@ -234,7 +234,7 @@ fn a_run_is_no_part_of_its_corpus() {
     begin("texts", "texts-run").printed();
 }
 
-/// What cannot be written down is refused before anything is.
+/// Paths that cannot be stored as text are refused before anything is written.
 #[cfg(target_os = "linux")]
 #[test]
 fn paths_that_are_not_unicode_are_refused() {
@@ -299,7 +299,7 @@ fn what_is_no_run_is_not_resumed() {
 
 const WILD: &str = "--steps 20 --lr 1e30 --clip 0 --optimizer sgd";
 
-/// The first step has rate 0, the second throws the parameters out of any range, and the third finds no loss.
+/// The first step has rate 0, the second makes the parameters huge, and the loss of the third is non-finite.
 #[test]
 fn a_diverged_run_keeps_the_step_that_failed() {
     let desk = Desk::with_corpus();
@@ -312,7 +312,7 @@ fn a_diverged_run_keeps_the_step_that_failed() {
     assert_eq!((&found["update"], &found["direction"]), (&3.into(), &"Forward".into()));
     assert_holds(&run.stderr, &[found["op"].as_str().unwrap(), found["source"].as_str().unwrap()]);
     replay("run").fails_with(&["the run's own directory; its step is in run/anomaly"]);
-    // Parameters of another step: another number is met, and that is reported.
+    // With the parameters of another step, the replay finds another number and reports that.
     desk.forget("run/anomaly");
     let kept = desk.read("run/anomaly/model.safetensors");
     desk.pretrain("sound", "--steps 1").json();
@@ -323,12 +323,12 @@ fn a_diverged_run_keeps_the_step_that_failed() {
     replay("run/anomaly").fails_with(&["expected the number that the run reported, found another in step"]);
 }
 
-/// What the second step made must not replace the checkpoint before it.
+/// The parameters of the second step must not replace the checkpoint before it.
 #[test]
 fn a_diverged_run_keeps_the_last_good_checkpoint() {
     let desk = Desk::with_corpus();
     for (out, more) in [("held-out", ""), ("none", "--held-out 0")] {
-        // The evaluation met it; the next step would, names the op, and is kept.
+        // The evaluation finds the non-finite loss. The next step, which would also find it, names the op and is stored.
         let run = desk.pretrain(out, &format!("{WILD} --eval-every 1 {more}"));
         run.fails_with(&["step 2", "diverged", "--lr", "going forward,"]);
         assert_eq!(desk.gradus(&format!("audit replay {out}/anomaly --quiet --json")).json()["update"], 3);
@@ -350,7 +350,7 @@ fn a_full_disk_costs_nothing_but_the_new_checkpoint() {
     let whole = sha(&desk.pretrain("whole", options).json(), 20);
     desk.pretrain("run", &format!("{options} --stop-at 10")).json();
     let state = desk.read("run/trainer.safetensors");
-    // In blocks of 512 or 1024 bytes, as the shell has it.
+    // The blocks have 512 or 1024 bytes, depending on the shell.
     let blocks = state.len() / 1024 * 9 / 10;
     assert!(blocks * 512 > desk.read("run/model.safetensors").len());
     let run = desk.on_a_full_disk(blocks, "pretrain --resume run --quiet --json");

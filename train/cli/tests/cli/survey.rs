@@ -24,7 +24,7 @@ fn bad_surveys_are_refused() {
 /// The smallest survey, made once for all tests.
 pub struct Made {
     pub desk: Desk,
-    /// What the program printed.
+    /// The output of the program.
     told: Value,
 }
 
@@ -34,7 +34,7 @@ impl Made {
     pub fn get() -> &'static Self {
         static MADE: LazyLock<Made> = LazyLock::new(|| {
             let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("survey");
-            let _ = fs::remove_dir_all(&folder); // of an earlier run of the tests
+            let _ = fs::remove_dir_all(&folder); // from an earlier run of the tests
             fs::create_dir_all(&folder).unwrap();
             let desk = Desk { folder, _temporary: None };
             let told = desk.gradus(Made::BEGIN).json();
@@ -43,7 +43,7 @@ impl Made {
         &MADE
     }
 
-    /// A copy on a desk of its own.
+    /// Copies the survey to a new folder.
     fn copy() -> Desk {
         let desk = Desk::new();
         desk.copy(&Self::get().desk.folder);
@@ -70,7 +70,7 @@ fn a_survey_places_each_system() {
         assert!(u > 1.0 && g > 1.0 && u.is_finite() && g.is_finite(), "three steps teach little: {one}");
         assert_eq!(one["told"], serde_json::json!([0, 2]));
     }
-    // Both in the same six places of two stories; BERT, which answers in a pass, in all places too.
+    // Both are measured in equal six places of two stories; BERT, which answers in one pass, also in all places.
     let places = |of: &Value| of["given_all"]["places"].as_u64();
     assert!(asked.iter().all(|one| places(&one["understanding"]) == Some(6)));
     assert!(asked[0]["everywhere"].is_null() && places(&asked[1]["everywhere"]).unwrap() > 50);
@@ -119,7 +119,7 @@ fn a_damaged_run_is_not_asked_and_is_trained_again_to_the_same_result() {
         ("s/seed-201/gpt-3", "s/seed-201/results/gpt-3.asked.json", "s/seed-201/results/gpt-3.trained.json");
     let before = desk.json(asked);
     desk.remove(asked);
-    // The checkpoint before it is whole, but another model.
+    // The previous checkpoint is whole, but of another model.
     let state = format!("{run}/trainer.safetensors");
     fs::write(desk.path(&state), b"damaged").unwrap();
     let advice = "delete s/seed-201/gpt-3 and s/seed-201/results/gpt-3.trained.json, and continue";
@@ -134,12 +134,12 @@ fn a_damaged_run_is_not_asked_and_is_trained_again_to_the_same_result() {
     refused().fails_with(&["trainer.safetensors", "missing", advice]);
     fs::remove_dir_all(desk.path(run)).unwrap();
     refused().fails_with(&["s/seed-201/gpt-3/run.json", advice]);
-    // In its place, another system's.
+    // The run of another system in its place.
     fs::rename(desk.path("s/seed-201/bert-3"), desk.path(run)).unwrap();
     refused().fails_with(&["s/seed-201/gpt-3: expected the run of this survey's seed 201: training gpt", "move it away"]);
     fs::rename(desk.path(run), desk.path("s/seed-201/bert-3")).unwrap();
     desk.remove(trained);
-    // Of a run, without what says which.
+    // The weights of another run, without the files that identify it.
     fs::create_dir_all(desk.path(run)).unwrap();
     fs::copy(desk.path("s/seed-201/bert-3/model.safetensors"), desk.path(format!("{run}/model.safetensors"))).unwrap();
     refused().fails_with(&["s/seed-201/gpt-3/checksums.json: it is missing, though it was written", "--accept"]);
@@ -160,7 +160,7 @@ fn another_survey_or_another_result_is_refused() {
     desk.gradus("verify s --accept").printed();
     desk.gradus("survey --resume s --quiet").fails_with(&["gpt-3.asked.json", "expected the result of seed 201: asking gpt"]);
     desk.write(gpt, own);
-    // A run of GPT where BERT's was, of which nothing is known any more.
+    // GPT's run in the place of BERT's, whose results are all gone.
     let copied = Made::copy();
     copied.remove("s/seed-201/results/bert-3.trained.json");
     fs::remove_dir_all(copied.path("s/seed-201/bert-3")).unwrap();

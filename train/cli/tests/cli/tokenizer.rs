@@ -5,7 +5,7 @@ fn train_encode_decode() {
     let desk = Desk::new();
     desk.write("corpus.txt", "the cat sat on the mat and the rat sat on the hat\n".repeat(3));
     let json = desk.gradus("tokenizer train --corpus corpus.txt --vocab 40 --special <start> --out deep/words --json").json();
-    // 11 letters, as many at a word's end, as many pairs that repeat, <unk> and the special.
+    // 11 letters, 11 letters at a word's end, 11 merges, <unk> and the special token.
     assert_eq!((&json["vocab"], &json["merges"], &json["bytes"]), (&35.into(), &11.into(), &150.into()));
 
     desk.write("page.txt", "<start>The  Cat sat!");
@@ -41,7 +41,7 @@ fn words_are_cut_in_the_mode_that_is_kept() {
     desk.gradus("tokenizer encode --tokenizer words --file page.txt --mode words")
         .misused(&["expected basic or spacy, found \"words\""]);
 
-    // A run, its continuation and what is made of it read so too.
+    // A run, its continuation and its model also read text in this mode.
     let sizes = "--layers 1 --width 8 --heads 2 --context 8 --batch 2 --quiet --json";
     let begin = |out: &str, more: &str| desk.gradus(&format!("pretrain --corpus corpus.txt --out {out} {sizes} {more}")).json();
     let whole = begin("whole", "--tokenizer words --steps 4");
@@ -94,7 +94,7 @@ fn bad_input() {
     desk.gradus("tokenizer decode --tokenizer words --ids ids").fails_with(&["entry 2", "0 to 2", "tokenizer's"]);
 }
 
-/// Words that no language has are passed over; it is said.
+/// Overlong words, which no language has, are skipped with a note.
 #[test]
 fn words_too_long_to_learn_from_are_told() {
     let desk = Desk::new();

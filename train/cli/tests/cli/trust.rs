@@ -1,4 +1,4 @@
-//! What was written is what is read: a flipped bit, a cut or a lost file is named, and the state before serves.
+//! Tests of checksums: a flipped bit, a truncated file or a lost file is named, and the previous state is used.
 
 use super::*;
 
@@ -21,7 +21,7 @@ impl Desk {
         self.write(name, bytes);
     }
 
-    /// `verify` finds one fault in a folder.
+    /// Asserts that `verify` finds exactly one fault in a folder.
     #[track_caller]
     fn finds(&self, folder: &str, words: &[&str]) {
         let found = self.gradus(&format!("verify {folder}"));
@@ -36,7 +36,7 @@ impl Desk {
     }
 }
 
-/// Each file that is read again, damaged in each way, is found by `verify`, alone.
+/// Each file that is read again, damaged in each way, is the only fault that `verify` finds.
 #[test]
 fn every_damaged_file_is_named() {
     let desk = desk_with_run("");
@@ -67,7 +67,7 @@ fn every_damaged_file_is_named() {
     desk.gradus("verify nowhere").misused(&["nowhere", "there is no such directory"]);
 }
 
-/// Whoever reads a damaged file says so, and changes nothing.
+/// A command that reads a damaged file reports it, and changes nothing.
 #[test]
 fn what_is_damaged_is_not_used() {
     let desk = desk_with_run("--stop-at 10");
@@ -89,13 +89,13 @@ fn what_is_damaged_is_not_used() {
         assert!(desk.files("run") == before, "{name}: nothing was written");
         desk.write(&path, good);
     }
-    // A record after the last checkpoint is made again, whatever became of it.
+    // A record after the last checkpoint is made again, whatever its damage.
     let log = desk.text("run/metrics.jsonl");
     desk.write("run/metrics.jsonl", log + "{\"record\":\"st");
     desk.gradus(resume).printed();
 }
 
-/// A state that is damaged or lost is replaced by the one before it, to the same bits.
+/// A damaged or lost state is replaced by the previous one, and the run ends with the same bits.
 #[test]
 fn the_state_before_serves() {
     let desk = desk_with_run("--stop-at 15");
@@ -114,7 +114,7 @@ fn the_state_before_serves() {
         desk.gradus("verify run").printed();
         restore();
     }
-    // The first state that is saved then replaces the damaged one, not the sound one before it.
+    // The next state that is saved replaces the damaged one, not the sound one before it.
     let sound = desk.read("run/trainer.previous.safetensors");
     desk.flip("run/trainer.safetensors");
     assert_eq!(desk.gradus("pretrain --resume run --stop-at 12 --json").json()["steps"], 12);
@@ -128,7 +128,7 @@ fn the_state_before_serves() {
     desk.gradus("pretrain --resume run --quiet").fails_with(&["run/trainer.safetensors", "damaged"]);
 }
 
-/// A file that was changed on purpose is accepted on demand; a model that others made needs no sums.
+/// A deliberate change of a file is accepted on demand. A model of another program needs no checksums.
 #[test]
 fn a_change_of_ones_own_is_accepted() {
     let desk = desk_with_run("");
@@ -186,7 +186,7 @@ fn lost_sums_are_missed() {
     desk.gradus("verify run").printed();
 }
 
-/// A run without its settings and its sums does not pass for a directory of another program.
+/// A run without its settings and its checksums is not mistaken for a directory of another program.
 #[test]
 fn a_run_without_settings_and_sums_is_missed() {
     let desk = desk_with_run("");
@@ -201,7 +201,7 @@ fn a_run_without_settings_and_sums_is_missed() {
     }
     desk.gradus("verify run --accept").printed();
     desk.gradus("verify run").printed();
-    // A model of another program, beside directories with sums, is none.
+    // The model of another program, beside directories with checksums, is not a lost run.
     let desk = desk_with_run("");
     desk.write("models/other/model.safetensors", "x");
     fs::rename(desk.path("run"), desk.path("models/run")).unwrap();
@@ -219,14 +219,14 @@ fn a_lost_best_model_is_missed() {
     assert_holds(&run.stderr, &["run/best is missing, though it was written"]);
     let _ = fs::remove_dir_all(desk.path("run/best"));
     fs::rename(desk.path("best"), desk.path("run/best")).unwrap();
-    // The target of a link in its place may change.
+    // A link in the place of the directory is refused, since its target may change.
     fs::rename(desk.path("run/best"), desk.path("best")).unwrap();
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(desk.path("best"), desk.path("run/best")).unwrap();
         desk.finds("run", &["run/best: expected what was written there, found a link"]);
         desk.gradus("pretrain --resume run --quiet").fails_with(&["run/best", "found a link"]);
-        // Without the sums that list it, it is not accepted.
+        // Without the checksums that list the directory, the link is not accepted.
         let sums = desk.read("run/checksums.json");
         desk.remove("run/checksums.json");
         desk.gradus("verify run --accept").fails_with(&["run/best: expected a directory, found a link", "put the directory"]);
@@ -247,7 +247,7 @@ fn a_finished_run_tells_its_loss_again() {
     assert!(again["tokens_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{again}");
 }
 
-/// A log that was lengthened and accepted is cut between two records, not within one, each time the run is resumed.
+/// If a log was lengthened and accepted, each resumed run cuts it between two records, not within one.
 #[test]
 fn a_longer_log_is_cut_at_a_record() {
     let desk = desk_with_run("--stop-at 10");
@@ -265,7 +265,7 @@ fn a_longer_log_is_cut_at_a_record() {
     assert_eq!(steps, 20);
 }
 
-/// Rows appended to a task's test set would change its scores, so they are reported: only the log may grow.
+/// Rows appended to a task's test set would change its scores, so they are reported. Only the log may grow.
 #[test]
 fn no_data_may_grow() {
     let desk = Desk::new();
@@ -276,14 +276,14 @@ fn no_data_may_grow() {
     desk.finds("tasks", &[name, "bytes were written", "`gradus verify tasks --accept`"]);
 }
 
-/// A lost log is not begun anew in silence: it says which model is the best.
+/// A lost log is reported, not replaced: it records which model is the best.
 #[test]
 fn a_lost_log_is_missed() {
     let desk = desk_with_run("--stop-at 10");
     desk.remove("run/metrics.jsonl");
     let resume = || desk.gradus("pretrain --resume run --quiet");
     resume().fails_with(&["run/metrics.jsonl", "missing", "put back a copy", "`gradus verify run --accept`"]);
-    // The remedy works.
+    // The remedy in the message works.
     let accepted = desk.gradus("verify run --accept");
     accepted.printed();
     assert_holds(&accepted.stderr, &["run/metrics.jsonl: missing, and no longer expected"]);
@@ -293,7 +293,7 @@ fn a_lost_log_is_missed() {
     desk.gradus("verify run").printed();
 }
 
-/// The mode of a tokenizer is in a file of its own: without it, text would be read otherwise.
+/// The mode of a tokenizer is in a separate file. Without it, text would be read in another mode.
 #[test]
 fn a_lost_part_of_a_tokenizer_is_missed() {
     let desk = Desk::new();
@@ -310,7 +310,7 @@ fn a_lost_part_of_a_tokenizer_is_missed() {
     }
 }
 
-/// What a writer has not finished is no damage, and accepting takes what is listed alone.
+/// Unfinished files are not damage, and `--accept` accepts only listed files.
 #[test]
 fn what_is_unfinished_is_passed_over() {
     let desk = desk_with_run("--stop-at 10");
@@ -326,7 +326,7 @@ fn what_is_unfinished_is_passed_over() {
     assert!(!desk.exists("run/.best.tmp-12"));
 }
 
-/// Names and files may hold what a terminal obeys; it is shown, not obeyed.
+/// Control characters in names and files are escaped, not sent to the terminal.
 #[test]
 fn nothing_makes_a_terminal_do_anything() {
     let desk = Desk::new();
@@ -355,7 +355,7 @@ fn nothing_makes_a_terminal_do_anything() {
     assert_holds(&told, &[r"no\u{1b}[31m: there is no such directory"]);
 }
 
-/// A name that is not Unicode costs no result.
+/// A name that is not Unicode is not an error.
 #[cfg(target_os = "linux")]
 #[test]
 fn odd_names_are_no_obstacle() {
@@ -389,7 +389,7 @@ fn a_finished_fine_tuning_does_not_take_another_model_for_its_own() {
     }
 }
 
-/// A run's directory that somebody else prepared: nothing is written through its links, and what is no file is not waited for.
+/// In a run's directory prepared by an attacker, no command writes through links or waits for pipes.
 #[cfg(unix)]
 #[test]
 fn links_and_pipes_in_a_run_lead_nowhere() {
@@ -400,7 +400,7 @@ fn links_and_pipes_in_a_run_lead_nowhere() {
     symlink(desk.path("victim/lock"), desk.path("run/.gradus.lock")).unwrap();
     resume().fails_with(&["cannot lock run/.gradus.lock: expected a plain file or none, found a link"]);
     desk.remove("run/.gradus.lock");
-    // Temporary names of any process are never opened, and go.
+    // Temporary files of all processes are never opened, and are removed.
     for n in 0..20 {
         symlink(desk.path("victim/file"), desk.path(format!("run/.metrics.jsonl.tmp-{n}-0"))).unwrap();
     }
@@ -430,7 +430,7 @@ fn links_and_pipes_in_a_run_lead_nowhere() {
     let left = desk.files("run").into_keys().filter(|path| path.to_string_lossy().contains(".tmp-")).count();
     assert_eq!(left, 0, "what was unfinished is gone");
 
-    // A seed's directory that leads elsewhere; a result in the place of a pipe.
+    // A link in the place of a seed's directory; a pipe in the place of a result.
     desk.byte_model("model", |c| c.context = 32);
     for (split, rows) in [("train", 8), ("dev", 4)] {
         let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}\n", ["entailment", "not_entailment"][i % 2])).collect();
@@ -446,7 +446,7 @@ fn links_and_pipes_in_a_run_lead_nowhere() {
     assert_eq!(fs::read_dir(desk.path("victim")).unwrap().count(), 0, "nothing was written outside");
 }
 
-/// Too little memory is an error of one line, for a tensor and for anything else; what was there stays.
+/// Too little memory, for a tensor or anything else, is an error of one line, and existing files are kept.
 #[cfg(target_os = "linux")]
 #[test]
 fn too_little_memory_is_an_error() {

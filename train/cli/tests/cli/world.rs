@@ -25,7 +25,7 @@ fn stories_and_their_probabilities() {
 #[test]
 fn descriptions_and_bad_input() {
     let desk = Desk::new();
-    // The description fits the stories: their mean log-probability is −entropy.
+    // The described entropy fits the stories: it is their negative mean log-probability.
     let described = gradus("world --describe --json").json();
     let told = gradus("world --stories 2000 --json").json();
     let mean = items(&told["stories"]).iter().map(|s| number(&s["log_prob"])).sum::<f64>() / 2000.0;
@@ -53,7 +53,7 @@ fn tasks_in_folders() {
     assert!(!desk.exists("few") && !desk.exists("many"));
 }
 
-/// Without a corpus the stories are read whole, with no flag but --out; a context that does not hold them is refused at once.
+/// Without a corpus, the run reads whole stories, with no flag but --out. A context too short for them is refused at once.
 #[test]
 fn a_run_without_a_corpus_reads_stories() {
     let desk = Desk::new();
@@ -77,7 +77,7 @@ fn a_reader_who_leaves_is_no_error() {
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
 }
 
-/// What killed writers of a file's name left goes with the next that is written; what is being written, or of another name, stays.
+/// The next write of a file removes what killed writers of its name left, but not the files of live writers or of other names.
 #[test]
 fn a_file_is_written_without_the_leftovers_of_its_name() {
     let desk = Desk::new();
@@ -99,7 +99,7 @@ fn sentences_of_a_corpus_are_not_shuffled() {
     assert!(!desk.exists("out"));
 }
 
-/// Each world reads its own stories alone, and a run names its world: resumed in another, it is refused.
+/// Each world reads only its own stories, and a run names its world: in another world, it is not resumed.
 #[test]
 fn stories_may_be_told_again() {
     let desk = Desk::new();
