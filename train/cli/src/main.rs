@@ -131,7 +131,7 @@ fn refused(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// The definition of the command line.
+/// Returns the definition of the command line.
 fn command() -> clap::Command {
     with_negative_numbers(Cli::command().mut_subcommand("pretrain", pretrain::in_order))
 }

@@ -18,7 +18,7 @@ const MOST_EARLY: usize = 1 << 15;
 /// The maximum number of broadcasts of process 0 that are buffered.
 const MOST_AHEAD: u64 = 16;
 
-/// Sorts received messages and hands them to the threads that wait for them.
+/// The inbox of a process: it sorts received messages and hands them to the threads that wait for them.
 pub struct Inbox {
     line: Arc<Line>,
     state: Mutex<State>,

@@ -21,7 +21,7 @@ use crate::plan::MOST_PROCESSES;
 use crate::rendezvous::{Hosts, local_addresses};
 use crate::secret::Secret;
 
-/// Requests a stop on the standard input of a process.
+/// The request to stop, on the standard input of a process.
 const STOP: &[u8] = b"stop";
 
 /// The reason why a launch failed.
@@ -116,7 +116,7 @@ pub fn read_settings(me: usize, say: fn(&str)) -> Result<(Hosts, Secret, bool), 
     Ok((Hosts { addresses, me }, secret, resumes))
 }
 
-/// Starts processes of this machine with the command line of this process.
+/// A launcher of processes on this machine, with the command line of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Launcher {
     /// The function that prints a message.

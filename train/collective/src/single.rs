@@ -59,7 +59,7 @@ impl AllGather for Own {
 /// A node of the tree, and its value.
 type Node<T> = (usize, Tensor<T>);
 
-/// Sums that are added as soon as both summands are available.
+/// The sums of a step, added as soon as both summands are available.
 pub(crate) struct PartialSums<T: Real> {
     tree: AdditionTree,
     /// The nodes of each parameter whose sibling is missing, and in the end its total.

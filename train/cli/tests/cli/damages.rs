@@ -101,7 +101,7 @@ fn put_back(desk: &Desk, name: &str) {
     fs::rename(desk.path("away"), path).unwrap();
 }
 
-/// The number of bytes of a log that its checksum covers; `None` for other files, which are compared completely.
+/// Returns the number of bytes of a log that its checksum covers; `None` for other files, which are compared completely.
 fn summed(desk: &Desk, name: &str) -> Option<u64> {
     let folder = name.strip_suffix("metrics.jsonl")?;
     desk.json(&format!("{folder}checksums.json"))["files"]["metrics.jsonl"]["bytes"].as_u64()

@@ -16,7 +16,7 @@ impl Desk {
         desk
     }
 
-    /// The command of a new run in `out`. Its model is just large enough for threads to share the work.
+    /// Returns the command of a new run in `out`. Its model is just large enough for threads to share the work.
     fn pretraining(&self, out: &str, more: &str) -> Command {
         self.prepare(command(&format!(
             "pretrain --corpus corpus.txt --tokenizer char --preset tiny --layers 1 --width 64 --heads 2 --context 64 --batch 8 \

@@ -5,7 +5,7 @@ use crate::inbox::tests::{Process, deliver};
 use crate::message::tests::sent;
 use crate::plan::owners;
 
-/// Three parameters: a small one, one that is not trained, and one with more numbers than a piece has.
+/// Returns the shapes of three parameters: a small one, one that is not trained, and one with more numbers than a piece has.
 fn shapes() -> Vec<Option<Shape>> {
     vec![Some([3].into()), None, Some([150_000].into())]
 }

@@ -95,7 +95,7 @@ pub enum Verdict {
     NoDifference,
     /// The opposite effect is shown.
     Against,
-    /// These seeds do not decide.
+    /// The verdict is open with these seeds.
     Undecided,
     /// The claim was not measured.
     Open,
@@ -119,9 +119,8 @@ pub struct Judgement {
     pub least_seeds: usize,
     /// Whether the claim is primary.
     pub primary: bool,
-    /// If undecided: the number of seeds that would decide the claim at this mean and deviation. That many new seeds decide the
-    /// claim about every second time. `None` if no number up to [`MOST_SEEDS`] does, or if there are too few seeds to estimate
-    /// it.
+    /// The number of seeds that would decide an undecided claim at this mean and deviation. That many new seeds decide it about
+    /// every second time. `None` if no number up to [`MOST_SEEDS`] does, or if there are too few seeds to estimate it.
     pub seeds_needed: Option<usize>,
 }
 
