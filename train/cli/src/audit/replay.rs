@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     let step = trainer.done() + 1;
     let Some(anomaly) = trainer.anomaly(&batch) else {
-        // Every shard is finite, so their sum is not.
+        // Every shard is finite, so the non-finite number is in their sum.
         if let Err(e @ TrainError::NotFinite { .. }) = trainer.clone().step(&batch) {
             return match args.talk.json {
                 true => output::json(&json!({ "update": step, "direction": "Shards", "error": e.to_string() })),

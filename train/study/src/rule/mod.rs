@@ -95,7 +95,7 @@ pub enum Verdict {
     NoDifference,
     /// The opposite effect is shown.
     Against,
-    /// The verdict is open with these seeds.
+    /// No decision is possible with these seeds.
     Undecided,
     /// The claim was not measured.
     Open,
