@@ -8,13 +8,13 @@
 
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::check::random_batch;
-use gradus_model::{ConfigError, Objective, Transformer, TransformerConfig, Tree};
+use gradus_model::{ConfigError, Model, Objective, TransformerConfig, Tree};
 use gradus_tensor::rng::Philox;
 
 fn main() -> Result<(), ConfigError> {
     let config = TransformerConfig { vocab: 50, context: 16, width: 24, layers: 2, heads: 3, ..TransformerConfig::default() };
     config.check()?;
-    let params: Transformer<Tensor<f64>> = Transformer::init(&config, 1);
+    let params: Model<Tensor<f64>> = Model::init(&config.clone().into(), 1);
     let (sequences, t) = (4, config.context);
     let mut rng = Philox::new(2);
     let weights = Objective::TokenMean.weights(&vec![1.0; sequences * t], sequences);

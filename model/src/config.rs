@@ -49,44 +49,10 @@ pub enum NormPlace {
     Before,
 }
 
-/// What a slot is asked in pre-training.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Asks {
-    /// The token that follows, given it and those before.
-    #[default]
-    Next,
-    /// Its own token, which is hidden as a rule, given what stands in all slots.
-    Masked,
-}
-
-/// The naming scheme of a masked model's parameters in `transformers` checkpoints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Names {
-    /// RoBERTa's names for a model with one segment or without a position for padding, else BERT's.
-    #[default]
-    ByParts,
-    /// BERT's.
-    Bert,
-    /// ERNIE's, whose layout is BERT's.
-    Ernie,
-    /// RoBERTa's.
-    Roberta,
-}
-
-impl Names {
-    fn are_by_parts(&self) -> bool {
-        *self == Names::ByParts
-    }
-}
-
 /// What a Transformer has that GPT-1's lacks; by default nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Parts {
-    /// What it was made to be asked.
-    pub asks: Asks,
     /// Segments that are told apart, by a learned vector each (BERT); 0: none are.
     pub segments: usize,
     /// A norm of the sum of the embeddings (BERT).
@@ -95,31 +61,23 @@ pub struct Parts {
     pub norm: NormPlace,
     /// A norm after the last block (GPT-2).
     pub final_norm: bool,
-    /// A layer between the last hidden states and the output, and a bias per token (BERT).
-    pub transform: bool,
     /// Initial weights of what is added to the residual stream are drawn from N(0, σ²/2L): there are 2L such sums (GPT-2).
     pub scaled_init: bool,
     /// The id of a padding token without a position (RoBERTa in `transformers`): it reads row 0 of the position table, and the
     /// positions of other tokens do not count it. `None`: every token has a position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub padding: Option<u32>,
-    /// The naming scheme of its checkpoints.
-    #[serde(skip_serializing_if = "Names::are_by_parts")]
-    pub names: Names,
 }
 
 impl Parts {
     /// GPT-1's: none.
     pub const NONE: Parts = Parts {
-        asks: Asks::Next,
         segments: 0,
         embedding_norm: false,
         norm: NormPlace::After,
         final_norm: false,
-        transform: false,
         scaled_init: false,
         padding: None,
-        names: Names::ByParts,
     };
 
     fn are_none(&self) -> bool {
@@ -194,6 +152,17 @@ impl Default for TransformerConfig {
     }
 }
 
+/// The sizes that all parts of a model share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Number of tokens V.
+    pub vocab: usize,
+    /// Maximum number of tokens in a sequence.
+    pub context: usize,
+    /// Width d of a hidden state.
+    pub width: usize,
+}
+
 /// A configuration that cannot be a model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{field} = {found}: expected {expected}; change it with {remedy}, or in the config.json of a model")]
@@ -218,6 +187,11 @@ impl TransformerConfig {
             "gpt1" => Self::default(),
             _ => return None,
         })
+    }
+
+    /// The sizes.
+    pub fn sizes(&self) -> Sizes {
+        Sizes { vocab: self.vocab, context: self.context, width: self.width }
     }
 
     /// All three dropouts at once.
@@ -271,8 +245,7 @@ impl TransformerConfig {
         let positions = if learned { self.position_rows() * d } else { 0 };
         let parts = &self.parts;
         let norms = [parts.embedding_norm, parts.final_norm].map(|there| if there { 2 * d } else { 0 });
-        let transform = if parts.transform { d * d + 3 * d + self.output_rows() } else { 0 };
-        let further = parts.segments * d + norms[0] + norms[1] + transform;
+        let further = parts.segments * d + norms[0] + norms[1];
         self.layers * (4 * d * d + 2 * d * f + 9 * d + f) + self.output_rows() * d + positions + further
     }
 
@@ -297,21 +270,25 @@ impl TransformerConfig {
         check_dropout("embd_dropout", self.embd_dropout)?;
         check_dropout("attn_dropout", self.attn_dropout)?;
         check_dropout("resid_dropout", self.resid_dropout)?;
-        let eps = self.layer_norm_epsilon;
-        ensure(eps > 0.0 && eps <= 1.0, "layer_norm_epsilon", eps, "a number above 0, at most 1", "--epsilon")?;
+        check_eps(self.layer_norm_epsilon)?;
         check_std(self.initializer_range)?;
         let segments = self.parts.segments;
         ensure(segments <= 1 << 10, "segments", segments, "a number from 0 to 1024", "--segments")?;
         if let Some(padding) = self.parts.padding {
             let is_token = (padding as usize) < self.vocab;
             ensure(is_token, "padding", padding, format!("a token of the {}", self.vocab), "a vocabulary that has it")?;
-            let counted = self.parts.asks == Asks::Masked && self.positions == Positions::Learned;
-            ensure(counted, "padding", padding, "learned positions, in a model that fills masks", "--positions or --view")?;
+            let learned = self.positions == Positions::Learned;
+            ensure(learned, "padding", padding, "learned positions", "--positions")?;
         }
         let joint = self.embedding == Embedding::Joint;
         ensure(!joint || self.parts.are_none(), "embedding", "joint", "separate, in a model with further parts", "--embedding")?;
         check_parameters(self.parameters(), "a smaller --width, --layers or vocabulary")
     }
+}
+
+/// Checks ε of a layer norm.
+pub(crate) fn check_eps(eps: f64) -> Result<(), ConfigError> {
+    ensure(eps > 0.0 && eps <= 1.0, "layer_norm_epsilon", eps, "a number above 0, at most 1", "--epsilon")
 }
 
 /// The error of a field, unless it is as it should be.

@@ -1,22 +1,21 @@
 //! Generation with a cache of keys and values, or a recurrent state: each new token costs one pass over the weights.
 
-use gradus_autograd::Tape;
+use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Real, Tensor, on_pool};
 
-use crate::backbone::Backbone;
 use crate::batch::{Batch, Input};
+use crate::body::Body;
 use crate::model::Model;
 use crate::output::Hidden;
 use crate::recurrent::{Lstm, LstmState};
-use crate::transformer::LayerCache;
-use crate::transformer::Transformer;
+use crate::transformer::{LayerCache, Transformer, normed};
 use crate::tree::Tree;
 
 /// One sequence being read or written, position by position.
 #[derive(Debug)]
 pub struct Decoder<'m, T: Real> {
+    model: &'m Model<Tensor<T>>,
     memory: Memory<'m, T>,
-    vocab: usize,
     position: usize,
 }
 
@@ -38,16 +37,16 @@ impl<T: Real> Memory<'_, T> {
         }
     }
 
-    /// Reads these tokens from position `first` on.
-    fn read<'t>(&mut self, tape: &'t Tape<T>, input: &Input, first: usize) -> Hidden<'t, T> {
+    /// Reads these tokens from position `first` on: their last hidden states, and the output's matrix.
+    fn read<'t>(&mut self, tape: &'t Tape<T>, input: &Input, first: usize) -> (Var<'t, T>, Var<'t, T>) {
         match self {
             Memory::Transformer { transformer, layers } => {
                 let transformer = transformer.constants(tape);
-                let (mut states, output) = transformer.embed(input, first, None);
+                let (mut states, table) = transformer.embed(input, first, None);
                 for (block, cache) in transformer.h.0.iter().zip(layers) {
                     states = block.decode(&states, cache);
                 }
-                transformer.output_layer.hidden(states, output)
+                (normed(transformer.ln_f.as_ref(), states), table)
             }
             Memory::Lstm { lstm, state } => lstm.constants(tape).decode(input, state),
         }
@@ -57,18 +56,18 @@ impl<T: Real> Memory<'_, T> {
 impl<'m, T: Real> Decoder<'m, T> {
     /// An empty sequence.
     pub fn new(model: &'m Model<Tensor<T>>) -> Self {
-        let (memory, vocab) = match &model.backbone {
-            Backbone::Transformer(transformer) => {
+        let memory = match &model.body {
+            Body::Transformer(transformer) => {
                 let (c, like) = (transformer.config(), &transformer.tokens_embed.weight.0);
                 let cache = |_| LayerCache::new(like, c.heads, c.context, c.head_width());
-                (Memory::Transformer { transformer, layers: (0..c.layers).map(cache).collect() }, c.vocab)
+                Memory::Transformer { transformer, layers: (0..c.layers).map(cache).collect() }
             }
-            Backbone::Lstm(lstm) => {
+            Body::Lstm(lstm) => {
                 let c = lstm.config();
-                (Memory::Lstm { lstm, state: Box::new(LstmState::new(c, &lstm.tokens_embed.weight.0)) }, c.vocab)
+                Memory::Lstm { lstm, state: Box::new(LstmState::new(c, &lstm.tokens_embed.weight.0)) }
             }
         };
-        Decoder { memory, vocab, position: 0 }
+        Decoder { model, memory, position: 0 }
     }
 
     /// Number of tokens read.
@@ -81,13 +80,13 @@ impl<'m, T: Real> Decoder<'m, T> {
         assert!(!ids.is_empty(), "a decoder reads at least one token");
         on_pool(|| {
             let tape = Tape::off();
-            let mut hidden = self.memory.read(&tape, &Input::causal(1, ids), self.position);
+            let (states, table) = self.memory.read(&tape, &Input::causal(1, ids), self.position);
             self.position += ids.len();
-            hidden.states = hidden.states.slice(1, ids.len() - 1..ids.len());
-            let logits = hidden.logits();
+            let states = states.slice(1, ids.len() - 1..ids.len());
+            let logits = Hidden { states, table, outputs: self.model.outputs.constants(&tape) }.logits();
             // The joint form's softmax has position rows too; they are never generated.
             let mut logits = logits.value().to_vec();
-            logits.truncate(self.vocab);
+            logits.truncate(self.model.sizes().vocab);
             logits
         })
     }
@@ -98,7 +97,8 @@ impl<'m, T: Real> Decoder<'m, T> {
         on_pool(|| {
             let (tape, input) = (Tape::off(), &batch.input);
             let tokens = batch.tokens().next().expect("a batch that predicts tokens");
-            self.memory.fork(input.sequences, input.length()).read(&tape, input, self.position).token_losses(tokens)
+            let (states, table) = self.memory.fork(input.sequences, input.length()).read(&tape, input, self.position);
+            Hidden { states, table, outputs: self.model.outputs.constants(&tape) }.token_losses(tokens)
         })
     }
 }
@@ -117,7 +117,7 @@ mod tests {
             let last = ids.map(|id| one.read(&[id]));
             for (ids, position) in [(&ids[..2], 2), (&ids[2..], 5)] {
                 let logits = many.read(ids);
-                assert_eq!((many.position(), logits.len()), (position, config.backbone.vocab()));
+                assert_eq!((many.position(), logits.len()), (position, config.sizes().vocab));
                 // Logits of size 1, but for the order of sums.
                 assert!(logits.iter().zip(&last[position - 1]).all(|(a, b)| (a - b).abs() < 1e-12));
             }
@@ -149,7 +149,7 @@ mod tests {
             let mut other = Decoder::new(&model);
             other.read(&[3, 1]);
             assert_eq!((decoder.position(), decoder.read(&[4])), (2, other.read(&[4])));
-            assert_eq!(logits.len(), config.backbone.vocab());
+            assert_eq!(logits.len(), config.sizes().vocab);
         }
     }
 

@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use gradus_autograd::{Tape, Var};
+use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::Linear;
 use crate::param::{Param, Serves};
 use crate::tree;
-use crate::tree::{P, Path, Tree};
+use crate::tree::{List, P, Tree};
 
 /// The map from the hidden states of an example's sequences to logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,39 +101,13 @@ tree! {
     }
 }
 
-/// The heads above a backbone, in a sequence: the first is named `score`, the next `score_1`, `score_2`, …
-#[derive(Clone, Debug, PartialEq)]
-pub struct Heads<V>(pub Vec<Head<V>>);
+/// The heads of a model, named `score`, `score_1`, `score_2`, …
+pub type Heads<V> = List<Head<V>>;
 
-/// The name of the head with this number.
-fn name(number: usize) -> String {
-    if number == 0 { "score".to_owned() } else { format!("score_{number}") }
-}
-
-impl<V> Tree for Heads<V> {
-    type Leaf = V;
-    type With<U> = Heads<U>;
-    fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, V) -> U) -> Heads<U> {
-        let heads = self.0.into_iter().enumerate();
-        Heads(heads.map(|(number, head)| path.within(&name(number), |path| head.map_at(path, f))).collect())
-    }
-    fn as_ref(&self) -> Heads<&V> {
-        Heads(self.0.iter().map(Tree::as_ref).collect())
-    }
-    fn as_mut(&mut self) -> Heads<&mut V> {
-        Heads(self.0.iter_mut().map(Tree::as_mut).collect())
-    }
-    fn zip<B>(self, other: Heads<B>) -> Heads<(V, B)> {
-        assert_eq!(self.0.len(), other.0.len(), "zip: as many heads");
-        Heads(self.0.into_iter().zip(other.0).map(|(a, b)| a.zip(b)).collect())
-    }
-}
-
-impl<T: Real> Heads<Tensor<T>> {
-    /// The parameters as leaves, in scopes named as in the whole model.
-    pub(crate) fn as_leaves<'t>(&self, tape: &'t Tape<T>) -> Heads<Var<'t, T>> {
-        let heads = self.0.iter().enumerate();
-        Heads(heads.map(|(number, head)| tape.scope(&name(number), || head.leaves(tape))).collect())
+impl<V> Heads<V> {
+    /// Makes the list of these heads.
+    pub fn new(heads: Vec<Head<V>>) -> Self {
+        List(heads, ["score"; 2])
     }
 }
 
@@ -144,20 +118,20 @@ impl<'t, T: Real> Heads<Var<'t, T>> {
     /// Panics if the model lacks the head.
     pub(crate) fn loss(&self, states: &Var<'t, T>, classes: &ClassLoss, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let head = self.0.get(classes.head).expect("a batch with classes needs a model with their head");
-        states.tape().scope(&name(classes.head), || head.loss(states, classes, dropout))
+        states.tape().scope(&self.name(classes.head), || head.loss(states, classes, dropout))
     }
 }
 
 impl Head<Param> {
-    /// Declares the parameters for hidden states of width d: W_y from N(0, std²), bias 0.
-    pub fn declare(config: &HeadConfig, d: usize, std: f64) -> Self {
+    /// Declares the parameters of a model's head `number` for hidden states of width d: W_y from N(0, std²), bias 0.
+    pub fn declare(config: &HeadConfig, number: usize, d: usize, std: f64) -> Self {
         let head = Head {
             pooler: config.pooler.then(|| Linear::declare(d, d, std)),
             weight: P(Param::weight([config.classes, d], std)),
             bias: config.bias.then(|| P(Param::bias(config.classes))),
             config: Arc::new(config.clone()),
         };
-        head.map(|_, p| p.serving(Serves::Head))
+        head.map(|_, p| p.serving(Serves::Head(number)))
     }
 }
 
@@ -167,9 +141,6 @@ impl<V> Head<V> {
         &self.config
     }
 }
-
-/// The random stream of a head's weights, far from a backbone's.
-pub(crate) const STREAM: u64 = 0x6865_6164;
 
 impl<T: Real> Head<Tensor<T>> {
     /// The head with its classes permuted and renamed to `labels`: class i of the result is class `order[i]` of `self`.

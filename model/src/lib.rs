@@ -1,16 +1,16 @@
 //! GPT-1 and its relatives: their layers, objectives and checkpoints in Hugging Face's format.
 //!
 //! A model is a [`Tree`]: the same struct with a declaration, a tensor, a variable on a tape, a gradient or a moment at each
-//! leaf. So `Transformer<Param>` declares the parameters, `Transformer<Tensor>` holds them, `Transformer<Var>` computes, and every
+//! leaf. So `Model<Param>` declares the parameters, `Model<Tensor>` holds them, `Model<Var>` computes, and every
 //! walk over parameters is one `map` or `visit`. Its configuration goes with it.
 //!
 //! ```
 //! use gradus_autograd::{Tape, Tensor};
-//! use gradus_model::{Batch, Transformer, TransformerConfig, Objective, Tree};
+//! use gradus_model::{Batch, Model, Objective, TransformerConfig, Tree};
 //!
 //! let config = TransformerConfig { vocab: 11, context: 4, width: 8, layers: 2, heads: 2, ..TransformerConfig::default() };
 //! config.check()?;
-//! let gpt: Transformer<Tensor<f64>> = Transformer::init(&config, 1);
+//! let gpt: Model<Tensor<f64>> = Model::init(&config.into(), 1);
 //!
 //! // Two sequences of four tokens; each predicts the token that follows.
 //! let (inputs, targets) = ([1, 2, 3, 4, 5, 6, 7, 8], [2, 3, 4, 5, 6, 7, 8, 9]);
@@ -30,8 +30,8 @@
 //! # Ok::<(), gradus_model::ConfigError>(())
 //! ```
 
-mod backbone;
 mod batch;
+mod body;
 pub mod check;
 pub mod checkpoint;
 pub mod config;
@@ -49,16 +49,16 @@ mod transfer;
 mod transformer;
 pub mod tree;
 
-pub use backbone::{Backbone, BackboneConfig};
 pub use batch::{Batch, ClassLoss, Input, LossTerm, Sight, TokenLoss};
-pub use config::{Activation, Asks, ConfigError, Embedding, NormPlace, Parts, Positions, TransformerConfig};
+pub use body::{Body, BodyConfig};
+pub use config::{Activation, ConfigError, Embedding, NormPlace, Parts, Positions, Sizes, TransformerConfig};
 pub use decode::Decoder;
 pub use dropout::{Dropout, DropoutSeed, Site};
 pub use head::{Form, Head, HeadConfig, Heads};
 pub use model::{GradientMode, Model, ModelConfig};
 pub use ngram::KneserNey;
 pub use objectives::Objective;
-pub use output::{Hidden, OutputLayer, Transform};
+pub use output::{Hidden, Output, OutputConfig, Outputs, Predicts, Transform, TransformConfig};
 pub use param::{Init, Param, Role, Serves};
 pub use recurrent::{Lstm, LstmCell, LstmConfig, LstmState};
 pub use transfer::Transfer;

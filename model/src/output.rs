@@ -1,35 +1,95 @@
-//! The last hidden states, and what a language model makes of them.
+//! Outputs: from the last hidden states h to probabilities of tokens.
 //!
 //! ```text
 //! GPT-1     P(u) = softmax(h Wₑᵀ)
-//! GPT-2     h = LN(hₙ) first
 //! BERT      P(u) = softmax(LN(gelu(h W + b)) Wₑᵀ + b′)
+//! untied    P(u) = softmax(h Wᵀ), with a matrix of its own
 //! ```
 
 use std::sync::Arc;
 
 use gradus_autograd::Var;
 use gradus_tensor::{Real, Tensor};
+use serde::{Deserialize, Serialize};
 
 use crate::batch::TokenLoss;
-use crate::config::{Activation, TransformerConfig};
-use crate::layers::{LayerNorm, Linear};
-use crate::param::{Param, Serves};
+use crate::config::{Activation, ConfigError, check_eps};
+use crate::layers::{LayerNorm, Linear, Table};
+use crate::param::{Param, Role, Serves};
 use crate::tree;
-use crate::tree::{P, Tree};
+use crate::tree::{List, P, Tree};
 
-tree! {
-    /// The layers after a Transformer's last block; none in GPT-1.
-    pub struct OutputLayer<V> {
-        /// Norm of the last hidden states.
-        ln_f: Option<LayerNorm<V>>,
-        /// The layer before the output's matrix.
-        transform: Option<Transform<V>>,
+/// The token that an output predicts in a slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Predicts {
+    /// The next token, from the tokens before it.
+    #[default]
+    Next,
+    /// The slot's own token, usually masked, from the tokens of all slots.
+    Masked,
+}
+
+/// Options of an [`Output`]; by default GPT-1's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OutputConfig {
+    /// The token that it predicts.
+    pub predicts: Predicts,
+    /// Whether its matrix is the token embedding.
+    pub tied: bool,
+    /// The layer before its matrix, with which comes a bias per token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transform: Option<TransformConfig>,
+}
+
+/// Options of a [`Transform`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransformConfig {
+    /// The activation function.
+    pub activation: Activation,
+    /// ε of its layer norm, inside the root.
+    pub layer_norm_epsilon: f64,
+}
+
+impl OutputConfig {
+    /// GPT-1's.
+    pub const NEXT: OutputConfig = OutputConfig { predicts: Predicts::Next, tied: true, transform: None };
+
+    /// Returns the number of parameters, given the number of rows of its matrix and the width.
+    pub fn parameters(&self, rows: usize, d: usize) -> usize {
+        let transform = if self.transform.is_some() { d * d + 3 * d + rows } else { 0 };
+        transform + if self.tied { 0 } else { rows * d }
+    }
+
+    /// Checks the options.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.transform.map_or(Ok(()), |transform| check_eps(transform.layer_norm_epsilon))
+    }
+}
+
+impl Default for OutputConfig {
+    fn default() -> Self {
+        Self::NEXT
     }
 }
 
 tree! {
-    /// A layer before the output's matrix, and the output's bias.
+    /// A softmax over the tokens, with a `V` for every parameter; none if it is tied and has no transform, as GPT-1's.
+    pub struct Output<V> {
+        /// The matrix (rows, d), unless it is the token embedding.
+        lm_head: Option<Table<V>>,
+        /// The layer before the matrix.
+        transform: Option<Transform<V>>,
+    } with {
+        /// The options.
+        pub config: OutputConfig,
+    }
+}
+
+tree! {
+    /// A layer before an output's matrix, and the output's bias (BERT).
     pub struct Transform<V> {
         /// W (d, d) and b.
         dense: Linear<V>,
@@ -42,41 +102,43 @@ tree! {
     }
 }
 
-impl OutputLayer<Param> {
-    /// Declares the parameters.
-    pub fn declare(c: &TransformerConfig) -> Self {
-        let norm = || LayerNorm::declare(c.width, c.layer_norm_epsilon);
-        let transform = || Transform {
-            dense: Linear::declare(c.width, c.width, c.initializer_range),
-            ln: norm(),
-            bias: P(Param::bias(c.output_rows())),
-            activation: c.activation,
-        };
-        let transform = c.parts.transform.then(|| transform().map(|_, p| p.serving(Serves::Output)));
-        OutputLayer { ln_f: c.parts.final_norm.then(norm), transform }
+/// The outputs of a model. The names of the first have no prefix; those of the following begin with `output_1`, `output_2`, …
+pub type Outputs<V> = List<Output<V>>;
+
+impl<V> Outputs<V> {
+    /// Makes the list of these outputs.
+    pub fn new(outputs: Vec<Output<V>>) -> Self {
+        List(outputs, ["", "output"])
     }
 }
 
-impl<'t, T: Real> OutputLayer<Var<'t, T>> {
-    /// From the states (B, T, d) after the last block, and the output's matrix.
-    pub fn hidden(&self, states: Var<'t, T>, output: Var<'t, T>) -> Hidden<'t, T> {
-        let states = match &self.ln_f {
-            Some(norm) => states.tape().scope("ln_f", || norm.forward(&states)),
-            None => states,
+impl Output<Param> {
+    /// Declares the parameters of a model's output `number`: a matrix of `rows` rows of width d, weights from N(0, std²).
+    pub fn declare(config: &OutputConfig, number: usize, [rows, d]: [usize; 2], std: f64) -> Self {
+        let transform = |of: TransformConfig| Transform {
+            dense: Linear::declare(d, d, std),
+            ln: LayerNorm::declare(d, of.layer_norm_epsilon),
+            bias: P(Param::bias(rows)),
+            activation: of.activation,
         };
-        Hidden { states, output, transform: self.transform.clone() }
+        let output = Output {
+            lm_head: (!config.tied).then(|| Table::declare(rows, d, std, Role::TokenEmbedding)),
+            transform: config.transform.map(transform),
+            config: *config,
+        };
+        output.map(|_, p| p.serving(Serves::Output(number)))
     }
 }
 
-/// The hidden states of a batch, and what turns them into logits.
+/// The hidden states of a batch, and the outputs that turn them into logits.
 #[derive(Debug)]
 pub struct Hidden<'t, T: Real> {
     /// h (B, T, d).
     pub states: Var<'t, T>,
-    /// Wₑ (rows, d), after its dropout in the joint form.
-    pub output: Var<'t, T>,
-    /// The layer before that matrix.
-    pub transform: Option<Transform<Var<'t, T>>>,
+    /// Wₑ (rows, d), the matrix of tied outputs; after its dropout in the joint form.
+    pub table: Var<'t, T>,
+    /// The outputs.
+    pub outputs: Outputs<Var<'t, T>>,
 }
 
 impl<'t, T: Real> Hidden<'t, T> {
@@ -85,51 +147,55 @@ impl<'t, T: Real> Hidden<'t, T> {
         let rows = self.rows(tokens.slots.as_ref());
         let tape = rows.tape();
         tape.scope("lm", || {
-            let (rows, bias) = self.before_output(rows);
-            rows.linear_cross_entropy(&self.output, bias, tokens.targets.clone(), tokens.weights.clone())
+            let (rows, matrix, bias) = self.factors(rows, tokens.output);
+            rows.linear_cross_entropy(matrix, bias, tokens.targets.clone(), tokens.weights.clone())
         })
     }
 
     /// −log P(targetᵢ) of each predicted token: no gradient, and at most 1,024 rows of logits are held.
     pub fn token_losses(&self, tokens: &TokenLoss) -> Tensor<T> {
-        let (rows, bias) = self.before_output(self.rows(tokens.slots.as_ref()));
+        let (rows, matrix, bias) = self.factors(self.rows(tokens.slots.as_ref()), tokens.output);
         let h = rows.value();
         let weights = h.full_like([tokens.targets.len()], T::one());
-        h.linear_cross_entropy(self.output.value(), bias.map(Var::value), &tokens.targets, &weights)
+        h.linear_cross_entropy(matrix.value(), bias.map(Var::value), &tokens.targets, &weights)
     }
 
-    /// The logits (B, T, rows) in every slot.
+    /// The logits (B, T, rows) of the first output in every slot.
     pub fn logits(&self) -> Var<'t, T> {
         let (b, t) = (self.states.shape()[0], self.states.shape()[1]);
-        self.logits_of(self.rows(None)).reshape([b, t, self.output.shape()[0]])
+        self.logits_of(self.rows(None)).reshape([b, t, self.table.shape()[0]])
     }
 
-    /// The logits (n, rows) in these slots (of B·T).
+    /// The logits (n, rows) of the first output in these slots (of B·T).
     pub fn logits_at(&self, slots: &Arc<[u32]>) -> Var<'t, T> {
         self.logits_of(self.rows(Some(slots)))
     }
 
     fn logits_of(&self, rows: Var<'t, T>) -> Var<'t, T> {
-        let (rows, bias) = self.before_output(rows);
-        let logits = rows.matmul(&self.output.t());
+        let (rows, matrix, bias) = self.factors(rows, 0);
+        let logits = rows.matmul(&matrix.t());
         match bias {
             Some(bias) => logits + bias,
             None => logits,
         }
     }
 
-    /// The states (n, d) of these slots: only they are multiplied by the output's matrix.
+    /// The states (n, d) of these slots: only they are multiplied by an output's matrix.
     fn rows(&self, slots: Option<&Arc<[u32]>>) -> Var<'t, T> {
         let (b, t, d) = (self.states.shape()[0], self.states.shape()[1], self.states.shape()[2]);
         let rows = self.states.reshape([b * t, d]);
         slots.map_or(rows.clone(), |slots| rows.gather(slots.clone(), [slots.len()]))
     }
 
-    /// The rows that are multiplied by the output's matrix, and the bias that is added.
-    fn before_output(&self, rows: Var<'t, T>) -> (Var<'t, T>, Option<&Var<'t, T>>) {
-        match &self.transform {
-            Some(Transform { dense, ln, bias, activation }) => (ln.forward(&dense.activated(&rows, *activation)), Some(&bias.0)),
-            None => (rows, None),
+    /// The rows and the matrix that an output multiplies, and the bias that it adds.
+    fn factors(&self, rows: Var<'t, T>, output: usize) -> (Var<'t, T>, &Var<'t, T>, Option<&Var<'t, T>>) {
+        let Output { lm_head, transform, .. } = &self.outputs.0[output];
+        let matrix = lm_head.as_ref().map_or(&self.table, |own| &own.weight.0);
+        match transform {
+            Some(Transform { dense, ln, bias, activation }) => {
+                (ln.forward(&dense.activated(&rows, *activation)), matrix, Some(&bias.0))
+            }
+            None => (rows, matrix, None),
         }
     }
 }

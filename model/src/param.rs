@@ -30,10 +30,10 @@ pub enum Serves {
     Block(usize),
     /// The body outside embeddings and blocks.
     Body,
-    /// The prediction of tokens alone.
-    Output,
-    /// The prediction of classes alone.
-    Head,
+    /// Only the output with this number.
+    Output(usize),
+    /// Only the head with this number.
+    Head(usize),
 }
 
 /// The role of a parameter in its layer.
@@ -104,10 +104,15 @@ impl Param {
     }
 }
 
-/// Initial values of a declared tree. Each parameter has its own random stream, in the order of the tree from `first` on.
-pub(crate) fn draw<T: Real, X: Tree<Leaf = Param>>(declared: X, seed: u64, first: u64) -> X::With<Tensor<T>> {
-    let mut streams = first..;
-    declared.map(|_, p| p.draw(seed, streams.next().expect("no model has 2⁶⁴ parameters")))
+/// The first random stream of heads, far from those of the body and the outputs.
+const HEADS: u64 = 0x6865_6164;
+
+/// Initial values of a declared tree. Each parameter has its own random stream: those of body and outputs from 1 on, in the order of
+/// the tree, and those of heads from [`HEADS`] on.
+pub(crate) fn draw<T: Real, X: Tree<Leaf = Param>>(declared: X, seed: u64) -> X::With<Tensor<T>> {
+    let mut streams = [1.., HEADS..];
+    let mut next = |p: &Param| streams[usize::from(matches!(p.serves, Serves::Head(_)))].next();
+    declared.map(|_, p| p.draw(seed, next(&p).expect("no model has 2⁶⁴ parameters")))
 }
 
 #[cfg(test)]
@@ -139,14 +144,17 @@ mod tests {
                 "tokens_embed.weight" => Role::TokenEmbedding,
                 "positions_embed.weight" => Role::PositionEmbedding,
                 "segments_embed.weight" => Role::SegmentEmbedding,
+                name if name.ends_with("lm_head.weight") => Role::TokenEmbedding,
                 name if name.ends_with("bias") => Role::Bias,
                 name if name.contains("ln_") || name.contains(".ln.") => Role::Gain,
                 _ => Role::Weight,
             };
             let serves = match (name.strip_prefix("h."), name.split('.').next().unwrap()) {
                 (Some(rest), _) => Serves::Block(rest[..1].parse().unwrap()),
-                (_, "transform") => Serves::Output,
-                (_, first) if first.starts_with("score") => Serves::Head,
+                (_, "transform" | "lm_head") => Serves::Output(0),
+                (_, "output_1") => Serves::Output(1),
+                (_, "score") => Serves::Head(0),
+                (_, "score_1") => Serves::Head(1),
                 (_, first) if first.ends_with("embed") => Serves::Embedding,
                 _ => Serves::Body,
             };

@@ -16,10 +16,9 @@ use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{Input, Sight};
-use crate::config::{ConfigError, TransformerConfig, check_dropout, check_parameters, check_size, check_std};
+use crate::config::{ConfigError, Sizes, TransformerConfig, check_dropout, check_parameters, check_size, check_std};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::{Linear, Table, sequence_length};
-use crate::output::Hidden;
 use crate::param::{Init, Param, Role, draw};
 use crate::tree;
 use crate::tree::P;
@@ -79,6 +78,11 @@ impl LstmConfig {
     pub fn matching(transformer: &TransformerConfig) -> Self {
         let sized = (1..=MOST_UNITS).map(|units| Self::of_units(units, transformer));
         sized.min_by_key(|lstm| lstm.parameters().abs_diff(transformer.parameters())).expect("one at least")
+    }
+
+    /// The sizes.
+    pub fn sizes(&self) -> Sizes {
+        Sizes { vocab: self.vocab, context: self.context, width: self.width }
     }
 
     /// Both dropouts at once.
@@ -170,7 +174,7 @@ impl<V> Lstm<V> {
 impl<T: Real> Lstm<Tensor<T>> {
     /// Fresh parameters, as declared. Each has its own random stream.
     pub fn init(config: &LstmConfig, seed: u64) -> Self {
-        draw(Lstm::declare(config), seed, 1)
+        draw(Lstm::declare(config), seed)
     }
 }
 
@@ -181,12 +185,12 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         self.tokens_embed.weight.0.gather(input.tokens.clone(), [input.sequences, t])
     }
 
-    /// The projected states sₜ of these slots; with a seed the dropouts are active. Panics unless each sees those before it alone.
-    pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+    /// The projected states sₜ of these slots, and the output's matrix; with a seed the dropouts are active. Panics unless each sees those before it alone.
+    pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         let in_order = input.sight == Sight::Causal && input.positions.is_none() && input.query_only == 0;
         assert!(in_order, "a recurrence reads from left to right");
-        let output = self.tokens_embed.weight.0.clone();
-        let (tape, c) = (output.tape(), &self.config);
+        let table = self.tokens_embed.weight.0.clone();
+        let (tape, c) = (table.tape(), &self.config);
         let drop = |x, p, site| Dropout::new(p, site).forward(x, dropout);
         let x = tape.scope("embed", || drop(self.embed(input, 0), c.embd_dropout, Site::Embedding));
         // The recurrence goes by time: (B, T, d) → (T, B, d).
@@ -195,7 +199,7 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
             let s = self.c_proj.forward(&h).permute(&[1, 0, 2]); // (B, T, d)
             drop(s, c.resid_dropout, Site::Projection)
         });
-        Hidden { states, output, transform: None }
+        (states, table)
     }
 
     /// The share of embedded tokens (…, d) in the pre-activations (…, 4H).
@@ -205,9 +209,9 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
 
     /// The projected states (B, T, d) of the tokens in these slots, which follow those that `state` has read, one time step after the
     /// other; `state` then has read them too. Of one sequence the bits are those of [`Lstm::hidden`] over the whole of it.
-    pub fn decode(&self, input: &Input, state: &mut LstmState<T>) -> Hidden<'t, T> {
-        let output = self.tokens_embed.weight.0.clone();
-        let (tape, b, t, units) = (output.tape(), input.sequences, input.length(), self.config.units);
+    pub fn decode(&self, input: &Input, state: &mut LstmState<T>) -> (Var<'t, T>, Var<'t, T>) {
+        let table = self.tokens_embed.weight.0.clone();
+        let (tape, b, t, units) = (table.tape(), input.sequences, input.length(), self.config.units);
         let x = self.inputs(&self.embed(input, state.position)); // (B, T, 4H)
         let (mut h, mut c) = (tape.constant(state.h.clone()), tape.constant(state.c.clone()));
         let mut outputs = Vec::with_capacity(t);
@@ -224,10 +228,10 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         (state.h, state.c) = (h.into_value(), c.into_value());
         state.position += t;
         let h = match &outputs[..] {
-            [] => output.constant(output.value().zeros_like([b, 0, units])),
+            [] => table.constant(table.value().zeros_like([b, 0, units])),
             steps => Var::concat(&steps.iter().collect::<Vec<_>>(), 1),
         };
-        Hidden { states: self.c_proj.forward(&h), output, transform: None }
+        (self.c_proj.forward(&h), table)
     }
 }
 

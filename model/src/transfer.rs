@@ -19,9 +19,9 @@ use gradus_tensor::rng::Philox;
 use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::backbone::Backbone;
-use crate::head::{self, HeadConfig, Heads};
+use crate::head::{HeadConfig, Heads};
 use crate::model::{Model, ModelConfig};
+use crate::output::{Output, OutputConfig, Outputs};
 use crate::param::{Param, Role, Serves, draw};
 use crate::tree::Tree;
 
@@ -61,7 +61,7 @@ impl std::str::FromStr for Transfer {
 }
 
 impl Transfer {
-    /// Whether a parameter of the body is kept.
+    /// Whether a parameter of the body or of an output is kept.
     fn keeps(self, p: &Param) -> bool {
         match (self, p.serves) {
             (Transfer::All, _) => true,
@@ -82,13 +82,15 @@ impl<T: Real> Model<Tensor<T>> {
     /// If they begin beyond the vocabulary.
     pub fn with_tokens(self, tokens: Range<usize>, std: f64, seed: u64) -> Self {
         let config = self.config();
-        let vocab = config.backbone.vocab();
+        let vocab = config.sizes().vocab;
         assert!(tokens.start <= vocab, "tokens {tokens:?} begin beyond the vocabulary of {vocab}");
-        let grown = ModelConfig { backbone: config.backbone.with_vocab(vocab.max(tokens.end)), ..config };
+        let grown = config.with_vocab(vocab.max(tokens.end));
+        let mut streams = 0x726f_7773..; // one for each matrix with a row per token
         Model::declare(&grown).zip(self).map(|_, (declared, p)| {
             let fresh: Tensor<T> = match declared.role {
                 Role::TokenEmbedding if !tokens.is_empty() => {
-                    Tensor::normal([tokens.len(), p.shape()[1]], std, &mut Philox::with_stream(seed, 0x726f_7773))
+                    let stream = streams.next().expect("few matrices");
+                    Tensor::normal([tokens.len(), p.shape()[1]], std, &mut Philox::with_stream(seed, stream))
                 }
                 // The output's bias has an element per token.
                 Role::Bias if declared.shape != *p.shape() => Tensor::zeros([tokens.len()]),
@@ -101,34 +103,32 @@ impl<T: Real> Model<Tensor<T>> {
         })
     }
 
-    /// The body without its layer before the output's matrix, for tasks that ask for no token: no loss would reach that layer.
-    pub fn without_transform(mut self) -> Self {
-        if let Backbone::Transformer(transformer) = &mut self.backbone
-            && transformer.output_layer.transform.take().is_some()
-        {
-            let mut config = transformer.config().clone();
-            config.parts.transform = false;
-            transformer.set_config(config);
-        }
-        self
+    /// The model whose outputs have no parameters, for tasks that predict no token: no loss would reach them.
+    pub fn with_plain_outputs(self) -> Self {
+        let plain = |output: Output<_>| {
+            let config = OutputConfig { tied: true, transform: None, ..output.config };
+            Output { lm_head: None, transform: None, config }
+        };
+        Model { outputs: Outputs::new(self.outputs.0.into_iter().map(plain).collect()), ..self }
     }
 
-    /// This backbone under a fresh head, and no other; what is not transferred is fresh too.
-    pub fn with_head(self, head: HeadConfig, transfer: Transfer, seed: u64) -> Self {
-        let declared = Model::declare(&ModelConfig { backbone: self.backbone.config(), heads: vec![head] });
+    /// This body with its outputs under a fresh head, and no other; what is not transferred is fresh too.
+    pub fn with_head(mut self, head: HeadConfig, transfer: Transfer, seed: u64) -> Self {
+        let old = std::mem::replace(&mut self.heads, Heads::new(Vec::new()));
+        let mut declared = Model::declare(&ModelConfig { heads: vec![head], ..self.config() });
+        let mut heads = draw(std::mem::replace(&mut declared.heads, Heads::new(Vec::new())), seed);
         let of = if matches!(transfer, Transfer::Layers(_)) { seed ^ ABOVE } else { seed };
-        let fresh = draw(declared.backbone.clone(), of, 1);
+        let fresh = draw(declared.clone(), of);
         let choose = |_: &str, ((declared, old), new)| if transfer.keeps(&declared) { old } else { new };
-        let backbone = declared.backbone.zip(self.backbone).zip(fresh).map(choose);
-        let mut heads: Heads<_> = draw(declared.heads, seed, head::STREAM);
+        let model = declared.zip(self).zip(fresh).map(choose);
         // A pooler is part of what was pre-trained.
-        if let (Transfer::All, [new], Some(old)) = (transfer, &mut heads.0[..], self.heads.0.into_iter().next())
+        if let (Transfer::All, [new], Some(old)) = (transfer, &mut heads.0[..], old.0.into_iter().next())
             && new.pooler.is_some()
             && old.pooler.is_some()
         {
             new.pooler = old.pooler;
         }
-        Model { backbone, heads }
+        Model { heads, ..model }
     }
 }
 
@@ -140,12 +140,12 @@ mod tests {
     use crate::head::{Form, Head};
 
     fn kept(by: Transfer) -> Vec<String> {
-        kept_of(tiny(), by)
+        kept_of(&tiny().into(), by)
     }
 
-    fn kept_of(config: TransformerConfig, by: Transfer) -> Vec<String> {
+    fn kept_of(config: &ModelConfig, by: Transfer) -> Vec<String> {
         let mut names = Vec::new();
-        Model::declare(&config.into()).visit(|name, p| names.extend(by.keeps(&p).then(|| name.to_owned())));
+        Model::declare(config).visit(|name, p| names.extend(by.keeps(&p).then(|| name.to_owned())));
         names
     }
 
@@ -186,15 +186,14 @@ mod tests {
         assert_eq!(kept(Transfer::Layers(2)), kept(Transfer::All));
         let embeddings =
             ["tokens_embed.weight", "positions_embed.weight", "segments_embed.weight", "ln_embed.weight", "ln_embed.bias"];
-        assert_eq!(kept_of(tiny_bert(), Transfer::Layers(0)), embeddings);
+        assert_eq!(kept_of(&tiny_bert(), Transfer::Layers(0)), embeddings);
     }
 
     /// What was pre-trained below a class stays, and only where all stays; what is asked of it is new.
     #[test]
     fn a_pooler_is_kept_and_a_classifier_is_fresh() {
         let head = |classes| HeadConfig { pooler: true, bias: true, ..HeadConfig::new(Form::Classify, classes) };
-        let old: Model<Tensor<f64>> =
-            Model::init(&ModelConfig { heads: vec![head(2)], ..tiny_bert().into() }, 1).without_transform();
+        let old: Model<Tensor<f64>> = Model::init(&ModelConfig { heads: vec![head(2)], ..tiny_bert() }, 1).with_plain_outputs();
         let with = |transfer| old.clone().with_head(head(2), transfer, 1).head().unwrap().clone();
         let (of_old, kept, fresh) = (old.head().unwrap(), with(Transfer::All), with(Transfer::Layers(2)));
         let weight = |head: &Head<Tensor<f64>>| head.pooler.as_ref().unwrap().weight.0.clone();
@@ -207,17 +206,20 @@ mod tests {
     }
 
     #[test]
-    fn a_model_without_its_transform_is_the_same_otherwise() {
-        let old: Model<Tensor<f64>> = Model::init(&tiny_bert().into(), 1);
-        let new = old.clone().without_transform();
+    fn a_model_with_plain_outputs_is_the_same_otherwise() {
+        let [mut untied] = tiny_bert().outputs[..] else { panic!("one output") };
+        untied.tied = false;
+        let old: Model<Tensor<f64>> = Model::init(&ModelConfig { outputs: vec![untied], ..tiny_bert() }, 1);
+        let new = old.clone().with_plain_outputs();
         let mut names = Vec::new();
         new.as_ref().visit(|name, _| names.push(name.to_owned()));
-        assert!(!new.config().backbone.parts().transform && names.iter().all(|name| !name.starts_with("transform")));
+        assert!(names.iter().all(|name| !name.starts_with("transform") && !name.starts_with("lm_head")));
+        assert_eq!(new.config().outputs, [OutputConfig { predicts: untied.predicts, ..OutputConfig::NEXT }]);
         Model::declare(&new.config())
             .zip(new.clone())
             .visit(|name, (declared, p)| assert_eq!(declared.shape, *p.shape(), "{name}"));
         assert!(new == Model::init(&new.config(), 1), "drawn from the same numbers");
-        assert!(began(tiny()).without_transform() == began(tiny()));
+        assert!(began(tiny()).with_plain_outputs() == began(tiny()));
     }
 
     #[test]
@@ -262,11 +264,23 @@ mod tests {
         let old = began(tiny());
         for (tokens, vocab) in [(2..4, 5), (4..6, 6)] {
             let new = old.clone().with_tokens(tokens.clone(), 0.02, 7);
-            assert_eq!(new.config().backbone.vocab(), vocab);
+            assert_eq!(new.config().sizes().vocab, vocab);
             let same: Vec<bool> = table(&new).chunks(4).zip(table(&old).chunks(4)).map(|(new, old)| new == old).collect();
             let kept: Vec<bool> = (0..5).map(|token| !tokens.contains(&token)).collect();
             assert_eq!(same, kept);
         }
+    }
+
+    /// The matrix of an untied output has rows of its own.
+    #[test]
+    fn an_untied_output_grows_too() {
+        let untied = OutputConfig { tied: false, ..OutputConfig::NEXT };
+        let old: Model<Tensor<f64>> = Model::init(&ModelConfig { outputs: vec![untied], ..tiny().into() }, 1);
+        let new = old.clone().with_tokens(5..8, 0.02, 7);
+        let rows = |model: &Model<Tensor<f64>>| model.outputs.0[0].lm_head.as_ref().unwrap().weight.0.to_vec();
+        assert_eq!(rows(&new)[..5 * 4], rows(&old)[..]);
+        assert_eq!(rows(&new).len(), 8 * 4);
+        assert_ne!(rows(&new)[5 * 4..], table(&new)[5 * 4..]);
     }
 
     #[test]
@@ -275,7 +289,7 @@ mod tests {
             let old = began(TransformerConfig { embedding, ..tiny() });
             let new = old.clone().with_tokens(5..8, 0.02, 7);
             let grown = new.config();
-            assert_eq!(grown.backbone.vocab(), 8);
+            assert_eq!(grown.sizes().vocab, 8);
             let (before, after) = (table(&old), table(&new));
             assert_eq!(after[..5 * 4], before[..5 * 4]);
             assert_eq!(after[8 * 4..], before[5 * 4..]);

@@ -187,6 +187,36 @@ impl<X: Tree> Tree for Seq<X> {
     }
 }
 
+/// A sequence of subtrees with names: the first has one of its own, the following ones a prefix and their number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List<X>(pub Vec<X>, pub(crate) [&'static str; 2]);
+
+impl<X> List<X> {
+    /// The name of the subtree with this number.
+    pub(crate) fn name(&self, number: usize) -> String {
+        if number == 0 { self.1[0].to_owned() } else { format!("{}_{number}", self.1[1]) }
+    }
+}
+
+impl<X: Tree> Tree for List<X> {
+    type Leaf = X::Leaf;
+    type With<U> = List<X::With<U>>;
+    fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, X::Leaf) -> U) -> List<X::With<U>> {
+        let names: Vec<String> = (0..self.0.len()).map(|n| self.name(n)).collect();
+        List(self.0.into_iter().zip(names).map(|(x, name)| path.within(&name, |path| x.map_at(path, f))).collect(), self.1)
+    }
+    fn as_ref(&self) -> List<X::With<&X::Leaf>> {
+        List(self.0.iter().map(Tree::as_ref).collect(), self.1)
+    }
+    fn as_mut(&mut self) -> List<X::With<&mut X::Leaf>> {
+        List(self.0.iter_mut().map(Tree::as_mut).collect(), self.1)
+    }
+    fn zip<B>(self, other: List<X::With<B>>) -> List<X::With<(X::Leaf, B)>> {
+        assert_eq!(self.0.len(), other.0.len(), "zip: lists of one length");
+        List(self.0.into_iter().zip(other.0).map(|(a, b)| a.zip(b)).collect(), self.1)
+    }
+}
+
 /// A subtree that may be absent.
 impl<X: Tree> Tree for Option<X> {
     type Leaf = X::Leaf;

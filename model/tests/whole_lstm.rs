@@ -2,7 +2,7 @@
 
 use gradus_autograd::{Real, Tape, Tensor};
 use gradus_model::check::{random_batch, shaken, tiny_lstm};
-use gradus_model::{DropoutSeed, GradientMode, Input, Lstm, LstmConfig, LstmState, Model, Tree};
+use gradus_model::{Body, DropoutSeed, GradientMode, Hidden, Input, Lstm, LstmConfig, LstmState, Model, Tree};
 use gradus_tensor::rng::Philox;
 
 /// Sequences and their length.
@@ -26,12 +26,8 @@ fn each_dropout_acts_alone() {
         let config = LstmConfig { embd_dropout, resid_dropout, ..tiny() };
         let params = Lstm::<Tensor<f64>>::init(&config, 3).map(shaken(4));
         let tape = Tape::off();
-        let states = params
-            .constants(&tape)
-            .hidden(&Input::causal(B, &inputs[..]), Some(DropoutSeed::new(11, 1)))
-            .states
-            .into_value()
-            .to_vec();
+        let states =
+            params.constants(&tape).hidden(&Input::causal(B, &inputs[..]), Some(DropoutSeed::new(11, 1))).0.into_value().to_vec();
         (states.iter().filter(|&&s| s == 0.0).count(), states)
     };
     let (none, plain) = zeros(0.0, 0.0);
@@ -74,13 +70,15 @@ fn decodes<S: Real>() {
     let params: Lstm<Tensor<S>> = Lstm::init(&config, 5);
     let ids = ids(3, 2 * 12, 40);
     let tape = Tape::off();
-    let model = params.constants(&tape);
-    let both = model.hidden(&Input::causal(2, &ids[..]), None).logits().into_value();
+    let model = Model::from(params).constants(&tape);
+    let both = model.logits(&Input::causal(2, &ids[..])).into_value();
+    let Body::Lstm(lstm) = &model.body else { panic!("an LSTM") };
     for (s, steps) in [(0, &[1; 12][..]), (1, &[1; 12]), (1, &[2, 0, 1, 1, 8])] {
         let mut state = LstmState::new(&config, &both);
         for step in steps {
             let read = state.position()..state.position() + step;
-            let logits = model.decode(&Input::causal(1, &ids[s * 12..][read.clone()]), &mut state).logits().into_value();
+            let (states, table) = lstm.decode(&Input::causal(1, &ids[s * 12..][read.clone()]), &mut state);
+            let logits = Hidden { states, table, outputs: model.outputs.clone() }.logits().into_value();
             assert_eq!(state.position(), read.end);
             assert!(logits.to_vec() == both.slice(0, s..s + 1).slice(1, read.clone()).to_vec(), "sequence {s}, tokens {read:?}");
         }

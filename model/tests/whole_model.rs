@@ -82,7 +82,7 @@ fn every_property_holds() {
         }
         let Loss { model, batch, .. } = &loss;
         let logits = |input: &Input| model.constants(&Tape::off()).logits(input).into_value();
-        let vocab = model.backbone.config().vocab() as u32;
+        let vocab = model.sizes().vocab as u32;
         assert_eq!(sight(&batch.input, vocab, logits), Ok(()), "{name}");
     }
 }
@@ -92,8 +92,8 @@ fn every_property_holds() {
 #[test]
 fn a_query_only_slot_is_an_appended_query() {
     let (content, queries) = ([3, 1, 4, 1, 5], [[2, 0], [2, 3], [7, 1]]); // token and position
-    for config in [tiny_bert(), tiny_gpt2()] {
-        let model = parameters(&config.into());
+    for config in [tiny_bert(), tiny_gpt2().into()] {
+        let model = parameters(&config);
         let logits = |input: &Input| model.constants(&Tape::off()).logits(input).into_value();
         let row = |all: &Tensor<f64>, i: usize| all.slice(1, i..i + 1).to_vec();
         let with = |queries: &[[u32; 2]], sight, query_only| Input {
@@ -131,7 +131,7 @@ fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
         let gradient = |how| model.gradient(&silent, None, how).1;
         let (whole, alone) = (gradient(GradientMode::Whole), gradient(GradientMode::Head));
         assert_eq!(whole.heads, alone.heads, "{case}");
-        alone.backbone.visit(|name, g| assert!(g.is_none(), "{case}: {name} is a feature"));
+        alone.body.visit(|name, g| assert!(g.is_none(), "{case}: {name} is a feature"));
     }
 }
 
@@ -169,7 +169,7 @@ fn each_dropout_of_a_gpt_acts_alone() {
 /// A model that drops half of the features before its head, and nothing else.
 fn dropping(form: Form, classes: usize) -> Model<Tensor<f64>> {
     let head = HeadConfig { dropout: 0.5, ..HeadConfig::new(form, classes) };
-    parameters(&ModelConfig { backbone: tiny_gpt().with_dropout(0.0).into(), heads: vec![head] })
+    parameters(&ModelConfig { heads: vec![head], ..tiny_gpt().with_dropout(0.0).into() })
 }
 
 /// What the head reads of a sequence (d), and its logits of that sequence `b` times, two to an example, in each of 20 steps.
@@ -253,10 +253,9 @@ fn the_joint_matrix_is_dropped_before_it_is_read() {
 fn the_joint_softmax_runs_over_positions_too() {
     let config = joint(0.0);
     let params = parameters(&config.clone().into());
-    let gpt = params.transformer().unwrap();
     let ids = [3, 1, 4];
     let tape = Tape::off();
-    let logits = gpt.constants(&tape).hidden(&Input::causal(1, ids), None).logits().into_value();
+    let logits = params.constants(&tape).logits(&Input::causal(1, ids)).into_value();
     let rows = config.vocab + config.context;
     assert_eq!(logits.shape()[..], [1, 3, rows]);
     let last: Vec<f64> = logits.to_vec()[2 * rows..].iter().map(|z| z.exp()).collect();

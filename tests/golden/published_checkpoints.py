@@ -4,7 +4,8 @@
 
 Each directory has a small random model as `save_pretrained` writes it, and `expected.json`: `input_ids`, and the `logits` of the
 model in f64. In `published-roberta`, the padding token is 3, which also occurs inside the texts, and there are two segments. In
-`published-score`, a BERT has one output, a score, as `run_glue.py` trains it for STS-B. The files of the others are edited before
+`published-score`, a BERT has one output, a score, as `run_glue.py` trains it for STS-B. `published-own-output-gpt2` and
+`published-own-output-bert` have `tie_word_embeddings: false` and an output's matrix of their own. The files of the others are edited before
 `transformers` reads them, and `expected.json` is of the edited ones:
 
 - `published-gpt2`: sizes under their aliases (`attribute_map`), a wrong `n_ctx`, and `gelu_fast`;
@@ -18,7 +19,7 @@ import pathlib
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadModel
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadModel
 from transformers import RobertaConfig, RobertaForMaskedLM
 
 GOLDEN = pathlib.Path(__file__).parent
@@ -74,6 +75,10 @@ def main():
     write("published-gpt2", GPT2LMHeadModel(gpt2), [[0, 5, 9, 7, 3, 11]], remove=own, n_ctx=5, **aliases)
     classes = GPT2Config(**sizes, num_labels=3, pad_token_id=1, tie_word_embeddings=False, bos_token_id=0, eos_token_id=0)
     write("published-gpt2-classes", GPT2ForSequenceClassification(classes), [[2, 5, 9, 7, 3], [2, 4, 4, 10, 3]], remove=["architectures"])
+    own_output = GPT2Config(**sizes, tie_word_embeddings=False, bos_token_id=0, eos_token_id=0)
+    write("published-own-output-gpt2", GPT2LMHeadModel(own_output), [[0, 5, 9, 7, 3, 11]])
+    own_output = BertConfig(**SIZES, max_position_embeddings=12, tie_word_embeddings=False)
+    write("published-own-output-bert", BertForMaskedLM(own_output), [[2, 5, 9, 7, 3]])
     untied = RobertaConfig(**SIZES, max_position_embeddings=12, hidden_act="gelu_python")
     write(
         "published-untied",

@@ -67,7 +67,7 @@ impl Fixture {
         assert_eq!(segments["transformation"], task.transformation.to_string());
         let bias = segments["bias"].as_bool().unwrap();
         let head = HeadConfig { bias, dropout: 0.0, ..tasks::head(task).unwrap() };
-        let config = ModelConfig { backbone: backbone.with_dropout(0.0).into(), heads: vec![head] };
+        let config = ModelConfig { heads: vec![head], ..backbone.with_dropout(0.0).into() };
         let weights = Arrays::read(&dir.join("model.safetensors"));
         let declared = Model::declare(&config);
         let params = declared.map(|path, declared| {

@@ -4,7 +4,7 @@
 
 use gradus_autograd::{Real, Tape, Tensor};
 use gradus_model::tree::P;
-use gradus_model::{Input, Lstm, LstmConfig, Objective, Role, Tree};
+use gradus_model::{Input, Lstm, LstmConfig, Model, Objective, Role, Tree};
 use gradus_tests::{Arrays, golden, next_tokens, worst};
 
 /// The name of a parameter in PyTorch, whose matrices are [out, in].
@@ -43,7 +43,7 @@ fn compare<T: Real>(tolerance: f64) {
     for dir in ["lstm-d6-h10", "lstm-d8-h5"] {
         let arrays = Arrays::read(&golden().join(dir).join("fixture.safetensors"));
         let (config, params) = model(&arrays);
-        let params: Lstm<Tensor<T>> = params.cast();
+        let params: Model<Tensor<T>> = Model::from(params).cast();
         let (ids, shape) = arrays.ids("input_ids");
         let tape = Tape::new();
         let leaves = params.leaves(&tape);
@@ -56,7 +56,7 @@ fn compare<T: Real>(tolerance: f64) {
         arrays.assert_agrees("loss", loss.value(), tolerance);
         let grads = tape.backward(&loss);
         let mut compared = 0;
-        Lstm::declare(&config).zip(leaves).visit(|path, (declared, leaf)| {
+        Model::declare(&config.clone().into()).zip(leaves).visit(|path, (declared, leaf)| {
             let gradient = grads.of(&leaf).unwrap_or_else(|| panic!("{path} has no gradient"));
             let error = worst(&gradient.cast(), &stored(&arrays, "gradient", path, declared.role));
             assert!(error <= tolerance, "d = {}: {path}: {error:e} of its largest entry", config.width);

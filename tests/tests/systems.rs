@@ -8,8 +8,8 @@ use gradus_audit::systems::{answer, audit, tiny};
 use gradus_autograd::Tensor;
 use gradus_model::check::{Loss, labelled_batch, masked_batch};
 use gradus_model::{
-    BackboneConfig, Batch, DropoutSeed, GradientMode, LstmConfig, Model, ModelConfig, NormPlace, Objective, Parts,
-    TransformerConfig, Tree,
+    Batch, BodyConfig, DropoutSeed, GradientMode, LstmConfig, Model, ModelConfig, NormPlace, Objective, Parts, TransformerConfig,
+    Tree,
 };
 use gradus_train::pretrain::{PretrainOptions, digest};
 use gradus_train::systems::{self, ALL, Axes, Card, Density};
@@ -233,11 +233,12 @@ fn every_system_is_audited_as_a_whole() {
 
 /// Returns a configuration with dropout, large enough that products and norms share their work between threads.
 fn larger(axes: &Axes) -> ModelConfig {
-    let backbone = match tiny(axes).backbone {
-        BackboneConfig::Transformer(gpt) => TransformerConfig { vocab: 700, context: 64, width: 96, heads: 4, ..gpt }.into(),
-        BackboneConfig::Lstm(lstm) => LstmConfig { vocab: 700, context: 64, width: 96, units: 100, ..lstm }.into(),
+    let config = tiny(axes);
+    let body: BodyConfig = match config.body {
+        BodyConfig::Transformer(gpt) => TransformerConfig { vocab: 700, context: 64, width: 96, heads: 4, ..gpt }.into(),
+        BodyConfig::Lstm(lstm) => LstmConfig { vocab: 700, context: 64, width: 96, units: 100, ..lstm }.into(),
     };
-    BackboneConfig::with_dropout(backbone, 0.1).into()
+    ModelConfig { body: body.with_dropout(0.1), ..config }
 }
 
 /// Returns the digest of the parameters after some steps on this many threads; with `stop`, saved and read back in between.

@@ -53,8 +53,7 @@ impl Fixture {
         for name in if self.name.contains("roberta") { SpecialTokens::ROBERTA } else { SpecialTokens::BERT } {
             tokenizer.add_special(name).unwrap();
         }
-        let parts = self.params.config().backbone.parts();
-        let marked = EncoderFormat::of(&tokenizer, &parts).unwrap();
+        let marked = EncoderFormat::of(&tokenizer, self.params.config().body.segments()).unwrap();
         assert_eq!(marked.special, SpecialTokens { open: 20, close: 21, mask: 22, words: 20 });
         let text = |value: &Value| -> String {
             value.as_array().unwrap().iter().map(|id| alphabet[id.as_u64().unwrap() as usize]).collect()
@@ -69,7 +68,7 @@ impl Fixture {
             };
             let label = Some(Label::Class(e["label"].as_u64().unwrap() as usize));
             let example = Example { id: i.to_string(), input, label, group: None };
-            let context = self.params.config().backbone.context();
+            let context = self.params.config().sizes().context;
             Encoder::new(self.task, &tokenizer, marked, context).unwrap().encode(&example).unwrap()
         });
         examples.collect()
@@ -121,7 +120,7 @@ fn heads_are_theirs_and_are_saved_under_their_names() {
     for fixture in fixtures() {
         let config = fixture.params.config();
         let head = config.head().unwrap();
-        let wanted = tasks::head_above(fixture.task, &config.backbone.parts()).unwrap();
+        let wanted = tasks::head_above(fixture.task, config.predicts()).unwrap();
         assert_eq!(
             (head.form, head.classes, head.bias, head.pooler),
             (wanted.form, wanted.classes, true, true),

@@ -3,7 +3,7 @@
 //! BERT's view of single texts with GPT-2's order of norms, as later encoders have it. `tests/tests/systems.rs` holds it to its card like
 //! the systems of the house. To keep it: move the card to a file of `train/src/systems`, and add two lines to the list there.
 
-use gradus_model::{Activation, Asks, NormPlace, Parts};
+use gradus_model::{Activation, NormPlace, Parts};
 use gradus_train::systems::{Axes, Card, Density, Settled, named};
 use gradus_train::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
 
@@ -18,14 +18,8 @@ pub const CARD: Card = Card {
     axes: Axes {
         activation: Activation::Gelu,
         epsilon: 1e-12,
-        parts: Parts {
-            asks: Asks::Masked,
-            norm: NormPlace::Before,
-            final_norm: true,
-            transform: true,
-            scaled_init: true,
-            ..Parts::NONE
-        },
+        parts: Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE },
+        transform: true,
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false }),
         ..Axes::GPT
     },

@@ -17,7 +17,7 @@ mod pseudo;
 use std::ops::Range;
 
 use gradus_data::TokenBatch;
-use gradus_model::{Asks, Batch, GradientMode, Model, Tree};
+use gradus_model::{Batch, GradientMode, Model, Predicts, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
 
 pub use asked::Asked;
@@ -105,7 +105,7 @@ fn batch(sequences: &[&[u32]], windows: &[Window], weight: f64) -> Batch {
 
 /// Returns whether a model fills masks, instead of predicting the next token.
 pub fn fills_masks<V>(model: &Model<V>) -> bool {
-    model.backbone.config().parts().asks == Asks::Masked
+    model.predicts() == Predicts::Masked
 }
 
 /// Returns the number of predicted tokens of these sequences: all but the first of each.
@@ -216,7 +216,7 @@ mod tests {
                         let tape = Tape::off();
                         let seen = &ids[w.inputs.start..=w.inputs.start + i];
                         let logits = model.constants(&tape).logits(&Input::causal(1, seen)).value().to_vec();
-                        let last = &logits[i * model.backbone.config().vocab()..];
+                        let last = &logits[i * model.sizes().vocab..];
                         let lse = last.iter().map(|z| z.exp()).sum::<f64>().ln();
                         let target = w.inputs.start + i + 1;
                         let expected = lse - last[ids[target] as usize];

@@ -119,7 +119,7 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
         return Err(FillError::NoGap);
     }
     // A vocabulary may have unused ids, and the model's embedding may have more rows.
-    let vocab = tokenizer.vocab_size().min(model.backbone.config().vocab()) as u32;
+    let vocab = tokenizer.vocab_size().min(model.sizes().vocab) as u32;
     let known: Vec<u32> =
         (0..vocab).filter(|&id| tokenizer.has_row(id) && tokenizer.token(id).is_some_and(|token| !token.is_empty())).collect();
     if fills_masks(model) {
@@ -128,7 +128,7 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
             return Err(FillError::OwnMask { own });
         }
         let inner = pieces.join(&special.mask);
-        let (found, room) = (inner.len(), model.backbone.config().context().saturating_sub(MaskPlan::SPECIAL_SLOTS));
+        let (found, room) = (inner.len(), model.sizes().context.saturating_sub(MaskPlan::SPECIAL_SLOTS));
         if found > room {
             return Err(FillError::NoRoom { found, room });
         }
@@ -148,7 +148,7 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
     // The text gets one separator before it, as the training texts had.
     let opening = tokenizer.token_id(SEPARATOR).filter(|id| before.first() != Some(id) && tokenizer.has_row(*id));
     let opened = [opening.as_slice(), before].concat();
-    let (found, context) = (opened.len() + after.len(), model.backbone.config().context());
+    let (found, context) = (opened.len() + after.len(), model.sizes().context);
     if found > context {
         return Err(FillError::TooLong { found, context });
     }
@@ -201,7 +201,7 @@ pub fn by_bayes(model: &Model<Tensor>, before: &[u32], tokens: &[u32], after: &[
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::check::{tiny_bert, tiny_gpt};
+    use gradus_model::check::{tiny_bert_of, tiny_gpt};
     use gradus_model::{LstmConfig, ModelConfig, TransformerConfig, Tree};
 
     use super::*;
@@ -218,8 +218,8 @@ mod tests {
         fill(&Model::init(&config.into(), 3), &tokenizer(), text, &mut |_| {})
     }
 
-    fn bert() -> TransformerConfig {
-        TransformerConfig { vocab: 8, context: 9, ..tiny_bert() }
+    fn bert() -> ModelConfig {
+        tiny_bert_of(8, 9)
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
         for special in ["[CLS]", "[SEP]", "[MASK]"] {
             tokenizer.add_special(special).unwrap();
         }
-        let model = Model::init(&TransformerConfig { vocab: 259, context: 9, ..tiny_bert() }.into(), 3);
+        let model = Model::init(&tiny_bert_of(259, 9), 3);
         let gaps = fill(&model, &tokenizer, "ab [MASK] cd [MASK]", &mut |_| {}).unwrap().gaps;
         assert_eq!(gaps.iter().map(|gap| gap.at).collect::<Vec<_>>(), [2, 6]);
     }
@@ -311,8 +311,7 @@ mod tests {
         let mut tokenizer = Tokenizer::load(dir.path()).unwrap();
         tokenizer.add_special("<x>").unwrap();
         let tokenizer = tokenizer.with_rows(9);
-        let configs: [ModelConfig; 2] =
-            [TransformerConfig { vocab: 12, ..bert() }.into(), TransformerConfig { vocab: 12, context: 9, ..tiny_gpt() }.into()];
+        let configs: [ModelConfig; 2] = [tiny_bert_of(12, 9), TransformerConfig { vocab: 12, context: 9, ..tiny_gpt() }.into()];
         for config in configs {
             let filled = fill(&Model::init(&config, 3), &tokenizer, "a [MASK] b", &mut |_| {}).unwrap();
             let mut ids: Vec<u32> = filled.gaps[0].top(100).into_iter().map(|(id, _)| id).collect();
@@ -325,19 +324,19 @@ mod tests {
 
     #[test]
     fn what_cannot_be_filled_is_refused() {
-        let told = |config: TransformerConfig, text: &str| filled(config, text).err().unwrap().to_string();
-        let gpt = || TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() };
+        let told = |config: ModelConfig, text: &str| filled(config, text).err().unwrap().to_string();
+        let gpt = || ModelConfig::from(TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() });
         assert!(told(bert(), "abc").starts_with("expected a text with a gap, [MASK], found none"));
         assert!(told(gpt(), "[MASK]a[MASK]").starts_with("expected one gap, found 2"));
         assert!(told(bert(), "a[MASK]bcdabc").starts_with("the text has 8 tokens, which do not fit the 7 places between"));
         assert!(told(gpt(), "a[MASK]bcdabcda").starts_with("the text has 10 tokens, the model sees 9"));
         let bare = Tokenizer::characters(["abcd"]);
         for config in [bert(), gpt()] {
-            let broken = Model::init(&config.into(), 1).map(|_, p: Tensor| p.full_like(*p.shape(), f32::NAN));
+            let broken = Model::init(&config, 1).map(|_, p: Tensor| p.full_like(*p.shape(), f32::NAN));
             let error = fill(&broken, &tokenizer(), "a[MASK]", &mut |_| {}).err().unwrap();
             assert!(error.to_string().starts_with("expected finite answers"), "{error}");
         }
-        let model = Model::init(&bert().into(), 1);
+        let model = Model::init(&bert(), 1);
         let error = fill(&model, &bare, "a[MASK]", &mut |_| {}).err().unwrap();
         assert!(error.to_string().starts_with("expected a tokenizer with [CLS]"));
         assert!(error.to_string().contains("found none of them: copy"), "{error}");

@@ -197,7 +197,7 @@ pub fn generate<T: Real>(
     if ids.is_empty() {
         return Err(GenerateError::Empty);
     }
-    let context = model.backbone.config().context();
+    let context = model.sizes().context;
     if overflow == Overflow::Refuse && ids.len().saturating_add(tokens) > context {
         return Err(GenerateError::TooLong { prompt: ids.len(), tokens, context });
     }

@@ -6,7 +6,7 @@ use gradus_io::checksums::{self, Checksums};
 use gradus_io::disk;
 use gradus_io::files::{FileError, resolve_directory};
 use gradus_model::checkpoint::{self, Bytes, CheckpointError};
-use gradus_model::{Asks, Model};
+use gradus_model::{Model, Predicts};
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
@@ -45,7 +45,7 @@ pub enum ModelDirError {
 
 /// Returns the model if it predicts the next token, and an error otherwise.
 fn predicting(dir: &Path, model: Model<Tensor<f32>>) -> Result<Model<Tensor<f32>>, ModelDirError> {
-    match model.transformer().is_some_and(|gpt| gpt.config().parts.asks == Asks::Masked) {
+    match model.predicts() == Predicts::Masked {
         true => Err(ModelDirError::Masked { path: dir.to_owned() }),
         false => Ok(model),
     }
@@ -133,7 +133,7 @@ impl ModelDir {
     pub fn tokenizer<V>(&self, model: &Model<V>) -> Result<Option<Tokenizer>, ModelDirError> {
         let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| tokenizer_file(dir).is_some()) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;
-        Ok(Some(tokenizer.with_rows(model.backbone.config().vocab())))
+        Ok(Some(tokenizer.with_rows(model.sizes().vocab)))
     }
 
     /// Reads the tokenizer as [`Self::tokenizer`] does, and returns an error if there is none.
@@ -188,7 +188,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         checkpoint::save(dir.path(), &Model::init(&tiny_gpt2().into(), 1)).unwrap();
         assert_eq!(load(dir.path()).unwrap().transformer().unwrap().config(), &tiny_gpt2());
-        checkpoint::save(dir.path(), &Model::init(&tiny_bert().into(), 1)).unwrap();
+        checkpoint::save(dir.path(), &Model::init(&tiny_bert(), 1)).unwrap();
         let told = load(dir.path()).unwrap_err().to_string();
         assert!(told.contains("expected a model that predicts the next token, found one that fills masks"), "{told}");
     }

@@ -171,7 +171,7 @@ impl ZeroShot<'_> {
             let mut all: Vec<u32> = self.opening.into_iter().chain(before.iter().copied()).collect();
             let mut from = all.len();
             all.extend(scored);
-            let most = self.model.backbone.config().context() + 1; // the last token is only predicted
+            let most = self.model.sizes().context + 1; // the last token is only predicted
             let lost = all.len().saturating_sub(most);
             all.drain(..lost);
             from = from.saturating_sub(lost).max(1); // no token precedes the first
@@ -199,7 +199,7 @@ impl ZeroShot<'_> {
     /// Computes Σ log P and its mean over the tokens that count, in the order given; −∞ if none counts, NaN if Σ is non-finite.
     fn scored(&self, all: &[&Continuation]) -> Vec<Scored> {
         let ids: Vec<&[u32]> = all.iter().map(|continuation| &continuation.ids[..]).collect();
-        let whole = SlidingWindow::apart(self.model.backbone.config().context());
+        let whole = SlidingWindow::apart(self.model.sizes().context);
         let losses = token_losses(self.model, &ids, whole, &mut |_| {});
         let mean = |(continuation, losses): (&&Continuation, &Vec<f64>)| match losses.get(continuation.from - 1..) {
             None | Some([]) => Scored { mean: f64::NEG_INFINITY, sum: f64::NEG_INFINITY },

@@ -6,8 +6,8 @@ use gradus_autograd::Tensor;
 use gradus_autograd::anomaly::Direction;
 use gradus_model::check::{Reads, Sample, random_batch, tiny_bert};
 use gradus_model::{
-    Activation, Backbone, Batch, ClassLoss, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Model, ModelConfig,
-    Objective, Transformer, TransformerConfig, Tree,
+    Activation, Batch, Body, ClassLoss, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Model, ModelConfig, Objective,
+    Transformer, TransformerConfig, Tree,
 };
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
@@ -282,7 +282,7 @@ fn what_a_batch_asks_must_have_a_gradient() {
     assert_eq!([error(&model, &all), error(&model, &one)], [None, None]);
     // Positions beside a matrix that has them too: nothing reads them.
     let mut unread = model.clone();
-    let Backbone::Transformer(gpt) = &mut unread.backbone else { unreachable!("a Transformer") };
+    let Body::Transformer(gpt) = &mut unread.body else { unreachable!("a Transformer") };
     let config = TransformerConfig { embedding: Embedding::Joint, ..gpt.config().clone() };
     let mut other: Transformer<Tensor<f32>> = Transformer::init(&config, 1);
     other.positions_embed = gpt.positions_embed.clone();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossTerm {
-    /// Tokens that the output predicts.
+    /// Tokens that an output predicts.
     Tokens(TokenLoss),
     /// Classes that a head predicts.
     Classes(ClassLoss),
@@ -18,6 +18,9 @@ pub enum LossTerm {
 /// Σᵢ wᵢ·(−log P(targetᵢ)) over slots (equation 1, or BERT's masked tokens).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TokenLoss {
+    /// The index of the output.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub output: usize,
     /// The slots in which a token is predicted, in increasing order; `None`: every slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<Arc<[u32]>>,
@@ -117,11 +120,12 @@ impl LossTerm {
 impl TokenLoss {
     fn part(&self, cut: &Cut) -> Self {
         let Some(slots) = &self.slots else {
-            return TokenLoss { slots: None, targets: cut.of(&self.targets), weights: cut.of(&self.weights) };
+            return TokenLoss { targets: cut.of(&self.targets), weights: cut.of(&self.weights), ..self.clone() };
         };
         let before = |sequence: usize| slots.partition_point(|&slot| (slot as usize) < sequence * cut.length[0]);
         let range = before(cut.sequences.start)..before(cut.sequences.end);
         TokenLoss {
+            output: self.output,
             slots: Some(slots[range.clone()].iter().map(|&slot| cut.slot(slot)).collect()),
             targets: self.targets[range.clone()].into(),
             weights: self.weights[range].into(),

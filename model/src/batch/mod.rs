@@ -42,7 +42,7 @@ impl Batch {
         weights: impl AsRef<[f64]>,
     ) -> Self {
         let (targets, weights) = (targets.as_ref().into(), weights.as_ref().into());
-        self.losses.push(LossTerm::Tokens(TokenLoss { slots: slots.into(), targets, weights }));
+        self.losses.push(LossTerm::Tokens(TokenLoss { output: 0, slots: slots.into(), targets, weights }));
         self
     }
 

@@ -43,7 +43,8 @@ use crate::model::{GradientMode, Model};
 use crate::tree::Tree;
 
 pub use samples::{
-    Reads, Sample, labelled_batch, masked_batch, random_batch, samples, shaken, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm,
+    Reads, Sample, labelled_batch, masked_batch, random_batch, samples, shaken, tiny_bert, tiny_bert_of, tiny_gpt, tiny_gpt2,
+    tiny_lstm,
 };
 
 /// A property that does not hold: which, and where.
@@ -129,8 +130,8 @@ impl Function for ParamSubset {
 /// # Panics
 /// Where the batch does not fit this model: no sequences, tokens beyond its vocabulary, more than its context.
 pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, Verdict)> {
-    let (dropout, config, input) = (*dropout, model.backbone.config(), &batch.input);
-    let vocab = config.vocab() as u32;
+    let (dropout, sizes, input) = (*dropout, model.sizes(), &batch.input);
+    let vocab = sizes.vocab as u32;
     let logits = |input: &Input| {
         let tape = Tape::off();
         model.constants(&tape).hidden(input, dropout).logits().into_value()
@@ -147,7 +148,7 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
         all
     };
     let plain = input.positions.is_none() && input.query_only == 0;
-    let room = dropout.is_none() && plain && !matches!(input.sight, Sight::Allowed(_)) && input.length() < config.context();
+    let room = dropout.is_none() && plain && !matches!(input.sight, Sight::Allowed(_)) && input.length() < sizes.context;
     let causal = input.sight == Sight::Causal && plain;
     let mut verdicts = vec![
         (if causal { "causality" } else { "blindness" }, blindness(input, vocab, logits)),
@@ -276,7 +277,7 @@ fn longer(batch: &Batch) -> Batch {
     let term = |term: &LossTerm| match term {
         LossTerm::Classes(classes) => LossTerm::Classes(ClassLoss { slots: moved(&classes.slots), ..classes.clone() }),
         LossTerm::Tokens(tokens) => LossTerm::Tokens(match &tokens.slots {
-            None => TokenLoss { slots: None, targets: with(t, &tokens.targets, 0), weights: with(t, &tokens.weights, 0.0) },
+            None => TokenLoss { targets: with(t, &tokens.targets, 0), weights: with(t, &tokens.weights, 0.0), ..tokens.clone() },
             Some(slots) => TokenLoss { slots: Some(moved(slots)), ..tokens.clone() },
         }),
     };

@@ -6,13 +6,13 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 
 use super::Loss;
-use crate::backbone::BackboneConfig;
 use crate::batch::{Batch, ClassLoss, Input, LossTerm, Sight, TokenLoss};
-use crate::config::{Asks, Embedding, NormPlace, Parts, Positions, TransformerConfig};
+use crate::config::{Embedding, NormPlace, Parts, Positions, TransformerConfig};
 use crate::dropout::DropoutSeed;
 use crate::head::{Form, HeadConfig};
 use crate::model::{Model, ModelConfig};
 use crate::objectives::Objective;
+use crate::output::{OutputConfig, Predicts, TransformConfig};
 use crate::recurrent::LstmConfig;
 use crate::tree::Tree;
 
@@ -48,18 +48,18 @@ pub enum Reads {
 
 impl Sample {
     /// A language model.
-    pub fn new(name: &'static str, backbone: impl Into<BackboneConfig>, objective: Objective) -> Self {
-        Sample { name, config: ModelConfig::from(backbone.into()), objective, lambda: 1.0, reads: Reads::Forward }
+    pub fn new(name: &'static str, model: impl Into<ModelConfig>, objective: Objective) -> Self {
+        Sample { name, config: model.into(), objective, lambda: 1.0, reads: Reads::Forward }
     }
 
-    /// A backbone under a head.
-    pub fn under(name: &'static str, backbone: impl Into<BackboneConfig>, head: HeadConfig, lambda: f64) -> Self {
-        Sample::under_all(name, backbone, vec![head], lambda)
+    /// A model with a head.
+    pub fn under(name: &'static str, model: impl Into<ModelConfig>, head: HeadConfig, lambda: f64) -> Self {
+        Sample::under_all(name, model, vec![head], lambda)
     }
 
-    /// A backbone under several heads, each of which is asked.
-    pub fn under_all(name: &'static str, backbone: impl Into<BackboneConfig>, heads: Vec<HeadConfig>, lambda: f64) -> Self {
-        let config = ModelConfig { backbone: backbone.into(), heads };
+    /// A model with several heads, each with a term of the loss.
+    pub fn under_all(name: &'static str, model: impl Into<ModelConfig>, heads: Vec<HeadConfig>, lambda: f64) -> Self {
+        let config = ModelConfig { heads, ..model.into() };
         Sample { name, config, objective: Objective::SequenceMean, lambda, reads: Reads::Forward }
     }
 
@@ -108,21 +108,36 @@ pub fn tiny_gpt() -> TransformerConfig {
     }
 }
 
-/// A Transformer of the same sizes with BERT's parts.
-pub fn tiny_bert() -> TransformerConfig {
-    let parts = Parts { asks: Asks::Masked, segments: 2, embedding_norm: true, transform: true, ..Parts::default() };
-    TransformerConfig { parts, ..tiny_gpt() }
+/// A BERT of the same sizes.
+pub fn tiny_bert() -> ModelConfig {
+    let body = TransformerConfig { parts: Parts { segments: 2, embedding_norm: true, ..Parts::NONE }, ..tiny_gpt() };
+    let transform = TransformConfig { activation: body.activation, layer_norm_epsilon: body.layer_norm_epsilon };
+    let output = OutputConfig { predicts: Predicts::Masked, transform: Some(transform), ..OutputConfig::NEXT };
+    ModelConfig { outputs: vec![output], ..body.into() }
 }
 
-/// A Transformer of the same sizes with GPT-2's parts.
+/// A BERT of the same width, with this vocabulary and context.
+pub fn tiny_bert_of(vocab: usize, context: usize) -> ModelConfig {
+    let bert = tiny_bert();
+    let body = bert.transformer().map(|c| TransformerConfig { vocab, context, ..c.clone() }).expect("a Transformer");
+    ModelConfig { body: body.into(), ..bert }
+}
+
+/// A GPT-2 of the same sizes.
 pub fn tiny_gpt2() -> TransformerConfig {
-    let parts = Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::default() };
+    let parts = Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE };
     TransformerConfig { parts, ..tiny_gpt() }
 }
 
 /// An LSTM of the same sizes.
 pub fn tiny_lstm() -> LstmConfig {
     LstmConfig { vocab: 19, context: 9, width: 12, units: 11, initializer_range: 0.3, ..LstmConfig::default() }
+}
+
+/// A GPT with two outputs: one with a matrix of its own, and one as BERT's.
+fn two_outputs() -> ModelConfig {
+    let untied = OutputConfig { tied: false, ..OutputConfig::NEXT };
+    ModelConfig { outputs: [vec![untied], tiny_bert().outputs].concat(), ..tiny_gpt().into() }
 }
 
 /// One of each: the three forms of embedding, both objectives, every head, every part, the LSTM.
@@ -144,6 +159,7 @@ pub fn samples() -> Vec<Sample> {
         Sample::under("BERT, classification, λ = ½", tiny_bert(), HeadConfig { pooler: true, ..classify() }, 0.5)
             .read(Reads::Masked),
         Sample::new("GPT-2", tiny_gpt2(), mean),
+        Sample::new("GPT, two outputs", two_outputs(), mean),
         Sample::new("GPT, prefix", gpt(), mean).read(Reads::Prefix),
         Sample::new("GPT-2, permuted", tiny_gpt2(), mean).read(Reads::Permuted),
         Sample::new("BERT, query-only slots", tiny_bert(), mean).read(Reads::Queried),
@@ -176,7 +192,7 @@ pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (
     let end = |s: usize| t - 1 - s % t.min(3); // the first is whole, the others are a token or two shorter
     let mask: Vec<f64> = (0..b * t).map(|i| if i % t < end(i / t) { 1.0 } else { 0.0 }).collect();
     let weights = objective.weights(&mask, b).into_iter().map(|w| lambda * w).collect();
-    let batch = random_batch(&mut Philox::with_stream(seed, 0x6175_6469), config.backbone.vocab(), b, weights);
+    let batch = random_batch(&mut Philox::with_stream(seed, 0x6175_6469), config.sizes().vocab, b, weights);
     let classes = config.heads.iter().enumerate().map(|(number, head)| {
         let group = if head.form == Form::Classify { 1 } else { 2 };
         let (n, classes) = (b / group, if head.form == Form::Choose { group } else { head.classes });
@@ -191,7 +207,14 @@ pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (
         })
     });
     let tokens = batch.losses.into_iter().filter(|tokens| config.heads.is_empty() || tokens.counts());
-    Batch { input: batch.input, losses: classes.chain(tokens).collect() }
+    let tokens: Vec<LossTerm> = tokens.collect();
+    let of_output = |output: usize| {
+        tokens.iter().cloned().map(move |term| match term {
+            LossTerm::Tokens(tokens) => LossTerm::Tokens(TokenLoss { output, ..tokens }),
+            LossTerm::Classes(_) => term,
+        })
+    };
+    Batch { input: batch.input, losses: classes.chain((0..config.outputs.len()).flat_map(of_output)).collect() }
 }
 
 /// A batch's tokens to a model that sees them all: in two segments where there are any, the same sequences ending in padding, with
@@ -200,7 +223,7 @@ pub fn masked_batch(batch: Batch, config: &ModelConfig, lambda: f64) -> Batch {
     let (b, t) = (batch.input.sequences, batch.input.length());
     let length = |s: usize| t - s % t.min(3);
     let asked: Arc<[u32]> = (0..b * t).filter(|i| i % 3 == 1 && i % t < length(i / t)).map(|i| i as u32).collect();
-    let segments = config.backbone.parts().segments > 1;
+    let segments = config.body.segments() > 1;
     let input = Input {
         segments: segments.then(|| (0..b * t).map(|i| u32::from(i % t > t / 2)).collect()),
         sight: Sight::Full(Some((0..b).map(length).collect())),
@@ -213,6 +236,7 @@ pub fn masked_batch(batch: Batch, config: &ModelConfig, lambda: f64) -> Batch {
             targets: asked.iter().map(|&slot| tokens.targets[slot as usize]).collect(),
             weights: vec![lambda / asked.len() as f64; asked.len()].into(),
             slots: Some(asked.clone()),
+            output: tokens.output,
         }),
     };
     Batch { input, losses: batch.losses.into_iter().map(term).collect() }

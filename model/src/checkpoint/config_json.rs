@@ -13,6 +13,8 @@ use crate::model::ModelConfig;
 
 /// The field of the heads, which no dialect has.
 pub(super) const HEADS: &str = "gradus_heads";
+/// The field of one head, as unreleased versions wrote it.
+const BEFORE: &str = "gradus_head";
 
 pub(super) fn encode(config: &ModelConfig) -> Vec<u8> {
     serde_json::to_vec_pretty(&Value::Object(to_json(config))).expect("a map of plain values")
@@ -21,6 +23,9 @@ pub(super) fn encode(config: &ModelConfig) -> Vec<u8> {
 fn to_json(config: &ModelConfig) -> Fields {
     let dialect = dialect::of(config);
     let mut fields = dialect.fields(config).expect("its dialect says it");
+    if config.outputs.first().is_some_and(|output| !output.tied) {
+        fields.insert(TIED.into(), json!(false));
+    }
     if !config.heads.is_empty() {
         fields.insert(HEADS.into(), json!(config.heads));
     }
@@ -83,7 +88,9 @@ pub(super) fn model(
     dialect: &'static dyn Dialect,
     held: &Held,
 ) -> Result<ModelConfig, CheckpointError> {
-    let config = dialect.model(fields, held).map_err(|e| problem(path, e))?;
+    let mut config = dialect.model(fields, held).map_err(|e| problem(path, e))?;
+    let has_own = !is_tied(path, fields)? && held.has(dialect.copies()[0].0).unwrap_or(dialect.has_output(fields, &config));
+    config.outputs.first_mut().into_iter().for_each(|output| output.tied = !has_own);
     config.check().map_err(|ConfigError { field, found, expected, .. }| {
         let name = match field {
             "classes" => "num_labels",
@@ -102,9 +109,12 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(ModelConfig, &'static d
     Ok((model(path, &fields, dialect, &Held::default())?, dialect))
 }
 
-/// The field `tie_word_embeddings`.
+/// Whether the first output's matrix is the token embedding.
+pub(super) const TIED: &str = "tie_word_embeddings";
+
+/// The field [`TIED`].
 pub(super) fn is_tied(path: &Path, fields: &Fields) -> Result<bool, CheckpointError> {
-    field(fields, "tie_word_embeddings", true).map_err(|e| problem(path, e))
+    field(fields, TIED, true).map_err(|e| problem(path, e))
 }
 
 /// The first class in `architectures`; `None` without one.
@@ -125,6 +135,9 @@ pub(super) fn heads_from_json(
     rows: Option<usize>,
     theirs: impl FnOnce(usize) -> HeadConfig,
 ) -> Result<Vec<HeadConfig>, String> {
+    if fields.contains_key(BEFORE) {
+        return Err(format!("{BEFORE}: this file was written by an unreleased version of Gradus; fine-tune the model again"));
+    }
     if let Some(heads) = fields.get(HEADS) {
         let heads: Vec<HeadConfig> = serde_json::from_value(heads.clone()).map_err(|e| format!("{HEADS}: {e}"))?;
         return if heads.is_empty() { Err(format!("{HEADS}: expected at least one head, found none")) } else { Ok(heads) };
@@ -178,10 +191,11 @@ fn value_of<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T, String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backbone::BackboneConfig;
+    use crate::body::BodyConfig;
     use crate::check::{tiny_bert, tiny_gpt2};
     use crate::config::{Activation, Embedding, Parts, Positions, TransformerConfig};
     use crate::head::Form;
+    use crate::output::{OutputConfig, Predicts};
     use crate::recurrent::LstmConfig;
 
     const CLASSIFIER: &str = "OpenAIGPTForSequenceClassification";
@@ -196,23 +210,24 @@ mod tests {
 
     #[test]
     fn a_configuration_survives_the_file() {
-        let all = [
-            TransformerConfig::preset("tiny").unwrap().with_dropout(0.25),
-            TransformerConfig { activation: Activation::Relu, positions: Positions::Sinusoidal, ..Default::default() },
-            TransformerConfig { activation: Activation::GeluErf, embedding: Embedding::Joint, ..Default::default() },
-            TransformerConfig { inner: Some(77), ..Default::default() },
-            TransformerConfig { inner: Some(50), ..tiny_bert() },
-            TransformerConfig { inner: Some(50), ..tiny_gpt2() },
+        let bert = || tiny_bert().transformer().unwrap().clone();
+        let with = |body: TransformerConfig| ModelConfig { body: body.into(), ..tiny_bert() };
+        let masked = OutputConfig { predicts: Predicts::Masked, ..OutputConfig::NEXT };
+        let all: [ModelConfig; 14] = [
+            TransformerConfig::preset("tiny").unwrap().with_dropout(0.25).into(),
+            TransformerConfig { activation: Activation::Relu, positions: Positions::Sinusoidal, ..Default::default() }.into(),
+            TransformerConfig { activation: Activation::GeluErf, embedding: Embedding::Joint, ..Default::default() }.into(),
+            TransformerConfig { inner: Some(77), ..Default::default() }.into(),
+            LstmConfig { units: 33, ..Default::default() }.into(),
+            with(TransformerConfig { inner: Some(50), ..bert() }),
+            TransformerConfig { inner: Some(50), ..tiny_gpt2() }.into(),
             tiny_bert(),
-            TransformerConfig {
-                activation: Activation::GeluErf,
-                parts: Parts { segments: 1, ..tiny_bert().parts },
-                ..tiny_bert()
-            },
-            TransformerConfig { parts: Parts { transform: false, ..tiny_bert().parts }, ..tiny_bert() },
-            TransformerConfig { parts: Parts { final_norm: true, ..tiny_bert().parts }, ..tiny_bert() },
-            tiny_gpt2(),
-            TransformerConfig { parts: Parts { scaled_init: false, ..tiny_gpt2().parts }, ..tiny_gpt2() },
+            with(TransformerConfig { parts: Parts { segments: 1, ..bert().parts }, ..bert() }),
+            ModelConfig { outputs: vec![masked], ..tiny_bert() },
+            with(TransformerConfig { parts: Parts { final_norm: true, ..bert().parts }, ..bert() }),
+            tiny_gpt2().into(),
+            TransformerConfig { parts: Parts { scaled_init: false, ..tiny_gpt2().parts }, ..tiny_gpt2() }.into(),
+            ModelConfig { outputs: vec![OutputConfig::NEXT, masked], ..LstmConfig::default().into() },
         ];
         let heads = [
             vec![],
@@ -225,10 +240,16 @@ mod tests {
         ];
         for config in all {
             for heads in &heads {
-                let lstm = LstmConfig { units: 33, ..LstmConfig::matching(&config) };
-                for backbone in [BackboneConfig::from(config.clone()), lstm.into()] {
-                    let config = ModelConfig { backbone, heads: heads.clone() };
-                    assert_eq!(from_json(to_json(&config).as_object().unwrap()), Ok(config));
+                // The tensors decide whether an output is untied.
+                for tied in [true, false] {
+                    let config = ModelConfig { heads: heads.clone(), ..config.clone() };
+                    let mut saved = config.clone();
+                    saved.outputs[0].tied = tied;
+                    let fields = to_json(&saved);
+                    assert_eq!(fields.get(TIED) == Some(&json!(false)), !tied);
+                    let mut found = from_json(fields.as_object().unwrap()).unwrap();
+                    found.outputs[0].tied = true;
+                    assert_eq!(found, config);
                 }
             }
         }
@@ -242,7 +263,7 @@ mod tests {
     #[test]
     fn a_classifier_of_transformers_has_its_head() {
         for head in [HeadConfig::new(Form::Classify, 3), named()] {
-            let mut fields = to_json(&ModelConfig { backbone: TransformerConfig::default().into(), heads: vec![head.clone()] });
+            let mut fields = to_json(&ModelConfig { heads: vec![head.clone()], ..TransformerConfig::default().into() });
             let names = ["0", "1", "2"].map(|id| fields["id2label"][id].as_str().unwrap().to_owned());
             let ids = names.map(|name| fields["label2id"][name].clone());
             assert_eq!((ids, fields["label2id"].as_object().unwrap().len()), ([0, 1, 2].map(Value::from), 3));
@@ -254,8 +275,8 @@ mod tests {
     /// `transformers` would compute something else, or could not read it.
     #[test]
     fn other_heads_are_not_called_theirs() {
-        let called = |backbone: BackboneConfig, head| {
-            let config = ModelConfig { backbone, heads: vec![head] };
+        let called = |body: BodyConfig, head| {
+            let config = ModelConfig { heads: vec![head], ..body.into() };
             let (theirs, fields) = (dialect::of(&config).has_head(&config), to_json(&config));
             (theirs, fields["architectures"] == json!([CLASSIFIER]), fields.get("id2label").is_some())
         };
@@ -266,8 +287,8 @@ mod tests {
             assert_eq!(called(TransformerConfig::default().into(), head), (false, false, false));
         }
         let joint = TransformerConfig { embedding: Embedding::Joint, ..TransformerConfig::default() };
-        for backbone in [joint.into(), LstmConfig::default().into()] {
-            assert_eq!(called(backbone, classify()), (true, false, false));
+        for body in [joint.into(), LstmConfig::default().into()] {
+            assert_eq!(called(body, classify()), (true, false, false));
         }
     }
 
@@ -316,6 +337,7 @@ mod tests {
         assert_eq!(error(json!({"model_type": "gptj"})), format!("model_type: {known}, found \"gptj\""));
         assert_eq!(error(json!({"model_type": null})), format!("model_type is missing: {known}"));
         assert!(error(json!({"afn": "swish"})).starts_with("afn: unknown variant `swish`, expected one of `gelu`"));
+        assert!(error(json!({"gradus_head": {}})).contains("an unreleased version of Gradus; fine-tune the model again"));
         assert!(error(json!({"gradus_heads": [{"form": "guess"}]})).starts_with("gradus_heads: unknown variant `guess`"));
     }
 }

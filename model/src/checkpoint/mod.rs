@@ -122,7 +122,7 @@ pub fn read(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Resu
     config_json::model(&path, &fields, dialect, &Held::default())?; // what is wrong with it is said before the weights are opened
     let files = Files::open(source)?;
     let config = config_json::model(&path, &fields, dialect, &files.held(source, dialect)?)?;
-    stored::read(source, &config, (&fields, dialect), &files)
+    stored::read(source, config, (&fields, dialect), &files)
 }
 
 /// Notes on a checkpoint that deviates from what `transformers` saves, one sentence each. The weights are not read.
@@ -142,7 +142,7 @@ pub fn notes(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Res
     if !config_json::is_tied(&path, &fields)? {
         let has_output = dialect.copies().first().and_then(|(copy, _)| files.held(source, dialect).ok()?.has(copy)) == Some(true);
         let note = if has_output {
-            "an output's matrix that equals the embedding is read as tied to it"
+            "an output's matrix that equals the embedding is read as tied to it, and another one as a matrix of its own"
         } else {
             "the file has no output matrix, so the embedding is used where tokens are predicted"
         };

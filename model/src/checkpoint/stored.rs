@@ -7,7 +7,7 @@ use gradus_tensor::Tensor;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
-use super::dialect::{Dialect, Fields, Held, Theirs};
+use super::dialect::{Dialect, Fields, Held, Theirs, theirs_of};
 use super::source::{Bytes, Source};
 use super::values::{Number, convert, tensor};
 use super::weights::{POSITIONS, fixed_positions};
@@ -104,9 +104,11 @@ impl<'a> Stored<'a> {
 
     /// Removes copies of tied tensors. The output's matrix must equal the embedding; a bias takes the place of its original, since
     /// `transformers` adds the copy. A copy without an original becomes the original. `untied`: the configuration has
-    /// `tie_word_embeddings: false`. `has_output`: the class has an output matrix.
-    fn take_copies(&mut self, untied: bool, has_output: bool) {
+    /// `tie_word_embeddings: false`, and an output's matrix that differs from the embedding stays. `has_output`: the class has an
+    /// output matrix. Returns whether the output has a matrix of its own.
+    fn take_copies(&mut self, untied: bool, has_output: bool) -> bool {
         let output = self.dialect.copies().first().map(|(copy, _)| *copy);
+        let mut has_own = false;
         for (copy, original) in self.dialect.copies() {
             let is_output = output == Some(*copy);
             let is_untied = untied && is_output;
@@ -121,19 +123,20 @@ impl<'a> Stored<'a> {
                 continue;
             }
             let tied = self.views.get(*original).and_then(|(bytes, view)| read_tensor(bytes, view).ok());
-            if tied.is_some() && read_tensor(bytes, &view).ok() != tied {
-                self.problems.push(match is_untied {
-                    true => format!(
-                        "{copy} differs from {original}, and config.json says tie_word_embeddings: false: the output has a matrix of its \
-                         own, which Gradus does not read"
-                    ),
-                    false => format!(
-                        "{copy} differs from {original}, to which config.json ties it (tie_word_embeddings): the output has a matrix of \
-                         its own, which Gradus does not read"
-                    ),
-                });
+            if tied.is_none() || read_tensor(bytes, &view).ok() == tied {
+                continue;
+            }
+            has_own = is_untied;
+            if is_untied {
+                self.views.insert((*copy).into(), (bytes, view));
+            } else {
+                self.problems.push(format!(
+                    "{copy} differs from {original}, to which config.json ties it; if the output has a matrix of its own, set \
+                     tie_word_embeddings to false"
+                ));
             }
         }
+        has_own
     }
 
     /// Returns an error if a problem was found or a tensor is left over. `unread`: the class in `architectures`, if it is not one that
@@ -275,23 +278,24 @@ impl Files {
 /// Reads the parameters of a model that is written in a dialect, given the fields of its `config.json`.
 pub(super) fn read(
     source: Source<'_>,
-    config: &ModelConfig,
+    mut config: ModelConfig,
     (fields, dialect): (&Fields, &'static dyn Dialect),
     files: &Files,
 ) -> Result<Model<Tensor<f32>>, CheckpointError> {
-    let beside = !config.heads.is_empty() && !dialect.has_head(config);
+    let beside = !config.heads.is_empty() && !dialect.has_head(&config);
     let head_bytes = beside.then(|| source.read(HEAD_FILE)).transpose()?;
     let mut file = files.stored(source, dialect)?;
     let mut head_file = head_bytes.as_ref().map(|bytes| Stored::of(source.path(HEAD_FILE), dialect, bytes)).transpose()?;
 
     let tied = config_json::is_tied(&source.path(CONFIG_FILE), fields)?;
-    file.take_copies(!tied, dialect.has_output(fields, config));
-    let model = Model::declare(config).map(|path, p| {
+    let has_own = file.take_copies(!tied, dialect.has_output(fields, &config));
+    config.outputs.first_mut().into_iter().for_each(|output| output.tied = !has_own);
+    let model = Model::declare(&config).map(|path, p| {
         let of_head = path.starts_with(HEAD);
         let from = head_file.as_mut().filter(|_| of_head).unwrap_or(&mut file);
-        from.take(&dialect.theirs(config, path), &p)
+        from.take(&theirs_of(dialect, &config, path), &p)
     });
-    if fixed_positions(config) {
+    if fixed_positions(&config) {
         file.views.remove(POSITIONS);
     }
     file.finish(config_json::class(fields).filter(|class| !dialect.classes().contains(class)))?;

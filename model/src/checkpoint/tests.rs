@@ -315,8 +315,8 @@ fn no_bytes_panic() {
 /// The same of the other dialects' sizes, and of numbers that no model has.
 #[test]
 fn no_sizes_panic() {
-    for sizes in [tiny_bert(), tiny_gpt2()] {
-        let mut files = files_of(&Model::init(&sizes.into(), 1));
+    for config in [tiny_bert(), tiny_gpt2().into()] {
+        let mut files = files_of(&Model::init(&config, 1));
         let whole: Value = serde_json::from_slice(&files[CONFIG_FILE]).unwrap();
         for name in whole.as_object().unwrap().keys() {
             for value in

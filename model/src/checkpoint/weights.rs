@@ -45,7 +45,7 @@ pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)>
     let head = if has_head { Vec::new() } else { all.extract_if(.., |(name, _)| name.starts_with(HEAD)).collect() };
     // Fixed positions are written as if they had been learned, so that others compute the same.
     if fixed_positions(&config) {
-        let fixed = sinusoids(&Tensor::scalar(0.0), 0..config.backbone.context() as u32, config.backbone.width());
+        let fixed = sinusoids(&Tensor::scalar(0.0), 0..config.sizes().context as u32, config.sizes().width);
         all.push((format!("{}{POSITIONS}", dialect::of(&config).prefix()), fixed));
     }
     let bytes = |tensors: Vec<(String, Tensor<f32>)>| {

@@ -1,8 +1,8 @@
 //! Limits of a batch: what a model must have to compute its loss.
 
 use super::ModelConfig;
-use crate::backbone::BackboneConfig;
 use crate::batch::{Batch, ClassLoss, Input, LossTerm, Sight, TokenLoss};
+use crate::body::BodyConfig;
 use crate::head::{Form, HeadConfig};
 
 impl Batch {
@@ -24,7 +24,7 @@ impl Batch {
 
 impl Input {
     fn check(&self, config: &ModelConfig) -> Result<(), String> {
-        let (n, t, context) = (self.tokens.len(), self.length(), config.backbone.context());
+        let (n, t, context) = (self.tokens.len(), self.length(), config.sizes().context);
         if n == 0 || !n.is_multiple_of(self.sequences) || (t > context && self.positions.is_none()) {
             let sequences = self.sequences;
             return Err(format!(
@@ -33,9 +33,9 @@ impl Input {
         }
         check_tokens(&self.tokens, config)?;
         let lengths = |all: &[usize], least| all.len() == self.sequences && all.iter().all(|m| (least..=t).contains(m));
-        let fits = match (&self.sight, &config.backbone) {
-            (Sight::Causal, BackboneConfig::Lstm(_)) => self.positions.is_none() && self.query_only == 0,
-            (_, BackboneConfig::Lstm(_)) => false,
+        let fits = match (&self.sight, &config.body) {
+            (Sight::Causal, BodyConfig::Lstm(_)) => self.positions.is_none() && self.query_only == 0,
+            (_, BodyConfig::Lstm(_)) => false,
             (Sight::Causal | Sight::Full(None), _) => true,
             (Sight::Full(Some(all)), _) => lengths(all, 1),
             (Sight::Prefix(all), _) => lengths(all, 0),
@@ -45,7 +45,7 @@ impl Input {
         if !self.positions.as_deref().is_none_or(|all| all.len() == n && all.iter().all(|&p| (p as usize) < context)) {
             return Err(format!("expected a position below {context} for each of the {n} tokens"));
         }
-        let known = config.backbone.parts().segments;
+        let known = config.body.segments();
         let segmented = |segments: &[u32]| segments.len() == n && segments.iter().all(|&s| (s as usize) < known);
         if fits && self.segments.as_deref().is_none_or(segmented) {
             return Ok(());
@@ -57,6 +57,13 @@ impl Input {
 impl TokenLoss {
     fn check(&self, input: &Input, config: &ModelConfig) -> Result<(), String> {
         let n = input.tokens.len();
+        if self.output >= config.outputs.len() {
+            return Err(format!(
+                "expected an output below {}, the number of the model's, found {}",
+                config.outputs.len(),
+                self.output
+            ));
+        }
         let (slots, targets, weights) =
             (self.slots.as_ref().map_or(n, |slots| slots.len()), self.targets.len(), self.weights.len());
         if targets != slots || weights != slots {
@@ -93,7 +100,7 @@ impl ClassLoss {
 }
 
 fn check_tokens(ids: &[u32], config: &ModelConfig) -> Result<(), String> {
-    let vocab = config.backbone.vocab();
+    let vocab = config.sizes().vocab;
     match ids.iter().find(|&&id| id as usize >= vocab) {
         Some(id) => Err(format!("expected token ids below {vocab}, the model's vocabulary, found {id}")),
         None => Ok(()),

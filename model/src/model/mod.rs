@@ -1,12 +1,15 @@
-//! A backbone and its heads: loss, gradient, evaluation.
+//! A body, its outputs and its heads: loss, gradient, evaluation.
 //!
 //! ```text
+//! tokens ──body──▶ hidden states ──outputs──▶ probabilities of tokens
+//!                               └──heads────▶ probabilities of classes
+//!
 //! pre-training     L₁(U)                                      (equation 1)
 //! fine-tuning      L₃(C) = L₂(C) + λ·L₁(C)                    (equation 5)
 //! ```
 //!
-//! The loss is the sum of the batch's terms. λ is part of the weights of the tokens; with λ = 0 they are no term, and the output's softmax
-//! is not computed.
+//! The loss is the sum of the batch's terms. λ is part of the weights of the tokens; with λ = 0 they are no term, and no output is
+//! computed.
 
 mod limits;
 
@@ -18,12 +21,12 @@ use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Real, Tensor, on_pool};
 use serde::{Deserialize, Serialize};
 
-use crate::backbone::{Backbone, BackboneConfig};
 use crate::batch::{Batch, Input, LossTerm, TokenLoss};
-use crate::config::{ConfigError, TransformerConfig};
+use crate::body::{Body, BodyConfig};
+use crate::config::{ConfigError, Embedding, Sizes, TransformerConfig, ensure};
 use crate::dropout::DropoutSeed;
-use crate::head::{self, Head, HeadConfig, Heads};
-use crate::output::Hidden;
+use crate::head::{Head, HeadConfig, Heads};
+use crate::output::{Hidden, Output, OutputConfig, Outputs, Predicts};
 use crate::param::{Param, draw};
 use crate::recurrent::Lstm;
 use crate::transformer::Transformer;
@@ -31,23 +34,33 @@ use crate::tree;
 use crate::tree::Tree;
 
 tree! {
-    /// A backbone and its heads, with a `V` for every parameter.
+    /// A body, its outputs and its heads, with a `V` for every parameter.
     pub struct Model<V> {
-        /// The language model, whose names get no prefix.
-        backbone as "": Backbone<V>,
-        /// W_y of each task.
+        /// The body, whose names get no prefix.
+        body as "": Body<V>,
+        /// The outputs, which predict tokens.
+        outputs as "": Outputs<V>,
+        /// The heads, which predict classes.
         heads as "": Heads<V>,
+    } with {
+        pub(crate) model_type: Option<Arc<str>>,
     }
 }
 
 /// Sizes and options of a [`Model`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ModelConfig {
-    /// The language model's.
-    pub backbone: BackboneConfig,
-    /// The configuration of each head.
+    /// The body.
+    pub body: BodyConfig,
+    /// The outputs.
+    pub outputs: Vec<OutputConfig>,
+    /// The heads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heads: Vec<HeadConfig>,
+    /// The model type of `transformers` as which it is saved, where several could hold it; `None`: the first of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_type: Option<Arc<str>>,
 }
 
 /// The way in which a gradient is computed.
@@ -63,36 +76,69 @@ pub enum GradientMode {
     Head,
 }
 
-impl<C: Into<BackboneConfig>> From<C> for ModelConfig {
-    fn from(backbone: C) -> Self {
-        ModelConfig { backbone: backbone.into(), heads: Vec::new() }
+impl<C: Into<BodyConfig>> From<C> for ModelConfig {
+    /// A language model as GPT-1: one tied output that predicts the next token.
+    fn from(body: C) -> Self {
+        ModelConfig { body: body.into(), outputs: vec![OutputConfig::NEXT], heads: Vec::new(), model_type: None }
+    }
+}
+
+impl<V> From<Body<V>> for Model<V> {
+    fn from(body: Body<V>) -> Self {
+        let output = Output { lm_head: None, transform: None, config: OutputConfig::NEXT };
+        Model { body, outputs: Outputs::new(vec![output]), heads: Heads::new(Vec::new()), model_type: None }
     }
 }
 
 impl<V> From<Lstm<V>> for Model<V> {
     fn from(lstm: Lstm<V>) -> Self {
-        Model { backbone: Backbone::Lstm(lstm), heads: Heads(Vec::new()) }
+        Body::Lstm(lstm).into()
     }
 }
 
 impl<V> From<Transformer<V>> for Model<V> {
     fn from(transformer: Transformer<V>) -> Self {
-        Model { backbone: Backbone::Transformer(transformer), heads: Heads(Vec::new()) }
+        Body::Transformer(transformer).into()
     }
 }
 
 impl ModelConfig {
+    /// The sizes.
+    pub fn sizes(&self) -> Sizes {
+        self.body.sizes()
+    }
+
+    /// Replaces the number of tokens.
+    pub fn with_vocab(self, vocab: usize) -> Self {
+        ModelConfig { body: self.body.with_vocab(vocab), ..self }
+    }
+
+    /// The token that the first output predicts.
+    pub fn predicts(&self) -> Predicts {
+        self.outputs.first().map_or(Predicts::Next, |output| output.predicts)
+    }
+
     /// Number of parameters.
     pub fn parameters(&self) -> usize {
-        let d = self.backbone.width();
+        let (d, rows) = (self.sizes().width, self.body.output_rows());
+        let outputs: usize = self.outputs.iter().map(|output| output.parameters(rows, d)).sum();
         let of_head = |h: &HeadConfig| h.classes * (d + usize::from(h.bias)) + if h.pooler { d * d + d } else { 0 };
-        self.backbone.parameters() + self.heads.iter().map(of_head).sum::<usize>()
+        self.body.parameters() + outputs + self.heads.iter().map(of_head).sum::<usize>()
     }
 
     /// Checks the sizes and options.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.backbone.check()?;
-        self.heads.iter().try_for_each(HeadConfig::check)
+        self.body.check()?;
+        self.outputs.iter().try_for_each(OutputConfig::check)?;
+        self.heads.iter().try_for_each(HeadConfig::check)?;
+        let Some(c) = self.transformer() else { return Ok(()) };
+        let plain = self.outputs.iter().all(|output| *output == OutputConfig::NEXT);
+        let joint = c.embedding == Embedding::Joint;
+        ensure(!joint || plain, "embedding", "joint", "separate, in a model with further parts", "--embedding")?;
+        if let (Some(padding), Predicts::Next) = (c.parts.padding, self.predicts()) {
+            return ensure(false, "padding", padding, "no padding token, in a model that predicts the next token", "--view");
+        }
+        Ok(())
     }
 
     /// The head, where there is one alone.
@@ -102,9 +148,9 @@ impl ModelConfig {
 
     /// The Transformer's sizes, where it is one.
     pub fn transformer(&self) -> Option<&TransformerConfig> {
-        match &self.backbone {
-            BackboneConfig::Transformer(c) => Some(c),
-            BackboneConfig::Lstm(_) => None,
+        match &self.body {
+            BodyConfig::Transformer(c) => Some(c),
+            BodyConfig::Lstm(_) => None,
         }
     }
 }
@@ -112,16 +158,37 @@ impl ModelConfig {
 impl Model<Param> {
     /// Declares the parameters.
     pub fn declare(config: &ModelConfig) -> Self {
-        let (d, std) = (config.backbone.width(), config.backbone.initializer_range());
-        let heads = config.heads.iter().map(|head| Head::declare(head, d, std));
-        Model { backbone: Backbone::declare(&config.backbone), heads: Heads(heads.collect()) }
+        let (sizes, std) = ([config.body.output_rows(), config.sizes().width], config.body.initializer_range());
+        let outputs = config.outputs.iter().enumerate().map(|(number, output)| Output::declare(output, number, sizes, std));
+        let heads = config.heads.iter().enumerate().map(|(number, head)| Head::declare(head, number, sizes[1], std));
+        Model {
+            body: Body::declare(&config.body),
+            outputs: Outputs::new(outputs.collect()),
+            heads: Heads::new(heads.collect()),
+            model_type: config.model_type.clone(),
+        }
     }
 }
 
 impl<V> Model<V> {
     /// The sizes and options.
     pub fn config(&self) -> ModelConfig {
-        ModelConfig { backbone: self.backbone.config(), heads: self.heads.0.iter().map(|head| head.config().clone()).collect() }
+        ModelConfig {
+            body: self.body.config(),
+            outputs: self.outputs.0.iter().map(|output| output.config).collect(),
+            heads: self.heads.0.iter().map(|head| head.config().clone()).collect(),
+            model_type: self.model_type.clone(),
+        }
+    }
+
+    /// The sizes.
+    pub fn sizes(&self) -> Sizes {
+        self.body.sizes()
+    }
+
+    /// The token that the first output predicts.
+    pub fn predicts(&self) -> Predicts {
+        self.outputs.0.first().map_or(Predicts::Next, |output| output.config.predicts)
     }
 
     /// Replaces options such as dropout; the sizes must stay.
@@ -137,15 +204,15 @@ impl<V> Model<V> {
     /// Removes the heads.
     #[must_use]
     pub fn without_heads(self) -> Self {
-        Model { heads: Heads(Vec::new()), ..self }
+        Model { heads: Heads::new(Vec::new()), ..self }
     }
 
-    /// Which parameters the loss of a batch depends on: the body's, those of the heads in its terms, and where it has predicted tokens
-    /// those of the output.
+    /// Which parameters the loss of a batch depends on: the body's, and those of the outputs and heads in its terms.
     pub fn reached(&self, batch: &Batch) -> Model<bool> {
         let mut all = self.as_ref().map(|_, _| true);
-        if let (Backbone::Transformer(transformer), None) = (&mut all.backbone, batch.tokens().next()) {
-            Tree::as_mut(&mut transformer.output_layer.transform).visit(|_, is| *is = false);
+        for (number, output) in all.outputs.0.iter_mut().enumerate() {
+            let is_reached = batch.tokens().any(|tokens| tokens.output == number);
+            output.as_mut().visit(|_, is| *is = is_reached);
         }
         for (number, head) in all.heads.0.iter_mut().enumerate() {
             let is_reached = batch.classes().any(|classes| classes.head == number);
@@ -156,9 +223,9 @@ impl<V> Model<V> {
 
     /// The Transformer, where it is one.
     pub fn transformer(&self) -> Option<&Transformer<V>> {
-        match &self.backbone {
-            Backbone::Transformer(transformer) => Some(transformer),
-            Backbone::Lstm(_) => None,
+        match &self.body {
+            Body::Transformer(transformer) => Some(transformer),
+            Body::Lstm(_) => None,
         }
     }
 }
@@ -166,8 +233,7 @@ impl<V> Model<V> {
 impl<T: Real> Model<Tensor<T>> {
     /// Fresh parameters.
     pub fn init(config: &ModelConfig, seed: u64) -> Self {
-        let Model { backbone, heads } = Model::declare(config);
-        Model { backbone: draw(backbone, seed, 1), heads: draw(heads, seed, head::STREAM) }
+        draw(Model::declare(config), seed)
     }
 
     /// The loss of a batch ([`Model::loss`]), a tensor without axes, and its gradient, where it reaches a parameter.
@@ -210,20 +276,27 @@ impl<T: Real> Model<Tensor<T>> {
         each: &mut dyn FnMut(usize, Tensor<T>),
     ) -> Tensor<T> {
         let numbers = self.numbers();
-        if let (GradientMode::Recompute, Backbone::Transformer(transformer), Backbone::Transformer(of_transformer)) =
-            (mode, &self.backbone, numbers.backbone)
+        if let (GradientMode::Recompute, Body::Transformer(transformer), Body::Transformer(of_transformer)) =
+            (mode, &self.body, numbers.body)
         {
-            let of_heads = numbers.heads;
-            return transformer.recomputed_gradient(observer, &batch.input, dropout, of_transformer, each, |tape, hidden| {
-                let heads = self.heads.as_leaves(tape);
-                let loss = objective(&heads, hidden, batch, dropout);
-                (loss, heads.zip(of_heads))
-            });
+            return transformer.recomputed_gradient(
+                observer,
+                &batch.input,
+                dropout,
+                of_transformer,
+                each,
+                |tape, states, table| {
+                    let (outputs, heads, mut leaves) = (self.outputs.leaves(tape), self.heads.leaves(tape), Vec::new());
+                    heads.clone().zip(numbers.heads).visit(|_, leaf| leaves.push(leaf));
+                    outputs.clone().zip(numbers.outputs).visit(|_, leaf| leaves.push(leaf));
+                    (objective(&heads, &Hidden { states, table, outputs }, batch, dropout), leaves)
+                },
+            );
         }
         let tape = &Tape::new().observed_by(observer);
         let leaves = match mode {
             GradientMode::Whole | GradientMode::Recompute => self.leaves(tape),
-            GradientMode::Head => Model { backbone: self.backbone.constants(tape), heads: self.heads.as_leaves(tape) },
+            GradientMode::Head => Model { heads: self.heads.leaves(tape), ..self.constants(tape) },
         };
         let inner = dropout.filter(|_| mode != GradientMode::Head);
         let hidden = leaves.hidden(&batch.input, inner);
@@ -288,9 +361,10 @@ impl<'t, T: Real> Model<Var<'t, T>> {
         head.logits(&hidden.states, classes, None).value().dense()
     }
 
-    /// The last hidden states of these slots.
+    /// The last hidden states of these slots, and the outputs.
     pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
-        self.backbone.hidden(input, dropout)
+        let (states, table) = self.body.hidden(input, dropout);
+        Hidden { states, table, outputs: self.outputs.clone() }
     }
 
     /// Logits (B, T, rows) in each of these slots: to a causal model, of the token that follows.
@@ -365,7 +439,7 @@ mod tests {
         assert_eq!(good.check(), Ok(()));
         let bad = ModelConfig { heads: vec![HeadConfig::new(Form::Similar, 1)], ..good.clone() };
         assert_eq!(bad.check().unwrap_err().field, "classes");
-        let bad = ModelConfig { backbone: TransformerConfig { heads: 7, ..TransformerConfig::default() }.into(), ..good };
+        let bad = ModelConfig { body: TransformerConfig { heads: 7, ..TransformerConfig::default() }.into(), ..good };
         assert_eq!(bad.check().unwrap_err().field, "width");
     }
 }

@@ -25,11 +25,10 @@ pub use attention::SelfAttention;
 pub use block::Block;
 pub use cache::LayerCache;
 
-use crate::batch::{Batch, Input};
+use crate::batch::Input;
 use crate::config::{Embedding, Positions, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::{LayerNorm, Table, sequence_length};
-use crate::output::{Hidden, OutputLayer};
 use crate::param::{Param, Role, Serves, draw};
 use crate::tree;
 use crate::tree::{Seq, Tree};
@@ -47,8 +46,8 @@ tree! {
         ln_embed: Option<LayerNorm<V>>,
         /// The blocks.
         h: Seq<Block<V>>,
-        /// The layers after the blocks.
-        output_layer as "": OutputLayer<V>,
+        /// Norm of the last hidden states.
+        ln_f: Option<LayerNorm<V>>,
     } with {
         config: Arc<TransformerConfig>,
     }
@@ -69,7 +68,7 @@ impl Transformer<Param> {
                 .embedding_norm
                 .then(|| LayerNorm::declare(config.width, eps).map(|_, p| p.serving(Serves::Embedding))),
             h: Seq((0..config.layers).map(|layer| Block::declare(config, layer)).collect()),
-            output_layer: OutputLayer::declare(config),
+            ln_f: parts.final_norm.then(|| LayerNorm::declare(config.width, eps)),
             config: Arc::new(config.clone()),
         }
     }
@@ -80,17 +79,12 @@ impl<V> Transformer<V> {
     pub fn config(&self) -> &TransformerConfig {
         &self.config
     }
-
-    /// Replaces the configuration; the parts must stay.
-    pub(crate) fn set_config(&mut self, config: TransformerConfig) {
-        self.config = Arc::new(config);
-    }
 }
 
 impl<T: Real> Transformer<Tensor<T>> {
     /// Fresh parameters, as declared. Each has its own random stream.
     pub fn init(config: &TransformerConfig, seed: u64) -> Self {
-        draw(Transformer::declare(config), seed, 1)
+        draw(Transformer::declare(config), seed)
     }
 }
 
@@ -139,24 +133,23 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         x + table.weight.0.gather(input.segments.clone().unwrap_or_else(first), [input.sequences, input.length()])
     }
 
-    /// hₙ of these slots; with a seed the dropouts are active.
-    pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
+    /// hₙ of these slots, and the output's matrix; with a seed the dropouts are active.
+    pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         let tape = self.tokens_embed.weight.0.tape();
-        let (mut states, output) = tape.scope("embed", || self.embed(input, 0, dropout));
+        let (mut states, table) = tape.scope("embed", || self.embed(input, 0, dropout));
         let attention = input.attention();
         for (layer, block) in self.h.0.iter().enumerate() {
             states = tape.scope(&format!("h{layer}"), || block.forward(&states, &attention, dropout));
         }
-        self.output_layer.hidden(states, output)
+        (normed(self.ln_f.as_ref(), states), table)
     }
+}
 
-    /// Σᵢ wᵢ·(−log P(targetᵢ)) over the tokens that a batch predicts ([`crate::objectives`] gives the weights).
-    ///
-    /// # Panics
-    /// Panics if it predicts none.
-    pub fn loss(&self, batch: &Batch, dropout: Option<DropoutSeed>) -> Var<'t, T> {
-        let hidden = self.hidden(&batch.input, dropout);
-        batch.tokens().map(|tokens| hidden.loss(tokens)).reduce(|sum, one| sum + one).expect("a batch that predicts tokens")
+/// The final norm of the states after the last block, if there is one.
+pub(crate) fn normed<'t, T: Real>(ln_f: Option<&LayerNorm<Var<'t, T>>>, states: Var<'t, T>) -> Var<'t, T> {
+    match ln_f {
+        Some(norm) => states.tape().scope("ln_f", || norm.forward(&states)),
+        None => states,
     }
 }
 

@@ -21,20 +21,19 @@ use gradus_autograd::ops::Attention;
 use gradus_autograd::{Grads, Tape, Var};
 use gradus_tensor::{Real, Tensor};
 
-use super::Transformer;
 use super::block::Block;
+use super::{Transformer, normed};
 use crate::batch::Input;
 use crate::dropout::DropoutSeed;
-use crate::head::Heads;
-use crate::output::Hidden;
 use crate::tree::Tree;
 
-/// L, and the leaves of the heads with the numbers of their parameters.
-type Objective<'t, T> = (Var<'t, T>, Heads<(Var<'t, T>, usize)>);
+/// L, and the leaves of outputs and heads with the numbers of their parameters.
+type Objective<'t, T> = (Var<'t, T>, Vec<(Var<'t, T>, usize)>);
 
 impl<T: Real> Transformer<Tensor<T>> {
-    /// L, with the activations of one block at a time. `objective` computes L from the last hidden states, and makes the leaves of its
-    /// own heads. The gradient of each parameter that it reaches is handed to `each` with its number of `numbers`, block by block.
+    /// L, with the activations of one block at a time. `objective` computes L from the last hidden states and the output's matrix, and
+    /// makes the leaves of outputs and heads. The gradient of each parameter that it reaches is handed to `each` with its number of
+    /// `numbers`, block by block.
     pub(crate) fn recomputed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
@@ -42,20 +41,21 @@ impl<T: Real> Transformer<Tensor<T>> {
         dropout: Option<DropoutSeed>,
         numbers: Transformer<usize>,
         each: &mut dyn FnMut(usize, Tensor<T>),
-        objective: impl for<'t> FnOnce(&'t Tape<T>, &Hidden<'t, T>) -> Objective<'t, T>,
+        objective: impl for<'t> FnOnce(&'t Tape<T>, Var<'t, T>, Var<'t, T>) -> Objective<'t, T>,
     ) -> Tensor<T> {
         let tape = || Tape::new().observed_by(observer.clone());
         let (mut inputs, output) = self.inputs_of_blocks(&Tape::off().observed_by(observer.clone()), input, dropout);
         let last = inputs.pop().expect("the last block's output is there");
         let (loss, mut gh, gw) = {
             let tape = tape();
-            let (last, output, output_layer) = (tape.leaf(last), tape.leaf(output), self.output_layer.leaves(&tape));
-            let (loss, heads) = objective(&tape, &output_layer.hidden(last.clone(), output.clone()));
+            let (last, output) = (tape.leaf(last), tape.leaf(output));
+            let ln_f = tape.scope("ln_f", || self.ln_f.leaves(&tape));
+            let (loss, leaves) = objective(&tape, normed(ln_f.as_ref(), last.clone()), output.clone());
             let mut grads = tape.backward(&loss);
             let gh = grads.take(&last).expect("the loss depends on the last hidden states");
             let gw = grads.take(&output); // `None` where no token is predicted
-            heads.visit(|_, leaf| hand_over(&mut grads, leaf, each));
-            output_layer.zip(numbers.output_layer.clone()).visit(|_, leaf| hand_over(&mut grads, leaf, each));
+            leaves.into_iter().for_each(|leaf| hand_over(&mut grads, leaf, each));
+            Tree::zip(ln_f, numbers.ln_f.clone()).visit(|_, leaf| hand_over(&mut grads, leaf, each));
             (loss.into_value(), gh, gw)
         };
 
@@ -140,7 +140,7 @@ mod tests {
         let labelled = Batch { losses: [silent.losses.clone(), plain.losses.clone()].concat(), ..plain.clone() };
         for batch in [plain, labelled, silent] {
             let heads = batch.classes().map(|_| HeadConfig::new(Form::Choose, 2)).collect();
-            let config = ModelConfig { backbone: config.clone().into(), heads };
+            let config = ModelConfig { heads, ..config.clone().into() };
             let params: Model<Tensor<T>> = Model::init(&config, 3);
             for dropout in [None, Some(DropoutSeed::new(11, 1).from_sequence(4))] {
                 let (loss, expected) = params.gradient(&batch, dropout, GradientMode::Whole);

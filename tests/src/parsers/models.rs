@@ -53,15 +53,15 @@ fn config() -> TransformerConfig {
 }
 
 fn checkpoints() -> Vec<Vec<u8>> {
-    let gpt = |heads| ModelConfig { backbone: config().into(), heads };
+    let gpt = |heads| ModelConfig { heads, ..config().into() };
     let lstm = LstmConfig { units: 2, ..LstmConfig::matching(&config()) };
     let configs = [
         gpt(vec![]),
         gpt(vec![HeadConfig::new(Form::Classify, 2)]),
         gpt(vec![HeadConfig { bias: true, ..HeadConfig::new(Form::Similar, 2) }]),
         gpt(vec![HeadConfig::new(Form::Classify, 2), HeadConfig::new(Form::Choose, 2)]),
-        ModelConfig { backbone: TransformerConfig { embedding: Embedding::Joint, ..config() }.into(), heads: vec![] },
-        ModelConfig { backbone: lstm.into(), heads: vec![HeadConfig::new(Form::Choose, 2)] },
+        TransformerConfig { embedding: Embedding::Joint, ..config() }.into(),
+        ModelConfig { heads: vec![HeadConfig::new(Form::Choose, 2)], ..lstm.into() },
     ];
     let whole = configs.iter().map(|config| checkpoint::files(&Model::init(config, 1)).expect("on the CPU"));
     let mut seeds: Vec<Vec<u8>> = whole.clone().map(|files| files::join(&files)).collect();

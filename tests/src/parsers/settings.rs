@@ -108,7 +108,7 @@ fn config() -> TransformerConfig {
 fn read_step(input: &[u8]) {
     let head = || HeadConfig::new(Form::Classify, 2);
     for heads in [vec![], vec![head()], vec![head(), head()]] {
-        let config = ModelConfig { backbone: config().into(), heads };
+        let config = ModelConfig { heads, ..config().into() };
         if let Ok(mut kept) = Trainer::replay_of(Path::new("step.json"), input, || Ok(Model::init(&config, 1))) {
             let _ = kept.trainer.step(&kept.batch);
         }

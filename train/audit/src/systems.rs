@@ -2,8 +2,9 @@
 //! turn, and the sum of the probabilities of all short texts.
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, Input, LstmConfig, Model, ModelConfig, TransformerConfig, Tree};
+use gradus_model::{Batch, Input, Model, ModelConfig, TransformerConfig, Tree};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
+use gradus_train::pretrain::PretrainOptions;
 use gradus_train::systems::{Axes, BackboneKind, Card, Density};
 use gradus_train::trainer::{Recipe, Trainer};
 use gradus_train::views::{self, SpecialTokens, Text, View, ViewPlan};
@@ -74,26 +75,18 @@ pub fn audit(card: &Card) -> AuditedSystem {
 
 /// Returns a tiny model of these axes.
 pub fn tiny(axes: &Axes) -> ModelConfig {
-    let (vocab, context, width) = (VOCAB, 12, 8);
-    match axes.backbone {
-        BackboneKind::Transformer => {
-            let (activation, layer_norm_epsilon, parts) = (axes.activation, axes.epsilon, axes.parts);
-            let base = TransformerConfig {
-                vocab,
-                context,
-                width,
-                layers: 2,
-                heads: 2,
-                initializer_range: 0.5,
-                ..TransformerConfig::default()
-            };
-            TransformerConfig { activation, layer_norm_epsilon, parts, ..base.with_dropout(0.0) }.into()
-        }
-        BackboneKind::Lstm => {
-            let base = LstmConfig { vocab, context, width, units: 12, initializer_range: 0.5, ..LstmConfig::default() };
-            base.with_dropout(0.0).into()
-        }
-    }
+    let sizes = PretrainOptions {
+        context: Some(12),
+        width: Some(8),
+        dropout: Some(0.0),
+        init_std: Some(0.5),
+        ..PretrainOptions::default()
+    };
+    let options = match axes.backbone {
+        BackboneKind::Transformer => PretrainOptions { layers: Some(2), heads: Some(2), ..sizes },
+        BackboneKind::Lstm => PretrainOptions { units: Some(12), ..sizes },
+    };
+    ModelConfig { heads: Vec::new(), ..options.model(TransformerConfig::default(), axes) }.with_vocab(VOCAB)
 }
 
 /// A function that returns the input for predicting the token at `at`, and the slot of the prediction.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use gradus_autograd::observer::{Applied, Observer, Pulled};
 use gradus_autograd::{Shape, Site, Tensor};
 use gradus_io::numbers::{count, count_of, figure, median};
-use gradus_model::{Batch, Transformer};
+use gradus_model::{Batch, Model};
 use gradus_report::svg::{Curve, Ink, Plot};
 use gradus_report::{Axis, Block, Document, Row, Scale};
 use gradus_tensor::Device;
@@ -294,8 +294,8 @@ impl Observer<f32> for Stopwatch {
 /// # Errors
 /// Returns the trainer's errors.
 pub fn cost(workload: &Workload, steps: usize, mut done: impl FnMut(usize)) -> Result<Cost, TrainError> {
-    let (config, device) = (&workload.config, &workload.device);
-    let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Transformer::init(config, 0));
+    let device = &workload.device;
+    let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Model::init(&workload.model(), 0));
     trainer.place(device).map_err(|error| TrainError::Device { step: 1, error })?;
     let clock = Clock::of(device);
     let (mut whole, mut all) = (Vec::new(), Vec::new());

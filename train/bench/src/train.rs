@@ -5,7 +5,7 @@ use std::time::Instant;
 use gradus_autograd::Tape;
 use gradus_collective::AdditionTree;
 use gradus_io::numbers::median;
-use gradus_model::{Batch, DropoutSeed, Transformer, Tree};
+use gradus_model::{Batch, DropoutSeed, Model, Tree};
 use gradus_tensor::Device;
 use gradus_tensor::device::Counts;
 use gradus_train::trainer::{TrainError, Trainer};
@@ -153,7 +153,7 @@ fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute
     let before = memory(device).live_bytes;
     if !recompute {
         let tape = Tape::new();
-        let _loss = gpt.leaves(&tape).loss(batch, dropout);
+        let _loss = trainer.params.leaves(&tape).loss(batch, dropout);
         // The gradient of the output's matrix is computed with the loss; it counts as a gradient.
         return memory(device).live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
     }
@@ -169,9 +169,9 @@ fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute
 /// # Errors
 /// Returns the trainer's errors.
 pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl FnMut(usize)) -> Result<TrainReport, TrainError> {
-    let &Workload { ref config, sequences, accumulate, shards, recompute, ref device, .. } = workload;
+    let &Workload { sequences, accumulate, shards, recompute, ref device, .. } = workload;
     let recipe = recipe(accumulate * shards, shards, recompute);
-    let mut trainer: Trainer = Trainer::new(recipe, Transformer::init(config, 0));
+    let mut trainer: Trainer = Trainer::new(recipe, Model::init(&workload.model(), 0));
     trainer.place(device).map_err(|error| TrainError::Device { step: 1, error })?;
     let (mut times, mut watched) = (Vec::with_capacity(steps), Vec::new());
     let (mut final_loss, mut begun) = (f64::NAN, None);
@@ -207,13 +207,13 @@ pub fn train(workload: &Workload, steps: usize, warm_up: usize, mut after: impl 
         device: device.to_string(),
         products_in: device.matmul_precision().to_string(),
         threads: rayon::current_num_threads(),
-        parameters: config.parameters(),
+        parameters: workload.model().parameters(),
         tokens_per_step: workload.tokens(),
         accumulate,
         shards,
         recompute,
         steps,
-        dropout: config.resid_dropout,
+        dropout: workload.config.resid_dropout,
         masked: workload.masked,
         tokens_per_second,
         step_ms: 1e3 * seconds,

@@ -1,6 +1,6 @@
 //! Fixed training workloads.
 
-use gradus_model::{Batch, GradientMode, Input, Sight, TransformerConfig};
+use gradus_model::{Batch, GradientMode, Input, ModelConfig, OutputConfig, Predicts, Sight, TransformConfig, TransformerConfig};
 use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
 use gradus_train::hyperparameters::{RangeError, require};
@@ -70,6 +70,15 @@ impl Workload {
         require("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
         let first = systems::ALL.iter().find(|card| !card.axes.view.is_next()).expect("one fills masks");
         Ok(Workload { config: TransformerConfig { parts: first.axes.parts, ..self.config }, masked: Some(share), ..self })
+    }
+
+    /// Returns the model's configuration.
+    pub fn model(&self) -> ModelConfig {
+        let TransformerConfig { activation, layer_norm_epsilon, .. } = self.config;
+        let transform = Some(TransformConfig { activation, layer_norm_epsilon });
+        let masked = OutputConfig { predicts: Predicts::Masked, transform, ..OutputConfig::NEXT };
+        let outputs = vec![if self.masked.is_some() { masked } else { OutputConfig::NEXT }];
+        ModelConfig { outputs, ..self.config.clone().into() }
     }
 
     /// Returns `sequences` sequences of random tokens.

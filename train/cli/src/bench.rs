@@ -229,7 +229,7 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
             Model::init(&config.into(), 0)
         }
     };
-    let context = model.backbone.config().context();
+    let context = model.sizes().context;
     within("prompt-tokens", args.prompt_tokens, 1..=context.saturating_sub(1), ", to leave room in the context")?;
     within("tokens", args.tokens, 1..=context - args.prompt_tokens, ", the rest of the context")?;
     let Some(gpt) = model.transformer() else {

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use gradus_data::sets::Split;
 use gradus_io::numbers::count_of;
 use gradus_io::progress::Job;
-use gradus_model::{BackboneConfig, Model, Tree, checkpoint};
+use gradus_model::{Model, ModelConfig, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
 use gradus_text::{Tokenizer, each_document};
 use gradus_train::evaluate::{SlidingWindow, fills_masks, gradients, predicted, pseudo_losses, token_losses};
@@ -159,7 +159,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     let dir = open_model(&args.model)?;
     let (model, device) = (dir.read()?, args.on.open()?);
-    let config = model.backbone.config();
+    let config = model.config();
     if fills_masks(&model) && task_head(&model).is_some() {
         return Err(CliError::of_model(&args.model, FillError::FineTuned));
     }
@@ -177,8 +177,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         let no_special_tokens =
             || CliError::of_model(&args.model, FillError::NoSpecialTokens { found: SpecialTokens::found(&tokenizer) });
         let special = SpecialTokens::of(&tokenizer).ok_or_else(no_special_tokens)?;
-        let context = args.context.unwrap_or(config.context());
-        within("context", context, MaskPlan::SPECIAL_SLOTS + 1..=config.context(), ", the model's context")?;
+        let context = args.context.unwrap_or(config.sizes().context);
+        within("context", context, MaskPlan::SPECIAL_SLOTS + 1..=config.sizes().context, ", the model's context")?;
         let sequences = corpus(path, &tokenizer)?;
         if sequences.ids.iter().all(Vec::is_empty) {
             return Err(CliError::Empty { path: path.to_owned() });
@@ -245,20 +245,20 @@ fn print(args: &Args, result: &Value) -> Result<(), CliError> {
     output::write(&text)
 }
 
-fn windows(args: &Args, config: &BackboneConfig) -> Result<SlidingWindow, CliError> {
-    let context = args.context.unwrap_or(config.context());
-    within("context", context, 1..=config.context(), ", the model's context")?;
+fn windows(args: &Args, config: &ModelConfig) -> Result<SlidingWindow, CliError> {
+    let context = args.context.unwrap_or(config.sizes().context);
+    within("context", context, 1..=config.sizes().context, ", the model's context")?;
     let stride = args.stride.unwrap_or(context);
     within("stride", stride, 1..=context, ", the context, so that no token is left out")?;
     Ok(SlidingWindow { context, stride })
 }
 
-fn one_sequence(path: &Path, config: &BackboneConfig) -> Result<Sequences, CliError> {
-    let ids = read_ids(path, config.vocab(), "model")?;
+fn one_sequence(path: &Path, config: &ModelConfig) -> Result<Sequences, CliError> {
+    let ids = read_ids(path, config.sizes().vocab, "model")?;
     if ids.len() < 2 {
         return Err(CliError::TooShort { path: path.to_owned(), tokens: ids.len() });
     }
-    let (found, most) = (format!("{}: {} tokens", path.display(), ids.len()), config.context());
+    let (found, most) = (format!("{}: {} tokens", path.display(), ids.len()), config.sizes().context);
     let expected = format!("at most {most}, the model's context; cut the sequence, or give text with --corpus");
     require("ids", found, ids.len() <= most, expected)?;
     Ok(Sequences { ids: vec![ids], bytes: None })

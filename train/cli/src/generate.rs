@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         false => Choice::Sample { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p },
     };
     let overflow = if args.no_slide { Overflow::Refuse } else { Overflow::Slide };
-    let context = model.backbone.config().context();
+    let context = model.sizes().context;
     let special = if fills_masks(&model) { Some(special_tokens_of(&model, &dir)?) } else { None };
     let first = if special.is_some() { first_unseen } else { Slide::first };
     let slid = first(ids.len(), args.tokens, context).filter(|_| overflow == Overflow::Slide);
@@ -168,7 +168,7 @@ struct Prompt {
 
 impl Prompt {
     fn read(input: &Input, dir: &ModelDir, model: &Model<Tensor>) -> Result<Self, CliError> {
-        let rows = model.backbone.config().vocab();
+        let rows = model.sizes().vocab;
         let (ids, tokenizer) = match (&input.ids, &input.prompt) {
             (Some(path), _) => (read_ids(path, rows, "model")?, dir.tokenizer(model)?),
             (None, Some(text)) => {

@@ -98,7 +98,7 @@ fn tokenizer(dir: &Path, model: &Model<Tensor<f32>>) -> Result<Tokenizer, CliErr
 
 /// Checks that every row of the token table has a token: `train.py` takes the number of rows from the vocabulary.
 pub fn belong_together(path: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer) -> Result<(), CliError> {
-    let (tokenizer, model) = (tokenizer.vocab_size(), model.backbone.config().vocab());
+    let (tokenizer, model) = (tokenizer.vocab_size(), model.sizes().vocab);
     if tokenizer == model { Ok(()) } else { Err(ModelDirError::Vocabulary { path: path.to_owned(), tokenizer, model }.into()) }
 }
 

@@ -293,12 +293,8 @@ mod tests {
         let listed = |sizes: &[usize]| sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
         let (cpu, software, largest) = (listed(cpu), listed(software), gpu.last().expect("a size"));
         let sizes = format!("matmul --sizes: {cpu}; to {largest} on a GPU; {software} on a software renderer");
-        let lambda = |asks| {
-            let parts = gradus_model::Parts { asks, ..gradus_model::Parts::NONE };
-            let body = gradus_model::TransformerConfig { parts, ..gradus_model::TransformerConfig::default() };
-            gradus_train::finetune::FinetuneSettings::default().lambda(&body.into())
-        };
-        let [next, masked] = [gradus_model::Asks::Next, gradus_model::Asks::Masked].map(lambda);
+        let lambda = |predicts| gradus_train::finetune::FinetuneSettings::default().lambda(predicts);
+        let [next, masked] = [gradus_model::Predicts::Next, gradus_model::Predicts::Masked].map(lambda);
         let aux = format!("finetune --aux: {next} (§3.2); {masked}, the only value, for a model that fills masks");
         assert_eq!(found, [aux, shards, sizes, format!("step --sequences: {}", audit::step::SEQUENCES)]);
     }

@@ -10,7 +10,7 @@ use gradus_io::checksums;
 use gradus_io::files::{FileError, Lock, json_text, remove_unfinished};
 use gradus_io::interrupt;
 use gradus_io::numbers::{count_of, duration};
-use gradus_model::{Batch, Model, ModelConfig};
+use gradus_model::{Batch, Model};
 use gradus_study::{Claim, StudyError, records};
 use gradus_train::pretrain::{PretrainError, PretrainOptions};
 use gradus_train::run::RunError;
@@ -185,7 +185,7 @@ fn announce(stages: &[Planned], done: &[&Planned], sizes: &Sizes, speed: f64) ->
 fn measure() -> Result<f64, ReproduceError> {
     let settings = PretrainOptions::micro_world().settle().map_err(PretrainError::from)?;
     let (rows, length, vocab) = (plan::STORIES, plan::STORY, gradus_train::pretrain::VOCABULARY);
-    let config = ModelConfig::from(settings.model.clone().with_vocab(vocab));
+    let config = settings.model.clone().with_vocab(vocab);
     let recipe = settings.recipe(100);
     let mut trainer: Trainer = Trainer::new(recipe, Model::init(&config, 0));
     let ids: std::sync::Arc<[u32]> = (0..rows * length).map(|i| (i * 7919 % vocab) as u32).collect();

@@ -10,7 +10,7 @@ use gradus_io::files::quoted;
 use gradus_io::interrupt;
 use gradus_io::numbers::count;
 use gradus_io::progress::Monitor;
-use gradus_model::{BackboneConfig, LstmConfig, Model, Transfer, TransformerConfig};
+use gradus_model::{LstmConfig, Model, Transfer, TransformerConfig};
 use gradus_report::metrics::{self, Record, VALIDATION};
 use gradus_study::plan::Plan;
 use gradus_study::{StudyError, records};
@@ -148,7 +148,7 @@ fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, Re
     settings.eval_tokens = Some((100_000.0 * sizes.scale.clamp(0.05, 1.0)) as usize);
     settings.shuffle_sentences = body == Body::Shuffled;
     settings.retold = sizes.retold;
-    if let (Body::Lstm, BackboneConfig::Transformer(gpt)) = (body, &settings.model) {
+    if let (Body::Lstm, Some(gpt)) = (body, settings.model.transformer()) {
         // The vocabulary size is the tokenizer's; the world's BPE reaches it.
         let gpt = TransformerConfig { vocab: pretrain::VOCABULARY, ..gpt.clone() };
         settings.model = LstmConfig::matching(&gpt).into();

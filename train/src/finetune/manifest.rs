@@ -107,9 +107,8 @@ impl Prepared {
         if let Some(mode) = manifest.settings.mode {
             task_model.tokenizer = task_model.tokenizer.with_mode(mode)?;
         }
-        let backbone = task_model.model.backbone.config();
-        manifest.settings.check(&backbone)?;
-        manifest.settings.aux = Some(manifest.settings.lambda(&backbone)); // the manifest stores the default, too
+        manifest.settings.check(&task_model.model.config())?;
+        manifest.settings.aux = Some(manifest.settings.lambda(task_model.model.predicts())); // the manifest stores the default, too
         let train = task_model.read(task, &manifest.data, Split::Train)?;
         let dev = task_model.read(task, &manifest.data, Split::Dev)?;
         let all_rows = [train.counts(), dev.counts()];

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use gradus_data::sets::{self, Answer, Dropped, Loaded, SetError, Split, Task};
 use gradus_io::files::{FileError, quoted};
 use gradus_model::checkpoint::NEXT;
-use gradus_model::{Asks, ConfigError, Form, Head, HeadConfig, Model};
+use gradus_model::{ConfigError, Form, Head, HeadConfig, Model, Predicts};
 use gradus_report::metrics::MetricsError;
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
@@ -162,27 +162,29 @@ impl TaskModel {
     /// # Errors
     /// A tokenizer without the special tokens, or one that tokens cannot be added to.
     pub fn prepare(mut model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
-        let config = model.backbone.config();
+        let config = model.config();
         let before = tokenizer.vocab_size();
-        let format = match config.parts().asks {
-            Asks::Next => TaskTokens::append(&mut tokenizer)?.into(),
-            Asks::Masked => EncoderFormat::of(&tokenizer, &config.parts()).ok_or_else(|| no_special_tokens(&tokenizer))?.into(),
+        let format = match config.predicts() {
+            Predicts::Next => TaskTokens::append(&mut tokenizer)?.into(),
+            Predicts::Masked => {
+                EncoderFormat::of(&tokenizer, config.body.segments()).ok_or_else(|| no_special_tokens(&tokenizer))?.into()
+            }
         };
         model.heads.0.retain(|head| head.config().pooler);
-        let model = if let RowFormat::Encoder(_) = format { model.without_transform() } else { model };
+        let model = if let RowFormat::Encoder(_) = format { model.with_plain_outputs() } else { model };
         // A larger embedding may already have rows for the appended tokens, trained as tokens that never occur; they are
         // initialized anew. A smaller embedding grows to hold them; texts with other ids that had no row are still rejected.
         // Without appended tokens it does not grow.
-        let known = before.min(config.vocab());
+        let known = before.min(config.sizes().vocab);
         let fresh = if tokenizer.vocab_size() > before { known..tokenizer.vocab_size() } else { known..known };
-        let model = model.with_tokens(fresh.clone(), config.initializer_range(), seed);
+        let model = model.with_tokens(fresh.clone(), config.body.initializer_range(), seed);
         Ok(TaskModel { fresh, model, tokenizer, format })
     }
 
     /// Returns the model with the special tokens' rows initialized from another seed.
     #[must_use]
     pub fn with_seed(&self, seed: u64) -> Self {
-        let std = self.model.backbone.config().initializer_range();
+        let std = self.model.body.config().initializer_range();
         TaskModel { model: self.model.clone().with_tokens(self.fresh.clone(), std, seed), ..self.clone() }
     }
 
@@ -209,8 +211,7 @@ impl TaskModel {
         tasks::head(task)?; // before anything is read
         let dir = ModelDir::open(dir)?;
         let model = dir.read()?;
-        let parts = model.backbone.config().parts();
-        let wanted = tasks::head_above(task, &parts)?;
+        let wanted = tasks::head_above(task, model.predicts())?;
         let tokenizer = dir.required_tokenizer(&model)?;
         let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
         let model = in_the_tasks_order(model, &wanted);
@@ -235,15 +236,15 @@ impl TaskModel {
                 task.name
             )));
         }
-        let format = match parts.asks {
-            Asks::Next => TaskTokens::of(&tokenizer).map(RowFormat::from).ok_or_else(|| {
+        let format = match model.predicts() {
+            Predicts::Next => TaskTokens::of(&tokenizer).map(RowFormat::from).ok_or_else(|| {
                 error(format!(
                     "the tokenizer lacks {}, which open, divide and close what the head reads: copy the tokenizer that was saved with \
                      this model, or fine-tune again",
                     TaskTokens::NAMES.join(", ")
                 ))
             })?,
-            Asks::Masked => EncoderFormat::of(&tokenizer, &parts).ok_or_else(|| error(no_special_tokens(&tokenizer).to_string()))?.into(),
+            Predicts::Masked => EncoderFormat::of(&tokenizer, model.body.config().segments()).ok_or_else(|| error(no_special_tokens(&tokenizer).to_string()))?.into(),
         };
         Ok(TaskModel { fresh: 0..0, model, tokenizer, format })
     }
@@ -264,7 +265,7 @@ impl TaskModel {
     }
 
     fn encode(&self, task: &'static Task, folder: &Path, split: Split, loaded: Loaded) -> Result<Data, FinetuneError> {
-        let context = self.model.backbone.config().context();
+        let context = self.model.sizes().context;
         let mut encoder = Encoder::new(task, &self.tokenizer, self.format, context)?;
         let file_rows = loaded.rows();
         let row = |example| match encoder.encode(&example) {
@@ -381,7 +382,7 @@ mod tests {
                 table.to_vec().get(token as usize * d..).map(|rest| rest[..d.min(rest.len())].to_vec())
             };
             let task_model = TaskModel::prepare(model.clone(), Tokenizer::bytes(), 1).unwrap();
-            assert_eq!(task_model.model.backbone.config().vocab(), vocab.max(259));
+            assert_eq!(task_model.model.sizes().vocab, vocab.max(259));
             let other = task_model.with_seed(2);
             for token in 0..259 {
                 let special = token >= 256;
@@ -410,8 +411,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut tokenizer = Tokenizer::bytes();
         ["[CLS]", "[SEP]", "[MASK]"].into_iter().for_each(|mark| _ = tokenizer.add_special(mark).unwrap());
-        let backbone = TransformerConfig { vocab: tokenizer.vocab_size(), ..gradus_model::check::tiny_bert() };
-        let model = Model::init(&gradus_model::ModelConfig { backbone: backbone.into(), heads: vec![head] }, 1);
+        let bert = gradus_model::check::tiny_bert().with_vocab(tokenizer.vocab_size());
+        let model = Model::init(&gradus_model::ModelConfig { heads: vec![head], ..bert }, 1);
         gradus_model::checkpoint::save(dir.path(), &model).unwrap();
         tokenizer.save(dir.path()).unwrap();
         (dir, model)
@@ -425,7 +426,7 @@ mod tests {
         let rows = tokenizer.vocab_size();
         tokenizer.add_special("<x>").unwrap();
         let found = TaskModel::prepare(model, tokenizer.with_rows(rows), 1).unwrap();
-        assert_eq!(found.model.backbone.config().vocab(), rows);
+        assert_eq!(found.model.sizes().vocab, rows);
         assert!(found.tokenizer.encode("a").is_ok() && found.tokenizer.encode("a<x>").is_err());
     }
 

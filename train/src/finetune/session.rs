@@ -56,15 +56,14 @@ impl<'d> Session<'d> {
         dev: &'d Data,
         settings: &FinetuneSettings,
     ) -> Result<Self, FinetuneError> {
-        settings.check(&task_model.model.backbone.config())?;
+        settings.check(&task_model.model.config())?;
         train.check_labels()?;
         dev.check_labels()?;
-        let backbone = task_model.model.backbone.config();
-        let head = settings.head(tasks::head_above(task, &backbone.parts())?);
+        let head = settings.head(tasks::head_above(task, task_model.model.predicts())?);
         let mut model = task_model.model.clone().with_head(head, settings.transfer, settings.seed);
         let mut config = model.config();
         if let Some(p) = settings.dropout {
-            config.backbone = config.backbone.with_dropout(p);
+            config.body = config.body.with_dropout(p);
             model = model.with_config(&config);
         }
         config.check()?;
@@ -110,7 +109,7 @@ impl<'d> Session<'d> {
         let order = permutation(self.train.len(), self.settings.seed, epoch);
         let mut chosen: Vec<&Encoded> = order[number * size..][..size].iter().map(|&i| self.train[i]).collect();
         chosen.sort_by_key(|example| example.length());
-        let lambda = self.settings.lambda(&self.trainer.params.backbone.config());
+        let lambda = self.settings.lambda(self.trainer.params.predicts());
         tasks::batch(&chosen, self.task.answers(), lambda, self.settings.objective)
     }
 

@@ -1,6 +1,6 @@
 //! The hyperparameters of fine-tuning: flags with the paper's values as defaults.
 
-use gradus_model::{Asks, BackboneConfig, GradientMode, HeadConfig, Objective, Transfer};
+use gradus_model::{GradientMode, HeadConfig, ModelConfig, Objective, Predicts, Transfer};
 use gradus_text::Mode;
 
 use super::FinetuneError;
@@ -75,8 +75,8 @@ hyperparameters! {
 }
 
 impl FinetuneSettings {
-    /// Returns an error if these settings cannot fine-tune a model with this body.
-    pub fn check(&self, backbone: &BackboneConfig) -> Result<(), FinetuneError> {
+    /// Returns an error if these settings cannot fine-tune this model.
+    pub fn check(&self, model: &ModelConfig) -> Result<(), FinetuneError> {
         self.optimizer().validate()?;
         self.schedule().validate()?;
         let count = |flag, n: usize| require(flag, n, (1..=1 << 24).contains(&n), "a number from 1 to 16777216");
@@ -85,7 +85,7 @@ impl FinetuneSettings {
         count("rows", self.rows.unwrap_or(1))?;
         count("dev-rows", self.dev_rows.unwrap_or(1))?;
         require("epochs", self.epochs, (1..=100_000).contains(&self.epochs), "a number from 1 to 100000")?;
-        let (aux, masked) = (self.lambda(backbone), backbone.parts().asks == Asks::Masked);
+        let (aux, masked) = (self.lambda(model.predicts()), model.predicts() == Predicts::Masked);
         require("aux", aux, (0.0..=100.0).contains(&aux), "a number from 0 to 100")?;
         let none =
             "0 for a model that fills masks: in a task's texts nothing is hidden, so that no token is asked; leave --aux out";
@@ -97,7 +97,7 @@ impl FinetuneSettings {
         let learns = !self.frozen || aux == 0.0;
         require("aux", aux, learns, "0 with --frozen, where the language model does not learn")?;
         if let Transfer::Layers(n) = self.transfer {
-            let layers = backbone.layers();
+            let layers = model.body.layers();
             let expected = match layers {
                 0 => "all, none or 0, the embeddings: an LSTM has no blocks".into(),
                 _ => format!("all, none or 0 to {layers}, the model's blocks"),
@@ -107,11 +107,11 @@ impl FinetuneSettings {
         Ok(())
     }
 
-    /// Returns λ for a body: the value given, else the paper's, or 0 for a body that fills masks, which predicts no tokens here.
-    pub fn lambda(&self, backbone: &BackboneConfig) -> f64 {
-        self.aux.unwrap_or(match backbone.parts().asks {
-            Asks::Next => 0.5,
-            Asks::Masked => 0.0,
+    /// Returns λ for a model that predicts such tokens: the value given, else the paper's, or 0 for masked tokens, of which a task has none.
+    pub fn lambda(&self, predicts: Predicts) -> f64 {
+        self.aux.unwrap_or(match predicts {
+            Predicts::Next => 0.5,
+            Predicts::Masked => 0.0,
         })
     }
 
@@ -157,8 +157,8 @@ mod tests {
     fn the_defaults_are_those_of_the_paper() {
         let settings = FinetuneSettings::default();
         assert_eq!((settings.lr, settings.batch, settings.epochs), (6.25e-5, 32, 3));
-        let (gpt, bert) = (TransformerConfig::default().into(), tiny_bert().into());
-        assert_eq!((settings.lambda(&gpt), settings.lambda(&bert)), (0.5, 0.0));
+        let (gpt, bert) = (ModelConfig::from(TransformerConfig::default()), tiny_bert());
+        assert_eq!((settings.lambda(gpt.predicts()), settings.lambda(bert.predicts())), (0.5, 0.0));
         assert!(settings.check(&gpt).is_ok() && settings.check(&bert).is_ok());
         let other = FinetuneSettings { aux: Some(0.5), ..settings.clone() };
         assert!(other.check(&gpt).is_ok());

@@ -52,7 +52,7 @@ pub fn generate_masked(
 ) -> Result<(), GenerateError> {
     let Continuation { vocab, tokens, choice, overflow } = how;
     choice.check()?;
-    let context = model.backbone.config().context();
+    let context = model.sizes().context;
     let (prompt, room) = (ids.len(), context.saturating_sub(MaskPlan::SPECIAL_SLOTS));
     if room == 0 || overflow == Overflow::Refuse && prompt.saturating_add(tokens) > room {
         return Err(GenerateError::NoRoom { prompt, tokens, room });
@@ -91,7 +91,7 @@ mod tests {
     const SPECIAL: SpecialTokens = SpecialTokens { open: 16, close: 17, mask: 18, words: 14 };
 
     fn model() -> Model<Tensor> {
-        Model::init(&tiny_bert().into(), 3)
+        Model::init(&tiny_bert(), 3)
     }
 
     fn run(ids: &mut Vec<u32>, tokens: usize, overflow: Overflow) -> Result<(), GenerateError> {

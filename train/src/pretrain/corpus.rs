@@ -84,7 +84,7 @@ impl Corpus {
             digest.update(file.path().file_name().unwrap_or_default().as_encoded_bytes());
             Ok(Arc::new(file))
         };
-        let (tokens, context) = (open(corpus)?, settings.model.context());
+        let (tokens, context) = (open(corpus)?, settings.model.sizes().context);
         let (train, rest) = match &settings.held_out_corpus {
             None => {
                 let (train, rest) = gradus_data::split(tokens.len(), settings.held_out)?;

@@ -22,7 +22,7 @@ pub fn flops_per_step(settings: &PretrainSettings, steps: u64) -> Result<f64, Pr
     let viewer = Viewer::new(settings, &source)?;
     let settings =
         PretrainSettings { model: settings.model.clone().with_vocab(source.tokenizer().vocab_size()), ..settings.clone() };
-    let model = Model::init(&settings.model_config(), settings.seed);
+    let model = Model::init(&settings.model, settings.seed);
     let shards = settings.recipe(steps).shards;
     let batch = |t| batch(&source, viewer.as_ref(), settings.objective, t, settings.batch);
     let forward: u64 = (1..=steps).map(|t| forward(&model, &batch(t), shards)).sum();
@@ -70,8 +70,7 @@ mod tests {
             for card in cards() {
                 let settings = settings(card);
                 let viewer = Viewer::new(&settings, &source).unwrap();
-                let model = settings.model.clone().with_vocab(source.tokenizer().vocab_size());
-                let config = PretrainSettings { model, ..settings.clone() }.model_config();
+                let config = settings.model.clone().with_vocab(source.tokenizer().vocab_size());
                 let (recipe, model) = (settings.recipe(1), Model::init(&config, 1));
                 let whole = batch(&source, viewer.as_ref(), settings.objective, 1, settings.batch);
                 let trained = |(_, shard): &(usize, Batch)| {

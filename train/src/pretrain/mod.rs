@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 use gradus_data::DataError;
 use gradus_io::files::FileError;
 use gradus_io::{hex, interrupt};
+use gradus_model::Model;
 use gradus_model::checkpoint::CheckpointError;
-use gradus_model::{BackboneConfig, Model};
 use gradus_report::metrics::EvaluationRecord;
 use gradus_tensor::{DeviceError, Tensor};
 use gradus_text::{Mode, TextError, Tokenizer};
@@ -134,7 +134,7 @@ pub fn begin(
     out: &Path,
     control: &PretrainControl<'_>,
 ) -> Result<PretrainOutcome, PretrainError> {
-    let context = settings.model.context();
+    let context = settings.model.sizes().context;
     let least = world::context(settings.retold) + usize::from(!settings.view.is_next()); // a mark at each end
     let expected =
         format!("at least {least}, to hold the longest story of the micro-world and its special tokens, or a --corpus");
@@ -172,11 +172,11 @@ pub fn begin(
     settings.model = settings.model.with_vocab(source.tokenizer().vocab_size());
     settings.model.check().map_err(SettingsError::from)?;
     let viewer = Viewer::new(&settings, &*source)?;
-    check_room(&control.run.device, 4 * settings.model_config().parameters() as u64).map_err(RunError::from)?;
+    check_room(&control.run.device, 4 * settings.model.parameters() as u64).map_err(RunError::from)?;
     let steps = settings.steps(source.tokens(), source.tokens_per_step(settings.batch));
     let trained = (steps as f64 * source.tokens_per_step(settings.batch)) as u64;
     settings.settle_evaluations(steps, trained, &|limit| stored::validated(&*source, viewer.as_ref(), limit));
-    let params = Model::init(&settings.model_config(), settings.seed);
+    let params = Model::init(&settings.model, settings.seed);
     let trainer = Trainer::new(settings.recipe(steps), params);
     let world = corpus.is_none().then(|| World::named(settings.retold).name());
     let corpus = corpus.map(|p| p.canonicalize().unwrap_or_else(|_| p.to_owned()));
@@ -239,7 +239,7 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
     check_events(control.run.tensorboard.as_deref(), dir, texts).map_err(SettingsError::from)?;
     let mut stored = Stored::read(dir, &control.cache, control.run.monitor)?;
     if let Some(recompute) = control.recompute {
-        let fits = matches!(stored.manifest.settings.model, BackboneConfig::Transformer(_));
+        let fits = stored.manifest.settings.model.transformer().is_some();
         let expected = "a run of a Transformer, whose blocks it computes again";
         require("recompute", "with an LSTM", fits, expected).map_err(SettingsError::from)?;
         stored.manifest.settings.recompute = recompute;
@@ -261,7 +261,7 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
     let settings = &manifest.settings;
     settings.check()?;
     if let Some(own) = own {
-        let model = own.model.clone().with_vocab(settings.model.vocab());
+        let model = own.model.clone().with_vocab(settings.model.sizes().vocab);
         let mut own = PretrainSettings { model, recompute: settings.recompute, ..own.clone() }; // `recompute` changes no result
         own.take_evaluations(settings);
         run::same_settings(&own, settings)?;
@@ -276,8 +276,8 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
         }
     };
     let viewer = Viewer::new(settings, &*source)?;
-    let fresh = |recipe| Trainer::new(recipe, Model::init(&settings.model_config(), settings.seed));
-    let mut trainer = begun.trainer(settings.model_config(), manifest.recipe(), fresh, &source.digest(), collective)?;
+    let fresh = |recipe| Trainer::new(recipe, Model::init(&settings.model, settings.seed));
+    let mut trainer = begun.trainer(settings.model.clone(), manifest.recipe(), fresh, &source.digest(), collective)?;
     trainer.watches = control.run.anomaly;
     let batch = |t| stored::batch(&*source, viewer.as_ref(), settings.objective, t, settings.batch);
     Ok(run::follow(&mut trainer, begun.stop, batch)?)

@@ -25,7 +25,7 @@ pub(super) fn write(run: &Stored, lasts: bool, next: Option<&str>, parameters_sh
         true => Standing::Lasts { step, of },
         false => Standing::Stopped { step, of, resume: resume() },
     };
-    let (parameters, masked) = (manifest.settings.model_config().parameters(), run.viewer.is_some());
+    let (parameters, masked) = (manifest.settings.model.parameters(), run.viewer.is_some());
     let name = manifest.settings.system().map_or("a language model", |card| card.title);
     let mut configuration = Vec::new();
     flatten("", &serde_json::to_value(&manifest.settings).expect("plain values"), &mut configuration);
@@ -96,7 +96,7 @@ pub fn compared(dir: &Path) -> Result<Compared, PretrainError> {
         data: manifest.digest,
         masked: !manifest.settings.view.is_next(),
         total_steps: manifest.steps,
-        parameters: manifest.settings.model_config().parameters() as u64,
+        parameters: manifest.settings.model.parameters() as u64,
         settings,
         records: metrics::read(&dir.join(METRICS_FILE)).map_err(RunError::from)?,
     })

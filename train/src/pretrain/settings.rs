@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::disk;
 use gradus_model::{
-    Activation, Asks, BackboneConfig, ConfigError, Embedding, Form, GradientMode, HeadConfig, LstmConfig, ModelConfig, NormPlace,
-    Objective, Parts, Positions, TransformerConfig, checkpoint,
+    Activation, BodyConfig, ConfigError, Embedding, Form, GradientMode, HeadConfig, LstmConfig, ModelConfig, NormPlace,
+    Objective, OutputConfig, Parts, Positions, Predicts, TransformConfig, TransformerConfig, checkpoint,
 };
 use gradus_text::Mode;
 use serde::{Deserialize, Serialize};
@@ -196,7 +196,7 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "PretrainOptions says what each is")]
 pub struct PretrainSettings {
-    pub model: BackboneConfig,
+    pub model: ModelConfig,
     #[serde(default, skip_serializing_if = "ViewPlan::is_next")]
     pub view: ViewPlan,
     pub optimizer: Optimizer,
@@ -372,7 +372,7 @@ impl PretrainOptions {
             Some((flag, _)) => Err(RangeError::new(flag, with, format!("{expected} with it, or no --{flag}"))),
             None => Ok(()),
         };
-        let is_lstm = matches!(settings.model, BackboneConfig::Lstm(_));
+        let is_lstm = settings.model.transformer().is_none();
         unused(is_lstm, &of_transformers, "with an LSTM, which has no such part", "--backbone transformer")?;
         unused(!is_lstm, &[("units", self.units.is_some())], "with a Transformer, which has none", "--system lstm")?;
         let (optimizer, schedule) = (settings.optimizer.name, settings.schedule.kind);
@@ -404,24 +404,24 @@ impl PretrainOptions {
     fn axes(&self) -> Result<Axes, RangeError> {
         let system = self.system.as_deref().unwrap_or(systems::ALL[0].name);
         let card = systems::named(system).ok_or_else(|| RangeError::new("system", system, systems::names()))?;
-        let Axes { backbone, activation, epsilon, parts, view } = card.axes;
+        let Axes { backbone, activation, epsilon, parts, transform, view } = card.axes;
         let backbone = self.backbone.unwrap_or(backbone);
         let view = self.view(view)?;
         let parts = Parts {
-            asks: if view.is_next() { Asks::Next } else { Asks::Masked },
             segments: self.segments.unwrap_or(parts.segments),
             embedding_norm: self.embedding_norm.unwrap_or(parts.embedding_norm),
             norm: self.norm.unwrap_or(parts.norm),
             final_norm: self.final_norm.unwrap_or(parts.final_norm),
-            transform: self.transform.unwrap_or(parts.transform),
             scaled_init: self.scaled_init.unwrap_or(parts.scaled_init),
             ..parts
         };
         let expected = "a Transformer, in a system with further parts or a masked view";
         let flag = if self.backbone.is_some() { "backbone" } else { "system" };
-        require(flag, "lstm", backbone == BackboneKind::Transformer || parts == Parts::NONE, expected)?;
+        let transform = self.transform.unwrap_or(transform);
+        let plain = parts == Parts::NONE && !transform && view.is_next();
+        require(flag, "lstm", backbone == BackboneKind::Transformer || plain, expected)?;
         let (activation, epsilon) = (self.activation.unwrap_or(activation), self.epsilon.unwrap_or(epsilon));
-        Ok(Axes { backbone, activation, epsilon, parts, view })
+        Ok(Axes { backbone, activation, epsilon, parts, transform, view })
     }
 
     /// The view of the system, but for what is said.
@@ -455,7 +455,7 @@ impl PretrainOptions {
     }
 
     /// The model, of a vocabulary of 1 until there is a tokenizer.
-    fn model(&self, base: TransformerConfig, axes: &Axes) -> BackboneConfig {
+    pub fn model(&self, base: TransformerConfig, axes: &Axes) -> ModelConfig {
         let (width, dropout) = (self.width.unwrap_or(base.width), self.dropout.unwrap_or(base.embd_dropout));
         let gpt = TransformerConfig {
             vocab: 1,
@@ -478,7 +478,7 @@ impl PretrainOptions {
             Some(inner) => gpt.with_inner(inner),
             None => gpt,
         };
-        match axes.backbone {
+        let body: BodyConfig = match axes.backbone {
             BackboneKind::Transformer => gpt.into(),
             BackboneKind::Lstm => LstmConfig {
                 vocab: gpt.vocab,
@@ -490,7 +490,22 @@ impl PretrainOptions {
                 initializer_range: gpt.initializer_range,
             }
             .into(),
-        }
+        };
+        let transform = TransformConfig { activation: axes.activation, layer_norm_epsilon: axes.epsilon };
+        let output = OutputConfig {
+            predicts: if axes.view.is_next() { Predicts::Next } else { Predicts::Masked },
+            transform: axes.transform.then_some(transform),
+            ..OutputConfig::NEXT
+        };
+        let next = HeadConfig {
+            bias: true,
+            pooler: true,
+            dropout: 0.0,
+            labels: checkpoint::NEXT.map(str::to_owned).into(),
+            ..HeadConfig::new(Form::Classify, checkpoint::NEXT.len())
+        };
+        let pairs = matches!(axes.view, ViewPlan::Masked(plan) if plan.pairs);
+        ModelConfig { outputs: vec![output], heads: pairs.then_some(next).into_iter().collect(), ..body.into() }
     }
 
     fn optimizer(&self, lr: f64) -> Optimizer {
@@ -533,56 +548,39 @@ impl PretrainSettings {
 
     /// Do the view, the model and the objective fit together?
     fn check_view(&self) -> Result<(), RangeError> {
-        let parts = self.parts();
+        let predicts = self.model.predicts();
         let ViewPlan::Masked(plan) = &self.view else {
-            return require("view", "next", parts.asks == Asks::Next, "masked, for a model that fills masks");
+            return require("view", "next", predicts == Predicts::Next, "masked, for a model that fills masks");
         };
         plan.check()?;
-        require("view", "masked", parts.asks == Asks::Masked, "next, for a model that predicts the next token")?;
-        let segments = parts.segments;
+        require("view", "masked", predicts == Predicts::Masked, "next, for a model that predicts the next token")?;
+        let segments = self.model.body.segments();
         require("segments", segments, !plan.pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
-        let (found, context) = (self.objective, self.model.context());
+        let (found, context) = (self.objective, self.model.sizes().context);
         require("objective", found, found == Objective::TokenMean, "token_mean, over the predicted tokens")?;
         require("context", context, context > MaskPlan::SPECIAL_SLOTS, "more than 2, since two tokens open and close a view")?;
         let expected = "more than 4 with --pairs, for a token of each text and three special tokens";
         require("context", context, !plan.pairs || context > MaskPlan::SPECIAL_SLOTS + 2, expected)
     }
 
-    /// What its model has beside GPT-1's parts.
-    pub fn parts(&self) -> Parts {
-        match &self.model {
-            BackboneConfig::Transformer(gpt) => gpt.parts,
-            BackboneConfig::Lstm(_) => Parts::NONE,
-        }
-    }
-
     /// What distinguishes the system that it trains.
     pub fn axes(&self) -> Axes {
-        match &self.model {
-            BackboneConfig::Transformer(gpt) => {
-                let (activation, epsilon, parts) = (gpt.activation, gpt.layer_norm_epsilon, gpt.parts);
-                Axes { backbone: BackboneKind::Transformer, activation, epsilon, parts, view: self.view }
-            }
-            BackboneConfig::Lstm(_) => Axes { backbone: BackboneKind::Lstm, view: self.view, ..Axes::GPT },
+        let Some(gpt) = self.model.transformer() else {
+            return Axes { backbone: BackboneKind::Lstm, view: self.view, ..Axes::GPT };
+        };
+        Axes {
+            backbone: BackboneKind::Transformer,
+            activation: gpt.activation,
+            epsilon: gpt.layer_norm_epsilon,
+            parts: gpt.parts,
+            transform: self.model.outputs.iter().any(|output| output.transform.is_some()),
+            view: self.view,
         }
     }
 
     /// The system that it trains, where its axes are exactly those of one.
     pub fn system(&self) -> Option<&'static Card> {
         systems::of(&self.axes())
-    }
-
-    /// The model that is trained: with a head where it is asked whether a text follows.
-    pub fn model_config(&self) -> ModelConfig {
-        let next = HeadConfig {
-            bias: true,
-            pooler: true,
-            dropout: 0.0,
-            labels: checkpoint::NEXT.map(str::to_owned).into(),
-            ..HeadConfig::new(Form::Classify, checkpoint::NEXT.len())
-        };
-        let pairs = matches!(&self.view, ViewPlan::Masked(plan) if plan.pairs);
-        ModelConfig { heads: pairs.then_some(next).into_iter().collect(), ..self.model.clone().into() }
     }
 
     /// Number of steps on a corpus of so many tokens, of which a step sees so many.
@@ -625,14 +623,14 @@ mod tests {
         let said: PretrainOptions = toml::from_str("preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"").unwrap();
         let settings = said.settle().unwrap();
         assert_eq!((settings.optimizer.lr, settings.length, settings.batch), (0.01, Length::Epochs(3.0), 8));
-        let BackboneConfig::Transformer(model) = settings.model else { panic!("a Transformer") };
+        let model = settings.model.transformer().unwrap();
         assert_eq!((model.width, model.activation), (384, Activation::Relu));
     }
 
     #[test]
     fn an_lstm_has_the_sizes_of_the_transformer_and_units() {
         let lstm = PretrainOptions { backbone: Some(BackboneKind::Lstm), ..Default::default() };
-        let BackboneConfig::Lstm(model) = lstm.settle().unwrap().model else { panic!("an LSTM") };
+        let BodyConfig::Lstm(model) = lstm.settle().unwrap().model.body else { panic!("an LSTM") };
         assert_eq!((model.units, model.width, model.context), (2048, 128, 128));
     }
 
@@ -684,17 +682,17 @@ mod tests {
         }
         assert_eq!(settle(""), settle("system = 'gpt'"));
         let single = settle("system = 'bert'\npairs = false");
-        assert_eq!((single.system(), single.model_config().head().cloned()), (None, None));
+        assert_eq!((single.system(), single.model.head().cloned()), (None, None));
         assert_eq!(single.view, ViewPlan::Masked(MaskPlan { masks: Redraw::Copies, ..MaskPlan::PLAIN }));
         let bert = settle("system = 'bert'");
-        assert_eq!(bert.model_config().head().unwrap().labels, checkpoint::NEXT);
+        assert_eq!(bert.model.head().unwrap().labels, checkpoint::NEXT);
         // RoBERTa is BERT without pairs, with one segment, and a new mask each time (and in fairseq's numbers).
         let same = "system = 'bert'\npairs = false\nsegments = 1\nmasks = 'dynamic'\nactivation = 'gelu_erf'\nepsilon = 1e-5";
         assert_eq!(settle(same), settle("system = 'roberta'"));
         let same = "norm = 'before'\nfinal_norm = true\nscaled_init = true";
         assert_eq!(settle(same), settle("system = 'gpt2'"));
         let causal = settle("system = 'bert'\nview = 'next'");
-        assert!(causal.view.is_next() && causal.parts().asks == Asks::Next, "a BERT that reads from left to right");
+        assert!(causal.view.is_next() && causal.model.predicts() == Predicts::Next, "a BERT that reads from left to right");
     }
 
     /// For every system, each option changes the settings or is rejected by name.
@@ -774,7 +772,7 @@ mod tests {
     #[test]
     fn initial_weights_keep_the_size_of_a_product() {
         let std = |preset: &str| {
-            PretrainOptions { preset: Some(preset.into()), ..Default::default() }.settle().unwrap().model.initializer_range()
+            PretrainOptions { preset: Some(preset.into()), ..Default::default() }.settle().unwrap().model.body.initializer_range()
         };
         assert_eq!(std("gpt1"), 0.02);
         assert!((std("tiny") - 0.04899).abs() < 1e-5 && (std("small") - 0.02828).abs() < 1e-5);

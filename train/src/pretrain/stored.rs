@@ -115,7 +115,7 @@ impl Stored {
             return Err(RunError::Resume { problem }.into());
         }
         let viewer = Viewer::new(settings, &*source)?;
-        let (model, recipe) = (settings.model_config(), manifest.recipe());
+        let (model, recipe) = (settings.model.clone(), manifest.recipe());
         let found = load_state(dir, model.clone(), &recipe, &manifest.identity(), monitor).map_err(RunError::from)?;
         let (trainer, best, past) = match found {
             Some((trainer, Progress { best }, past)) => (trainer, best.unwrap_or(f64::INFINITY), past),

@@ -77,7 +77,7 @@ impl<'c> Pretraining<'c> {
         self.is_saved = records.iter().any(|record| matches!(record, Record::Checkpoint { step, .. } if *step == done));
         let last_loss = metrics::steps(&records).next_back().map(|step| step.loss);
         let rates_before: Vec<f64> = metrics::steps(&records).map(|step| step.tokens_per_second).collect();
-        let (parameters, corpus) = (self.run.manifest.settings.model_config().parameters(), self.run.source.tokens());
+        let (parameters, corpus) = (self.run.manifest.settings.model.parameters(), self.run.source.tokens());
         let collective = match self.control.run.collective.processes() {
             1 => String::new(),
             n => format!(", in {n} processes"),
@@ -212,7 +212,7 @@ impl<'c> Pretraining<'c> {
     /// Generates a text from the model's distribution, with separate random numbers.
     fn written(&self) -> Result<String, PretrainError> {
         let (trainer, source, settings) = (&self.run.trainer, &self.run.source, &self.run.manifest.settings);
-        let context = settings.model.context();
+        let context = settings.model.sizes().context;
         let mut rng = Philox::with_stream(settings.seed ^ 0x5341_4d50_4c45, trainer.done());
         let mut ids = source.prompt();
         ids.truncate(context - 1);

@@ -37,7 +37,7 @@ pub(super) fn specials(view: &ViewPlan) -> &'static [&'static str] {
 
 /// Returns the most tokens of a text in a view.
 pub(super) fn room(settings: &PretrainSettings) -> usize {
-    settings.model.context().saturating_sub(MaskPlan::SPECIAL_SLOTS)
+    settings.model.sizes().context.saturating_sub(MaskPlan::SPECIAL_SLOTS)
 }
 
 impl Viewer {
@@ -56,7 +56,7 @@ impl Viewer {
             special,
             masks: plan.masks,
             seed: settings.seed,
-            segmented: settings.parts().segments > 0,
+            segmented: settings.model.body.segments() > 0,
             longest: room(settings).saturating_sub(usize::from(plan.pairs)),
             ends: (0..tokenizer.vocab_size() as u32).map(|id| ends_sentence(tokenizer, id)).collect(),
         };

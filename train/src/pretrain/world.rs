@@ -75,10 +75,10 @@ impl WorldSource {
         let stop = tokenizer.encode(".")?.first().copied();
         if settings.shuffle_sentences {
             train_ids = shuffled(train_ids, stop, settings.seed);
-            train_ids.iter_mut().for_each(|ids| ids.truncate(settings.model.context() - 1));
+            train_ids.iter_mut().for_each(|ids| ids.truncate(settings.model.sizes().context - 1));
         }
         train_ids = opened_anywhere(train_ids, stop, settings.seed);
-        let rows = |ids| Rows::new(ids, separator, true, settings.model.context(), tokenizer.vocab_size());
+        let rows = |ids| Rows::new(ids, separator, true, settings.model.sizes().context, tokenizer.vocab_size());
         let (train, held_out) = (rows(train_ids)?, rows(held_out_ids)?);
         Ok(WorldSource { tokenizer, separator, seed: settings.seed, world, train, held_out, stories, baseline })
     }

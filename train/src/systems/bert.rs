@@ -1,6 +1,6 @@
 //! BERT (Devlin et al. 2018).
 
-use gradus_model::{Activation, Asks, Parts};
+use gradus_model::{Activation, Parts};
 
 use super::{Axes, Card, Comparison, Density, Figure, Sentence, Settled, Stories};
 use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
@@ -50,7 +50,8 @@ pub const CARD: Card = Card {
     axes: Axes {
         activation: Activation::Gelu,
         epsilon: 1e-12,
-        parts: Parts { asks: Asks::Masked, segments: 2, embedding_norm: true, transform: true, ..Parts::NONE },
+        parts: Parts { segments: 2, embedding_norm: true, ..Parts::NONE },
+        transform: true,
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Copies, pairs: true }),
         ..Axes::GPT
     },

@@ -46,6 +46,8 @@ pub struct Axes {
     pub epsilon: f64,
     /// What its Transformer has beside GPT-1's parts.
     pub parts: Parts,
+    /// Whether its output has a layer before the matrix, and a bias per token.
+    pub transform: bool,
     /// How it views texts.
     pub view: ViewPlan,
 }
@@ -57,6 +59,7 @@ impl Axes {
         activation: Activation::Gelu,
         epsilon: 1e-5,
         parts: Parts::NONE,
+        transform: false,
         view: ViewPlan::Next,
     };
 }

@@ -10,13 +10,13 @@ use crate::views::{MaskMix, Redraw, ViewPlan};
 impl Axes {
     /// Its axes by the names of their flags, with their values.
     pub fn flags(&self) -> Vec<(&'static str, String)> {
-        let Axes { backbone, activation, epsilon, parts, view } = self;
+        let Axes { backbone, activation, epsilon, parts, transform, view } = self;
         let mut all = vec![("backbone", word(backbone))];
         if *backbone == BackboneKind::Transformer {
             all.extend([("activation", word(activation)), ("epsilon", format!("{epsilon:e}"))]);
             all.extend([("norm", word(&parts.norm)), ("final-norm", parts.final_norm.to_string())]);
             all.extend([("embedding-norm", parts.embedding_norm.to_string()), ("segments", parts.segments.to_string())]);
-            all.extend([("transform", parts.transform.to_string()), ("scaled-init", parts.scaled_init.to_string())]);
+            all.extend([("transform", transform.to_string()), ("scaled-init", parts.scaled_init.to_string())]);
         }
         match view {
             ViewPlan::Next => all.push(("view", "next".into())),
@@ -48,7 +48,7 @@ impl Density {
 impl Card {
     /// Its body and view in a sentence.
     fn made_of(&self) -> String {
-        let Axes { backbone, parts, view, .. } = &self.axes;
+        let Axes { backbone, parts, transform, view, .. } = &self.axes;
         let body = match backbone {
             BackboneKind::Transformer => "a Transformer",
             BackboneKind::Lstm => "an LSTM of one layer",
@@ -58,7 +58,7 @@ impl Card {
             (parts.final_norm, "a norm after the last block"),
             (parts.embedding_norm, "a norm after the embeddings"),
             (parts.segments > 1, "segments"),
-            (parts.transform, "a layer before the output"),
+            (*transform, "a layer before the output"),
         ];
         let parts: Vec<&str> = parts.into_iter().filter(|(there, _)| *there).map(|(_, words)| words).collect();
         let parts = match parts.split_last() {

@@ -1,6 +1,6 @@
 //! RoBERTa (Liu et al. 2019).
 
-use gradus_model::{Activation, Asks, Parts};
+use gradus_model::{Activation, Parts};
 
 use super::{Axes, Card, Density, Settled};
 use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
@@ -43,7 +43,8 @@ pub const CARD: Card = Card {
     axes: Axes {
         activation: Activation::GeluErf,
         epsilon: 1e-5,
-        parts: Parts { asks: Asks::Masked, segments: 1, embedding_norm: true, transform: true, ..Parts::NONE },
+        parts: Parts { segments: 1, embedding_norm: true, ..Parts::NONE },
+        transform: true,
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false }),
         ..Axes::GPT
     },

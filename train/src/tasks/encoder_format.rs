@@ -17,7 +17,6 @@
 //! - **STS-B's** scores are distributions over 0 … 5, as for GPT-1 ([`super`]); `run_glue.py` of `transformers` learns one number.
 
 use gradus_data::sets::{Example, Input};
-use gradus_model::Parts;
 use gradus_text::{Pairs, Tokenizer};
 
 use super::TaskError;
@@ -36,13 +35,13 @@ pub struct EncoderFormat {
 }
 
 impl EncoderFormat {
-    /// Returns the format for a tokenizer and a body with these parts; `None` without BERT's or RoBERTa's special tokens.
-    pub fn of(tokenizer: &Tokenizer, parts: &Parts) -> Option<Self> {
+    /// Returns the format for a tokenizer and a body with this number of segments; `None` without BERT's or RoBERTa's special tokens.
+    pub fn of(tokenizer: &Tokenizer, segments: usize) -> Option<Self> {
         let special = SpecialTokens::of(tokenizer)?;
         let has_robertas = tokenizer.token_id(SpecialTokens::ROBERTA[1]) == Some(special.close);
         let usual = if has_robertas { Pairs::ROBERTA } else { Pairs::BERT };
-        let Pairs { between, segments } = tokenizer.roles().pairs.unwrap_or(usual);
-        Some(EncoderFormat { special, between, segmented: segments && parts.segments > 1 })
+        let Pairs { between, segments: told_apart } = tokenizer.roles().pairs.unwrap_or(usual);
+        Some(EncoderFormat { special, between, segmented: told_apart && segments > 1 })
     }
 
     pub(super) fn reading(&self) -> Reading {
@@ -146,7 +145,6 @@ mod tests {
 
     #[test]
     fn marks_are_doubled_under_robertas_names_alone() {
-        let parts = |segments| Parts { segments, ..Parts::NONE };
         let with = |names: [&str; 3]| {
             let mut tokenizer = Tokenizer::bytes();
             for name in names {
@@ -154,15 +152,11 @@ mod tests {
             }
             tokenizer
         };
-        assert_eq!(EncoderFormat::of(&Tokenizer::bytes(), &parts(2)), None);
-        assert_eq!(EncoderFormat::of(&with(SpecialTokens::BERT), &parts(2)), Some(BERT));
-        assert_eq!(EncoderFormat::of(&with(SpecialTokens::BERT), &parts(1)), Some(EncoderFormat { segmented: false, ..BERT }));
-        assert_eq!(EncoderFormat::of(&with(SpecialTokens::ROBERTA), &parts(1)), Some(ROBERTA));
-        assert_eq!(
-            EncoderFormat::of(&with(SpecialTokens::ROBERTA), &parts(2)),
-            Some(ROBERTA),
-            "one segment, whatever the table has"
-        );
+        assert_eq!(EncoderFormat::of(&Tokenizer::bytes(), 2), None);
+        assert_eq!(EncoderFormat::of(&with(SpecialTokens::BERT), 2), Some(BERT));
+        assert_eq!(EncoderFormat::of(&with(SpecialTokens::BERT), 1), Some(EncoderFormat { segmented: false, ..BERT }));
+        assert_eq!(EncoderFormat::of(&with(SpecialTokens::ROBERTA), 1), Some(ROBERTA));
+        assert_eq!(EncoderFormat::of(&with(SpecialTokens::ROBERTA), 2), Some(ROBERTA), "one segment, whatever the table has");
     }
 
     #[test]

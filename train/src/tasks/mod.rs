@@ -30,7 +30,7 @@ mod testing;
 mod transform;
 
 use gradus_data::sets::{Answer, Label, Task, Transformation};
-use gradus_model::{Asks, Form, HeadConfig, Parts};
+use gradus_model::{Form, HeadConfig, Predicts};
 use gradus_text::{TextError, Tokenizer};
 
 pub use batch::batch;
@@ -130,14 +130,14 @@ pub fn head(task: &Task) -> Result<HeadConfig, TaskError> {
     Ok(HeadConfig { labels, ..HeadConfig::new(form, task.answers()) })
 }
 
-/// Returns the head of a task for a body with these parts. A body that fills masks has BERT's head: a pooler, a bias, and one row
-/// for a pair, since its texts see each other.
-pub fn head_above(task: &Task, parts: &Parts) -> Result<HeadConfig, TaskError> {
+/// Returns the head of a task above a model that predicts such tokens. One that predicts masked tokens has BERT's head: a pooler, a
+/// bias, and one row for a pair, whose texts see each other.
+pub fn head_above(task: &Task, predicts: Predicts) -> Result<HeadConfig, TaskError> {
     let head = head(task)?;
-    Ok(match (parts.asks, head.form) {
-        (Asks::Next, _) => head,
-        (Asks::Masked, Form::Choose) => HeadConfig { bias: true, pooler: true, ..head },
-        (Asks::Masked, _) => HeadConfig { form: Form::Classify, bias: true, pooler: true, ..head },
+    Ok(match (predicts, head.form) {
+        (Predicts::Next, _) => head,
+        (Predicts::Masked, Form::Choose) => HeadConfig { bias: true, pooler: true, ..head },
+        (Predicts::Masked, _) => HeadConfig { form: Form::Classify, bias: true, pooler: true, ..head },
     })
 }
 

@@ -363,8 +363,11 @@ impl<T: Real> Trainer<T> {
     /// Returns the shape of each parameter's gradient; `None` if it is not trained.
     fn shapes_of_gradients(&self) -> Vec<Option<Shape>> {
         let mut shapes = Vec::new();
-        self.params.backbone.as_ref().visit(|_, p| shapes.push((self.recipe.backward != GradientMode::Head).then(|| *p.shape())));
-        self.params.heads.as_ref().visit(|_, p| shapes.push(Some(*p.shape())));
+        let Model { body, outputs, heads, .. } = &self.params;
+        let of_body = (self.recipe.backward != GradientMode::Head).then_some(());
+        body.as_ref().visit(|_, p| shapes.push(of_body.map(|()| *p.shape())));
+        outputs.as_ref().visit(|_, p| shapes.push(of_body.map(|()| *p.shape())));
+        heads.as_ref().visit(|_, p| shapes.push(Some(*p.shape())));
         shapes
     }
 

@@ -1,6 +1,6 @@
 //! Equal terms: equal numbers of parameters and of floating-point operations for each system.
 
-use gradus_model::{BackboneConfig, LstmConfig};
+use gradus_model::{BodyConfig, LstmConfig, ModelConfig};
 use gradus_train::pretrain::{self, Length, PretrainError, PretrainOptions, PretrainSettings, VOCABULARY};
 use gradus_train::systems::Card;
 
@@ -16,7 +16,7 @@ pub fn settings(card: &Card, seed: u64, lr: f64) -> Result<PretrainSettings, Pre
         PretrainOptions { system: Some(card.name.into()), lr: Some(lr), seed: Some(seed), ..PretrainOptions::micro_world() };
     let gpt = PretrainOptions::micro_world().settle()?;
     let mut settings = options.settle()?;
-    settings.model = levelled(&settings, parameters(&gpt));
+    settings.model.body = levelled(&settings, parameters(&gpt));
     settings.eval_tokens = Some(8000); // these evaluations only show progress; the last one reads all held-out text
     Ok(settings)
 }
@@ -29,17 +29,15 @@ fn with_words(settings: &PretrainSettings) -> PretrainSettings {
 
 /// Returns the body that brings the total number of parameters, heads included, closest to `parameters`, by the width of its
 /// feed-forward networks or by its number of LSTM units.
-fn levelled(settings: &PretrainSettings, parameters: usize) -> BackboneConfig {
-    let vocab = settings.model.vocab();
-    let of = |model: BackboneConfig| self::parameters(&PretrainSettings { model, ..settings.clone() });
-    let nearest = |models: &mut dyn Iterator<Item = BackboneConfig>| {
-        models.min_by_key(|model| of(model.clone()).abs_diff(parameters)).expect("one at least")
+fn levelled(settings: &PretrainSettings, parameters: usize) -> BodyConfig {
+    let with = |body| ModelConfig { body, ..settings.model.clone() };
+    let of = |body: &BodyConfig| with(body.clone()).with_vocab(VOCABULARY).parameters();
+    let sized = |n| match &settings.model.body {
+        BodyConfig::Transformer(gpt) => BodyConfig::from(gpt.clone().with_inner(n)),
+        BodyConfig::Lstm(lstm) => LstmConfig { units: n, ..lstm.clone() }.into(),
     };
-    let found = match &settings.model {
-        BackboneConfig::Transformer(gpt) => nearest(&mut (1..=8 * gpt.width).map(|inner| gpt.clone().with_inner(inner).into())),
-        BackboneConfig::Lstm(lstm) => nearest(&mut (1..=8 * lstm.width).map(|units| LstmConfig { units, ..lstm.clone() }.into())),
-    };
-    found.with_vocab(vocab)
+    let most = 8 * settings.model.sizes().width;
+    (1..=most).map(sized).min_by_key(|body| of(body).abs_diff(parameters)).expect("one at least")
 }
 
 /// The amount of training of a system.
@@ -74,7 +72,7 @@ pub fn nearest(steps: f64) -> u64 {
 
 /// Returns the number of parameters of a system, with all heads.
 fn parameters(settings: &PretrainSettings) -> usize {
-    with_words(settings).model_config().parameters()
+    with_words(settings).model.parameters()
 }
 
 /// Returns whether two runs differ only in their tokenizers' vocabularies, if at all.

@@ -182,7 +182,7 @@ fn train(
         Err(e) => return Err(e.into()),
     };
     let of_run = PretrainManifest::read(run).map_err(PretrainError::from)?.settings;
-    let (system, world, parameters) = (card.name.into(), survey.world.clone(), of_run.model_config().parameters());
+    let (system, world, parameters) = (card.name.into(), survey.world.clone(), of_run.model.parameters());
     Ok(Trained { system, world, seed, budget, lr, parameters, steps, flops, work, loss, seconds })
 }
 

@@ -16,10 +16,11 @@ use serde_json::{Map, Value, json};
 
 use super::super::config_json::{HEADS, class, contradicted, field, given, heads_from_json, required, unread};
 use super::{Dialect, Fields, Held, Theirs, activation};
-use crate::backbone::BackboneConfig;
-use crate::config::{Activation, Asks, Embedding, Names, NormPlace, Parts, Positions, TransformerConfig};
+use crate::body::BodyConfig;
+use crate::config::{Activation, Embedding, NormPlace, Parts, Positions, TransformerConfig};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
+use crate::output::{OutputConfig, Predicts, TransformConfig};
 
 /// The properties that distinguish the model types.
 pub(super) struct Encoder {
@@ -30,8 +31,6 @@ pub(super) struct Encoder {
     /// Whether padding tokens have no position but a row of their own: the row of the padding token's id. Earlier rows are never
     /// read.
     skips_padding: bool,
-    /// The naming scheme of its checkpoints.
-    names: Names,
     /// The modules of the layer before the output, its norm, the output's bias, the pooler and the classifier.
     heads: [&'static str; 5],
     /// Copies of tied tensors.
@@ -58,7 +57,6 @@ pub(super) const BERT: Encoder = Encoder {
     prefix: "bert.",
     classes: ["BertForPreTraining", "BertForMaskedLM", "BertModel", "BertForSequenceClassification", "BertForMultipleChoice"],
     skips_padding: false,
-    names: Names::Bert,
     heads: BERTS_HEADS,
     copies: BERTS_COPIES,
     segments: true,
@@ -74,7 +72,6 @@ pub(super) const ERNIE: Encoder = Encoder {
         "ErnieForSequenceClassification",
         "ErnieForMultipleChoice",
     ],
-    names: Names::Ernie,
     ..BERT
 };
 
@@ -89,7 +86,6 @@ pub(super) const ROBERTA: Encoder = Encoder {
         "RobertaForMultipleChoice",
     ],
     skips_padding: true,
-    names: Names::Roberta,
     heads: ["lm_head.dense", "lm_head.layer_norm", "lm_head", "classifier.dense", "classifier.out_proj"],
     copies: &[("lm_head.decoder.weight", "embeddings.word_embeddings.weight"), ("lm_head.decoder.bias", "lm_head.bias")],
     segments: false,
@@ -183,17 +179,15 @@ impl Encoder {
         missing.map_or(Ok(own), |missing| Err(contradicted(own, missing, found)))
     }
 
-    fn parts(&self, fields: &Fields, class: &str) -> Result<Parts, String> {
-        let [pretraining, masked, ..] = self.classes;
+    fn parts(&self, fields: &Fields) -> Result<Parts, String> {
         let segments = field(fields, "type_vocab_size", 2)?;
-        let transform = field(fields, "gradus_transform", class == pretraining || class == masked)?;
         let counts = field(fields, COUNTS_PADDING, false)?;
         let padding = match fields.get("pad_token_id") {
             _ if !self.skips_padding || counts => None,
             None => Some(1),
             Some(id) => Some(u32::deserialize(id).map_err(|_| format!("pad_token_id: expected a token's id, found {id}"))?),
         };
-        Ok(Parts { asks: Asks::Masked, segments, embedding_norm: true, transform, padding, ..Parts::default() })
+        Ok(Parts { segments, embedding_norm: true, padding, ..Parts::NONE })
     }
 
     fn heads(&self, fields: &Fields, held: &Held, class: &str) -> Result<Vec<HeadConfig>, String> {
@@ -218,12 +212,13 @@ impl Encoder {
         }
     }
 
-    /// Returns whether a model's checkpoints use this naming scheme.
-    fn names(&self, parts: &Parts) -> bool {
-        match parts.names {
-            Names::ByParts if self.skips_padding => parts.padding.is_some() || parts.segments == 1,
-            Names::ByParts => self.names == Names::Bert && parts.padding.is_none() && parts.segments >= 2,
-            names => names == self.names,
+    /// Returns whether a model with these parts is saved as this model type: as RoBERTa with one segment or without a position for
+    /// padding, else as BERT, unless its configuration names the type.
+    fn is_type_of(&self, model_type: Option<&str>, parts: &Parts) -> bool {
+        match model_type {
+            Some(model_type) => self.model_types.contains(&model_type),
+            None if self.skips_padding => parts.padding.is_some() || parts.segments == 1,
+            None => self.model_types == BERT.model_types && parts.padding.is_none() && parts.segments >= 2,
         }
     }
 }
@@ -251,7 +246,9 @@ impl Dialect for Encoder {
         expects("use_task_id", json!(false), json!(false))?;
         expects("is_decoder", json!(false), json!(false))?;
         let class = self.class(fields, held)?;
-        let parts = self.parts(fields, class)?;
+        let parts = self.parts(fields)?;
+        let [pretraining, masked, ..] = self.classes;
+        let has_transform = field(fields, "gradus_transform", class == pretraining || class == masked)?;
         let rows: usize = required(fields, "max_position_embeddings")?;
         let unused = self.unused(&parts) + usize::from(parts.padding.is_some());
         let context = rows.checked_sub(unused).filter(|&context| context > 0);
@@ -275,17 +272,27 @@ impl Dialect for Encoder {
             parts,
         };
         let body = body.with_inner(field(fields, "intermediate_size", 3072)?);
-        let names = if self.names(&body.parts) { Names::ByParts } else { self.names };
-        let body = TransformerConfig { parts: Parts { names, ..body.parts }, ..body };
-        Ok(ModelConfig { backbone: body.into(), heads: self.heads(fields, held, class)? })
+        let (activation, layer_norm_epsilon) = (body.activation, body.layer_norm_epsilon);
+        let transform = has_transform.then_some(TransformConfig { activation, layer_norm_epsilon });
+        Ok(ModelConfig {
+            model_type: (!self.is_type_of(None, &body.parts)).then(|| self.model_types[0].into()),
+            outputs: vec![OutputConfig { predicts: Predicts::Masked, tied: true, transform }],
+            heads: self.heads(fields, held, class)?,
+            ..body.into()
+        })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
-        let BackboneConfig::Transformer(c) = &config.backbone else { return None };
-        let Parts { asks, segments, embedding_norm, norm, final_norm, transform, scaled_init, padding, .. } = c.parts;
-        let shape = asks == Asks::Masked && embedding_norm && norm == NormPlace::After && !final_norm && !scaled_init;
+        let BodyConfig::Transformer(c) = &config.body else { return None };
+        let Parts { segments, embedding_norm, norm, final_norm, scaled_init, padding } = c.parts;
+        let [OutputConfig { predicts: Predicts::Masked, transform, .. }] = config.outputs[..] else { return None };
+        let usual = TransformConfig { activation: c.activation, layer_norm_epsilon: c.layer_norm_epsilon };
+        let shape = embedding_norm && norm == NormPlace::After && !final_norm && !scaled_init;
+        let shape = shape && transform.is_none_or(|transform| transform == usual);
+        let transform = transform.is_some();
         let plain = c.positions == Positions::Learned && c.embedding == Embedding::Separate && c.embd_dropout == c.resid_dropout;
-        let says = segments >= 1 && (self.skips_padding || padding.is_none()) && self.names(&c.parts);
+        let says = segments >= 1 && (self.skips_padding || padding.is_none());
+        let says = says && self.is_type_of(config.model_type.as_deref(), &c.parts);
         if !(shape && plain && says) {
             return None;
         }
@@ -346,8 +353,8 @@ impl Dialect for Encoder {
         }
         let Some(theirs) = self.module(module, config) else { return Theirs::same(path.into()) };
         let transposed = matrix && ["transform.dense", "score.pooler"].contains(&module);
-        let parts = config.backbone.parts();
-        let unused = if module == "positions_embed" { self.unused(&parts) } else { 0 };
+        let positions = config.transformer().filter(|_| module == "positions_embed");
+        let unused = positions.map_or(0, |c| self.unused(&c.parts));
         vec![Theirs { name: format!("{theirs}.{kind}"), transposed, unused }]
     }
 
@@ -373,7 +380,7 @@ impl Dialect for Encoder {
     }
 
     fn has_output(&self, _: &Fields, config: &ModelConfig) -> bool {
-        config.backbone.parts().transform
+        config.outputs.iter().any(|output| output.transform.is_some())
     }
 
     fn name(&self, _: &Fields, ours: &'static str) -> &'static str {

@@ -4,25 +4,16 @@ use serde_json::{Value, json};
 
 use super::super::HEAD;
 use super::super::config_json::{field, given, heads_from_json, required};
-use super::openai_gpt::{WEIGHT, classifies, gpts_name, has_output, is_theirs, size_name};
+use super::openai_gpt::{WEIGHT, classifies, gpts_name, has_output, is_plain, is_theirs, size_name};
 use super::{Dialect, Fields, Held, Theirs, activation};
-use crate::backbone::BackboneConfig;
-use crate::config::{Activation, Asks, Embedding, NormPlace, Parts, Positions, TransformerConfig};
+use crate::body::BodyConfig;
+use crate::config::{Activation, Embedding, NormPlace, Parts, Positions, TransformerConfig};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 
 pub(super) struct Gpt2;
 
-const PARTS: Parts = Parts {
-    asks: Asks::Next,
-    segments: 0,
-    embedding_norm: false,
-    norm: NormPlace::Before,
-    final_norm: true,
-    transform: false,
-    scaled_init: true,
-    ..Parts::NONE
-};
+const PARTS: Parts = Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE };
 const PREFIX: &str = "transformer.";
 /// The classes in `transformers`: of the body, the language model and the classifier.
 const CLASSES: [&str; 3] = ["GPT2Model", "GPT2LMHeadModel", "GPT2ForSequenceClassification"];
@@ -62,14 +53,14 @@ impl Dialect for Gpt2 {
         let body = body.with_inner(field(fields, "n_inner", width.saturating_mul(4))?);
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
         Ok(ModelConfig {
-            backbone: body.into(),
             heads: heads_from_json(fields, classifies(fields, held, CLASSES)?, held.rows(WEIGHT), theirs)?,
+            ..body.into()
         })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
-        let BackboneConfig::Transformer(c) = &config.backbone else { return None };
-        let here = c.positions == Positions::Learned && c.embedding == Embedding::Separate;
+        let BodyConfig::Transformer(c) = &config.body else { return None };
+        let here = c.positions == Positions::Learned && c.embedding == Embedding::Separate && is_plain(config);
         if !here || (Parts { scaled_init: true, ..c.parts }) != PARTS {
             return None;
         }

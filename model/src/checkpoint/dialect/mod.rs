@@ -92,6 +92,9 @@ impl Held {
     }
 }
 
+/// The matrix of the first output, if it is untied.
+const OUTPUT: &str = "lm_head.weight";
+
 /// A way to name a model.
 pub(super) trait Dialect: Sync {
     /// The model types that it reads.
@@ -104,7 +107,7 @@ pub(super) trait Dialect: Sync {
     fn classifier(&self, config: &ModelConfig) -> Option<&'static str>;
     /// Is the model's head one of theirs, stored beside the body under their names?
     fn has_head(&self, config: &ModelConfig) -> bool;
-    /// Their tensors that together are this parameter of ours.
+    /// Their tensors that together are this parameter of ours, which is not the matrix of the first output.
     fn theirs(&self, config: &ModelConfig, path: &str) -> Vec<Theirs>;
     /// What the names of the body's tensors begin with; a file may leave it out.
     fn prefix(&self) -> &'static str;
@@ -138,6 +141,11 @@ pub(super) fn named(model_type: &str) -> &'static dyn Dialect {
     ALL.into_iter().find(known).unwrap_or(&openai_gpt::OpenAiGpt)
 }
 
+/// Their tensors that together are a parameter of ours. The matrix of an untied output has the name of the copy of a tied one.
+pub(super) fn theirs_of(dialect: &dyn Dialect, config: &ModelConfig, path: &str) -> Vec<Theirs> {
+    if path == OUTPUT { Theirs::same(dialect.copies()[0].0.to_owned()) } else { dialect.theirs(config, path) }
+}
+
 /// All model types that are read.
 pub(super) fn model_types() -> impl Iterator<Item = &'static str> {
     ALL.into_iter().flat_map(Dialect::model_types).copied()
@@ -159,12 +167,18 @@ pub fn theirs<T: Real>(model: &Model<Tensor<T>>) -> Vec<(String, Tensor<T>)> {
     let dialect = of(&config);
     let mut all = Vec::new();
     model.as_ref().visit(|path, p| {
-        let theirs = dialect.theirs(&config, path);
+        let theirs = theirs_of(dialect, &config, path);
         let (axis, width) = (p.shape().len() - 1, p.shape()[p.shape().len() - 1] / theirs.len());
         for (i, one) in theirs.iter().enumerate() {
             let part = if theirs.len() == 1 { p.clone() } else { p.slice(axis, i * width..(i + 1) * width).dense() };
             all.push((one.name.clone(), one.of_ours(part)));
         }
     });
+    // `transformers` adds the copy of an untied output's bias.
+    for (copy, original) in &dialect.copies()[1..] {
+        let bias = all.iter().find(|(name, _)| name == original && config.outputs.iter().any(|output| !output.tied));
+        let bias = bias.map(|(_, bias)| bias.clone());
+        all.extend(bias.map(|bias| ((*copy).to_owned(), bias)));
+    }
     all
 }

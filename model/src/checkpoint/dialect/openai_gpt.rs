@@ -4,12 +4,13 @@
 use serde_json::{Value, json};
 
 use super::super::HEAD;
-use super::super::config_json::{HEADS, class, contradicted, field, given, heads_from_json, is_class, required, unread};
+use super::super::config_json::{HEADS, TIED, class, contradicted, field, given, heads_from_json, is_class, required, unread};
 use super::{Dialect, Fields, Held, Theirs, model_types};
-use crate::backbone::BackboneConfig;
+use crate::body::BodyConfig;
 use crate::config::{Activation, Embedding, Parts, Positions, TransformerConfig};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
+use crate::output::{OutputConfig, Predicts};
 
 pub(super) struct OpenAiGpt;
 
@@ -22,7 +23,9 @@ const CLASSES: [&str; 3] = ["OpenAIGPTModel", "OpenAIGPTLMHeadModel", "OpenAIGPT
 /// The weight of the classifier.
 pub(super) const WEIGHT: &str = "score.weight";
 /// Fields of an LSTM's file that its configuration does not have.
-const NOT_SIZES: [&str; 6] = ["model_type", "architectures", HEADS, "id2label", "label2id", "pad_token_id"];
+const NOT_SIZES: [&str; 8] = ["model_type", "architectures", TIED, OUTPUTS, HEADS, "id2label", "label2id", "pad_token_id"];
+/// The field of outputs that `transformers` does not have.
+const OUTPUTS: &str = "gradus_outputs";
 
 /// Does `transformers`' classifier compute what this head does? It reads one sequence, at its last token that is not padding,
 /// and has no bias.
@@ -86,35 +89,40 @@ impl Dialect for OpenAiGpt {
     }
 
     fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String> {
-        let backbone = match fields.get("model_type").and_then(Value::as_str) {
+        let body = match fields.get("model_type").and_then(Value::as_str) {
             Some(LSTM) => {
                 let sizes = fields.iter().filter(|(name, _)| !NOT_SIZES.contains(&name.as_str()));
                 let sizes: Fields = sizes.map(|(name, value)| (name.clone(), value.clone())).collect();
-                BackboneConfig::Lstm(serde_json::from_value(sizes.into()).map_err(|e| e.to_string())?)
+                BodyConfig::Lstm(serde_json::from_value(sizes.into()).map_err(|e| e.to_string())?)
             }
             _ => gpt_from_json(fields)?.into(),
         };
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
         Ok(ModelConfig {
-            backbone,
+            outputs: field(fields, OUTPUTS, vec![OutputConfig::NEXT])?,
             heads: heads_from_json(fields, classifies(fields, held, CLASSES)?, held.rows(WEIGHT), theirs)?,
+            ..body.into()
         })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
-        let fields = match &config.backbone {
-            BackboneConfig::Transformer(c) => gpt_to_json(c),
-            BackboneConfig::Lstm(c) => {
+        let fields = match &config.body {
+            BodyConfig::Transformer(c) => gpt_to_json(config, c),
+            BodyConfig::Lstm(c) => {
                 let mut fields = serde_json::to_value(c).expect("plain values");
                 fields["model_type"] = json!(LSTM);
                 fields
             }
         };
-        fields.as_object().cloned()
+        let mut fields = fields.as_object()?.clone();
+        if !is_plain(config) {
+            fields.insert(OUTPUTS.into(), json!(config.outputs));
+        }
+        Some(fields)
     }
 
     fn classifier(&self, config: &ModelConfig) -> Option<&'static str> {
-        let theirs = self.has_head(config) && config.transformer().is_some_and(|c| !is_ours(c));
+        let theirs = self.has_head(config) && config.transformer().is_some_and(|c| !is_ours(config, c));
         theirs.then_some(CLASSES[2])
     }
 
@@ -153,13 +161,22 @@ impl Dialect for OpenAiGpt {
     }
 }
 
-/// Is it a Transformer that `transformers` has no class for?
-fn is_ours(c: &TransformerConfig) -> bool {
-    c.parts != Parts::default() || c.inner.is_some() || c.embedding == Embedding::Joint || c.activation == Activation::GeluErf
+/// Returns whether a model has one output, which predicts the next token without a transform.
+pub(super) fn is_plain(config: &ModelConfig) -> bool {
+    matches!(config.outputs[..], [OutputConfig { predicts: Predicts::Next, transform: None, .. }])
+}
+
+/// Returns whether `transformers` has no class for a Transformer.
+fn is_ours(config: &ModelConfig, c: &TransformerConfig) -> bool {
+    !is_plain(config)
+        || c.parts != Parts::default()
+        || c.inner.is_some()
+        || c.embedding == Embedding::Joint
+        || c.activation == Activation::GeluErf
 }
 
 /// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
-fn gpt_to_json(c: &TransformerConfig) -> Value {
+fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Value {
     let mut fields = json!({
         "afn": c.activation,
         "architectures": ["OpenAIGPTLMHeadModel"],
@@ -168,7 +185,7 @@ fn gpt_to_json(c: &TransformerConfig) -> Value {
         "embd_pdrop": c.embd_dropout,
         "initializer_range": c.initializer_range,
         "layer_norm_epsilon": c.layer_norm_epsilon,
-        "model_type": if is_ours(c) { OURS } else { HUGGING_FACE },
+        "model_type": if is_ours(config, c) { OURS } else { HUGGING_FACE },
         "n_embd": c.width,
         "n_head": c.heads,
         "n_layer": c.layers,

@@ -41,6 +41,7 @@ use super::values::{convert, tensor};
 use super::{CONFIG_FILE, CheckpointError, config_json};
 use crate::config::{Activation, Embedding, Parts, Positions, TransformerConfig};
 use crate::model::{Model, ModelConfig};
+use crate::output::OutputConfig;
 use crate::transformer::Transformer;
 use crate::tree::Tree;
 
@@ -232,7 +233,7 @@ fn sayable(model: &ModelConfig) -> Result<&TransformerConfig, CheckpointError> {
     if !model.heads.is_empty() {
         return refused("a task's head; it holds the language model alone, before fine-tuning".into());
     }
-    if config.parts != Parts::default() {
+    if config.parts != Parts::default() || model.outputs != [OutputConfig::NEXT] {
         return refused("parts that GPT-1 lacks: the norms of GPT-2, say".into());
     }
     if config.positions != Positions::Learned {

@@ -124,13 +124,14 @@ fn heads_that_nobody_tells_are_the_papers() {
 #[test]
 fn what_the_layout_cannot_hold_is_refused_by_name() {
     let gpt = tiny().transformer().unwrap().config().clone();
-    let head = ModelConfig { backbone: gpt.clone().into(), heads: vec![HeadConfig::new(Form::Classify, 2)] };
+    let head = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 2)], ..gpt.clone().into() };
     for (model, word) in [
         (Model::init(&LstmConfig::matching(&gpt).into(), 1), "an LSTM"),
         (Model::init(&head, 1), "a task's head"),
         (with(|c| c.positions = Positions::Sinusoidal), "sinusoidal positions"),
         (with(|c| c.activation = Activation::GeluErf), "gelu_erf"),
         (with(|c| c.parts = tiny_gpt2().parts), "parts that GPT-1 lacks"),
+        (Model::init(&ModelConfig { outputs: vec![], ..gpt.clone().into() }, 1), "parts that GPT-1 lacks"),
         (with(|c| c.layer_norm_epsilon = 1e-2), "ε of 0.01, only 0.00001"),
     ] {
         let error = files(&model).map(|_| ()).unwrap_err().to_string();

@@ -136,7 +136,7 @@ impl StepInputs {
         let special = if fills_masks(&model) { Some(fill::special_tokens(&model, &tokenizer)?) } else { None };
         let headless = !std::mem::take(&mut model.heads.0).is_empty();
         let ids = tokenizer.encode(text)?;
-        let (context, sequences) = (model.backbone.config().context(), size.sequences.max(1));
+        let (context, sequences) = (model.sizes().context, size.sequences.max(1));
         // A masked row has special tokens at both ends; a causal row needs one more token as the last target.
         let (around, ahead) = if special.is_some() { (MaskPlan::SPECIAL_SLOTS, 0) } else { (0, 1) };
         let most = context.saturating_sub(around);
@@ -153,7 +153,7 @@ impl StepInputs {
         }
         let windows: Vec<&[u32]> = (0..sequences).map(|i| &ids[i * tokens..(i + 1) * tokens + ahead]).collect();
         let batch = match special {
-            Some(special) => masked(&windows, special, model.backbone.config().parts().segments > 0, seed),
+            Some(special) => masked(&windows, special, model.body.config().segments() > 0, seed),
             None => weighted(TokenBatch::of_windows(&windows), Objective::TokenMean),
         };
         let kind = match (special, model.transformer()) {
@@ -192,7 +192,7 @@ impl StepInputs {
             return Err(StepInputsError::Finished { dir: path.to_owned(), steps });
         }
         let all = settings.batch;
-        let opened = sequences.unwrap_or_else(|| (TOKENS / settings.model.context()).clamp(1, all));
+        let opened = sequences.unwrap_or_else(|| (TOKENS / settings.model.sizes().context).clamp(1, all));
         let expected = format!("a number from 1 to {all}, the sequences of the run's batch");
         require("sequences", opened, (1..=all).contains(&opened), expected)?;
         let batch = stored.batch(step, opened);
@@ -256,7 +256,7 @@ impl StepInputs {
                  computed, what flowed back to it and from where, and what the update made of it.",
                 path.display(),
                 classes.examples(),
-                settings.lambda(&model.backbone.config())
+                settings.lambda(model.predicts())
             ),
             trainer: Trainer::new(recipe, model.cast()),
             tokens: Tokens::of(&task_model.tokenizer, &batch, [&read, &asked]),

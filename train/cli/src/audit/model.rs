@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gradus_audit::model::{self, AuditedModel, Depth};
 use gradus_io::progress::Job;
 use gradus_model::check::{Loss, labelled_batch, masked_batch};
-use gradus_model::{Asks, DropoutSeed, Objective, Tree};
+use gradus_model::{DropoutSeed, Objective, Predicts, Tree};
 use gradus_train::hyperparameters::require;
 use serde_json::json;
 
@@ -87,7 +87,7 @@ fn checkpoint(args: &Args, path: &Path, depth: Depth) -> Result<(String, Loss), 
     let dir = open_model(path)?;
     let model = dir.read()?;
     let config = model.config();
-    let context = config.backbone.context();
+    let context = config.sizes().context;
     if context < 2 {
         return Err(CliError::Usage(format!("{}: a context of {context}; the audit needs at least two tokens", path.display())));
     }
@@ -96,7 +96,7 @@ fn checkpoint(args: &Args, path: &Path, depth: Depth) -> Result<(String, Loss), 
     require("sequences", args.sequences, fits, "an even number from 2 to 1024: an example may take two")?;
     let lambda = if config.heads.is_empty() { 1.0 } else { 0.5 };
     let batch = labelled_batch(&config, Objective::SequenceMean, lambda, (args.sequences, args.tokens), depth.seed);
-    let masked = config.backbone.parts().asks == Asks::Masked;
+    let masked = config.predicts() == Predicts::Masked;
     let batch = if masked { masked_batch(batch, &config, lambda) } else { batch };
     let dropout = args.dropout.then(|| DropoutSeed::new(depth.seed, 1));
     Ok((dir.path().display().to_string(), Loss { model: model.cast(), batch, dropout }))

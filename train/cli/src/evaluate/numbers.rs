@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gradus_model::{BackboneConfig, Model, Tree, checkpoint};
+use gradus_model::{Model, ModelConfig, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
 use gradus_train::evaluate::Asked;
 use gradus_train::hyperparameters::require;
@@ -13,23 +13,23 @@ use crate::error::CliError;
 use crate::ids::{read_ids, read_segments, read_targets};
 
 /// Reads the sequence, its segments and its targets.
-pub fn read(args: &Args, ids: &Path, targets: &Path, config: &BackboneConfig) -> Result<Asked, CliError> {
-    let tokens = read_ids(ids, config.vocab(), "model")?;
-    let (n, most) = (tokens.len(), config.context());
+pub fn read(args: &Args, ids: &Path, targets: &Path, config: &ModelConfig) -> Result<Asked, CliError> {
+    let tokens = read_ids(ids, config.sizes().vocab, "model")?;
+    let (n, most) = (tokens.len(), config.sizes().context);
     let expected = format!("at most {most}, the model's context");
     require("ids", format!("{}: {n} tokens", ids.display()), n <= most, expected)?;
     let as_long = |flag, path: &Path, found: usize| {
         require(flag, format!("{}: {found} entries", path.display()), found == n, format!("{n}, one for each token of --ids"))
     };
     let targets_path = targets;
-    let targets = read_targets(targets_path, config.vocab())?;
+    let targets = read_targets(targets_path, config.sizes().vocab)?;
     as_long("targets", targets_path, targets.len())?;
     let asks = targets.iter().any(Option::is_some);
     require("targets", targets_path.display(), asks, "at least one token to predict, not only `-`")?;
     let segments = match &args.segments {
         None => None,
         Some(path) => {
-            let rows = config.parts().segments;
+            let rows = config.body.segments();
             require("segments", path.display(), rows > 0, "no segments with this model, which has none")?;
             let segments = read_segments(path, rows)?;
             as_long("segments", path, segments.len())?;

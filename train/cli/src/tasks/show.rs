@@ -101,7 +101,7 @@ impl Reader {
     fn open(path: &std::path::Path) -> Result<Self, CliError> {
         let dir = open_model(path)?;
         let model = TaskModel::pretrained(dir.path(), 0)?;
-        Ok(Reader { context: model.model.backbone.config().context(), model })
+        Ok(Reader { context: model.model.sizes().context, model })
     }
 
     fn read(&self, task: &'static Task, examples: &[Example]) -> Result<Vec<Encoded>, TaskError> {

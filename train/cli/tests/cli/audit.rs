@@ -96,7 +96,7 @@ fn systems_are_held_to_their_cards() {
 fn whole_models_are_audited_parameter_by_parameter() {
     let desk = Desk::new();
     let found = desk.audit("model --coordinates 2 --quiet --html model.html");
-    assert_eq!(items(&found["models"]).len(), 18);
+    assert_eq!(items(&found["models"]).len(), 19);
     for model in items(&found["models"]) {
         let name = &model["name"];
         assert_near(&model["taylor_slope"], 2.0, 0.05);

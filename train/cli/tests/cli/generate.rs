@@ -5,7 +5,7 @@ use super::*;
 
 /// Continues `ids` greedily, with a full pass for every token.
 fn greedy(model: &Model<Tensor<f32>>, ids: &mut Vec<u32>, tokens: usize) {
-    let vocab = model.backbone.config().vocab();
+    let vocab = model.sizes().vocab;
     for _ in 0..tokens {
         let tape = Tape::off();
         let logits = model.constants(&tape).logits(&Input::causal(1, &ids[..])).value().to_vec();
@@ -21,7 +21,7 @@ fn greedy_is_the_argmax_of_full_passes() {
     desk.write_ids("ids", &[3, 1, 4]);
     for model in ["l2-d12-h3", "l3-d16-h4-relu"] {
         let loaded = checkpoint::load(&golden(model)).unwrap();
-        let tokens = loaded.backbone.config().context() - 3;
+        let tokens = loaded.sizes().context - 3;
         let mut expected = vec![3, 1, 4];
         greedy(&loaded, &mut expected, tokens);
         let json = desk.gradus(&format!("generate --model golden/{model} --ids ids --tokens {tokens} --greedy --json")).json();

@@ -1,16 +1,15 @@
-//! The body of a model: one of the families of language models.
+//! The body of a model: from tokens to hidden states.
 //!
-//! A new family is a variant of [`Backbone`] and of [`BackboneConfig`], an arm of `each`, `declare` and the reader in this file,
-//! and what its [`Decoder`](crate::Decoder) keeps.
+//! A new body is a variant of [`Body`] and of [`BodyConfig`], an arm of `each` and `declare` in this file, and the state that its
+//! [`Decoder`](crate::Decoder) keeps.
 
 use gradus_autograd::Var;
 use gradus_tensor::Real;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Input;
-use crate::config::{ConfigError, Parts, TransformerConfig};
+use crate::config::{ConfigError, Sizes, TransformerConfig};
 use crate::dropout::DropoutSeed;
-use crate::output::Hidden;
 use crate::param::Param;
 use crate::recurrent::{Lstm, LstmConfig};
 use crate::transformer::Transformer;
@@ -27,8 +26,8 @@ macro_rules! each {
 }
 
 tree! {
-    /// A language model with a `V` for every parameter.
-    pub enum Backbone<V> {
+    /// A body with a `V` for every parameter.
+    pub enum Body<V> {
         /// The paper's Transformer.
         Transformer(Transformer<V>),
         /// A recurrent layer instead (§5, table 5).
@@ -36,12 +35,12 @@ tree! {
     }
 }
 
-/// Sizes and options of a [`Backbone`].
+/// Sizes and options of a [`Body`].
 ///
 /// In JSON, the field `family` is `gpt` or `lstm`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "family", rename_all = "snake_case")]
-pub enum BackboneConfig {
+pub enum BodyConfig {
     /// The Transformer's.
     #[serde(rename = "gpt")]
     Transformer(TransformerConfig),
@@ -49,100 +48,103 @@ pub enum BackboneConfig {
     Lstm(LstmConfig),
 }
 
-impl From<TransformerConfig> for BackboneConfig {
+impl From<TransformerConfig> for BodyConfig {
     fn from(config: TransformerConfig) -> Self {
-        BackboneConfig::Transformer(config)
+        BodyConfig::Transformer(config)
     }
 }
 
-impl From<LstmConfig> for BackboneConfig {
+impl From<LstmConfig> for BodyConfig {
     fn from(config: LstmConfig) -> Self {
-        BackboneConfig::Lstm(config)
+        BodyConfig::Lstm(config)
     }
 }
 
-impl BackboneConfig {
-    /// Number of tokens V.
-    pub fn vocab(&self) -> usize {
-        each!(BackboneConfig, self, c => c.vocab)
+impl BodyConfig {
+    /// The sizes.
+    pub fn sizes(&self) -> Sizes {
+        each!(BodyConfig, self, c => c.sizes())
+    }
+
+    /// Number of rows of the token table, over which an output's softmax runs.
+    pub fn output_rows(&self) -> usize {
+        match self {
+            BodyConfig::Transformer(c) => c.output_rows(),
+            BodyConfig::Lstm(c) => c.vocab,
+        }
     }
 
     /// Replaces the number of tokens.
     pub fn with_vocab(mut self, vocab: usize) -> Self {
-        each!(BackboneConfig, &mut self, c => c.vocab = vocab);
+        each!(BodyConfig, &mut self, c => c.vocab = vocab);
         self
     }
 
     /// Sets all dropouts to one probability.
     pub fn with_dropout(self, p: f64) -> Self {
-        each!(BackboneConfig, self, c => c.with_dropout(p).into())
-    }
-
-    /// Maximum number of tokens in a sequence.
-    pub fn context(&self) -> usize {
-        each!(BackboneConfig, self, c => c.context)
-    }
-
-    /// Width d of a hidden state.
-    pub fn width(&self) -> usize {
-        each!(BackboneConfig, self, c => c.width)
+        each!(BodyConfig, self, c => c.with_dropout(p).into())
     }
 
     /// Number of blocks that can be transferred one by one; an LSTM has none.
     pub fn layers(&self) -> usize {
         match self {
-            BackboneConfig::Transformer(c) => c.layers,
-            BackboneConfig::Lstm(_) => 0,
+            BodyConfig::Transformer(c) => c.layers,
+            BodyConfig::Lstm(_) => 0,
         }
     }
 
-    /// The parts that GPT-1 lacks; an LSTM has none of them.
-    pub fn parts(&self) -> Parts {
+    /// Number of segments with a vector each; an LSTM has none.
+    pub fn segments(&self) -> usize {
         match self {
-            BackboneConfig::Transformer(c) => c.parts,
-            BackboneConfig::Lstm(_) => Parts::NONE,
+            BodyConfig::Transformer(c) => c.parts.segments,
+            BodyConfig::Lstm(_) => 0,
         }
     }
 
     /// Standard deviation of the initial weights.
     pub fn initializer_range(&self) -> f64 {
-        each!(BackboneConfig, self, c => c.initializer_range)
+        each!(BodyConfig, self, c => c.initializer_range)
     }
 
     /// Number of parameters.
     pub fn parameters(&self) -> usize {
-        each!(BackboneConfig, self, c => c.parameters())
+        each!(BodyConfig, self, c => c.parameters())
     }
 
     /// Checks the sizes and options.
     pub fn check(&self) -> Result<(), ConfigError> {
-        each!(BackboneConfig, self, c => c.check())
+        each!(BodyConfig, self, c => c.check())
     }
 }
 
-impl Backbone<Param> {
+impl Body<Param> {
     /// Declares the parameters.
-    pub fn declare(config: &BackboneConfig) -> Self {
+    pub fn declare(config: &BodyConfig) -> Self {
         match config {
-            BackboneConfig::Transformer(c) => Backbone::Transformer(Transformer::declare(c)),
-            BackboneConfig::Lstm(c) => Backbone::Lstm(Lstm::declare(c)),
+            BodyConfig::Transformer(c) => Body::Transformer(Transformer::declare(c)),
+            BodyConfig::Lstm(c) => Body::Lstm(Lstm::declare(c)),
         }
     }
 }
 
-impl<V> Backbone<V> {
+impl<V> Body<V> {
+    /// The sizes.
+    pub fn sizes(&self) -> Sizes {
+        each!(Body, self, b => b.config().sizes())
+    }
+
     /// The sizes and options.
-    pub fn config(&self) -> BackboneConfig {
-        each!(Backbone, self, b => b.config().clone().into())
+    pub fn config(&self) -> BodyConfig {
+        each!(Body, self, b => b.config().clone().into())
     }
 }
 
-impl<'t, T: Real> Backbone<Var<'t, T>> {
-    /// The last hidden states of these slots; with a seed the dropouts are active.
+impl<'t, T: Real> Body<Var<'t, T>> {
+    /// The last hidden states (B, T, d) of these slots, and the matrix (rows, d) of tied outputs; with a seed the dropouts are active.
     ///
     /// Panics where a recurrent body is to see more than what came before: callers check user input.
-    pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
-        each!(Backbone, self, b => b.hidden(input, dropout))
+    pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
+        each!(Body, self, b => b.hidden(input, dropout))
     }
 }
 
@@ -150,13 +152,13 @@ impl<'t, T: Real> Backbone<Var<'t, T>> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<BackboneConfig, String> {
+    fn read(text: &str) -> Result<BodyConfig, String> {
         serde_json::from_str(text).map_err(|e| e.to_string())
     }
 
     #[test]
     fn a_configuration_says_its_family() {
-        for config in [BackboneConfig::from(TransformerConfig::default()), LstmConfig::default().into()] {
+        for config in [BodyConfig::from(TransformerConfig::default()), LstmConfig::default().into()] {
             assert_eq!(read(&serde_json::to_string(&config).unwrap()), Ok(config));
         }
     }
@@ -173,11 +175,11 @@ mod tests {
             ..TransformerConfig::default()
         };
         let lstm = LstmConfig { vocab: 5, context: 6, width: 8, units: 7, initializer_range: 0.5, ..LstmConfig::default() };
-        for (config, layers) in [(BackboneConfig::from(gpt), 3), (lstm.into(), 0)] {
-            assert_eq!([config.vocab(), config.context(), config.width(), config.layers()], [5, 6, 8, layers]);
+        for (config, layers) in [(BodyConfig::from(gpt), 3), (lstm.into(), 0)] {
+            assert_eq!((config.sizes(), config.layers()), (Sizes { vocab: 5, context: 6, width: 8 }, layers));
             assert_eq!((config.initializer_range(), config.check()), (0.5, Ok(())));
             let other = config.clone().with_vocab(9);
-            assert_eq!((other.vocab(), other.clone().with_vocab(5)), (9, config.clone()));
+            assert_eq!((other.sizes().vocab, other.clone().with_vocab(5)), (9, config.clone()));
             assert_ne!(config.clone().with_dropout(0.25), config);
             assert!(config.with_vocab(0).check().is_err());
         }
