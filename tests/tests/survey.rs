@@ -10,6 +10,7 @@ use gradus_survey::{Answers, Causal, Lexicon, Masked, Story, Window, divergences
 use gradus_train::fill;
 use gradus_train::pretrain::{PretrainControl, PretrainOptions, SEPARATOR, Split, Stored, begin};
 use gradus_train::run::Control;
+use gradus_train::views::Given;
 use gradus_world::World;
 
 /// A model that answers with the world's own probabilities.
@@ -154,8 +155,7 @@ fn by_bayes(gpt: &Stored, lexicon: &Lexicon, story: &Story) {
 fn by_masks(bert: &Stored, story: &Story) {
     let (model, tokenizer) = (&bert.trainer.params, bert.source.tokenizer());
     let lexicon = Lexicon::of(&*bert.source).unwrap();
-    let viewer = bert.viewer.as_ref().unwrap();
-    let masked = Masked { model, viewer, lexicon: &lexicon, length: 20 };
+    let masked = Masked { model, viewer: &bert.viewer, lexicon: &lexicon, length: 20 };
     let shares = |text: &str, gap: usize| -> Vec<f64> {
         let filled = fill::fill(model, tokenizer, text, &mut |_| {}).unwrap();
         let own: Vec<f64> = (0..lexicon.len()).map(|word| filled.gaps[gap].probabilities[lexicon.token(word) as usize]).collect();
@@ -177,10 +177,12 @@ fn by_masks(bert: &Stored, story: &Story) {
 
 /// Hides the full stop nearest to the middle; the text is divided as if another word were there.
 fn in_pairs(bert: &Stored, story: &Story) {
-    let (viewer, lexicon) = (bert.viewer.as_ref().unwrap(), Lexicon::of(&*bert.source).unwrap());
+    let (viewer, lexicon) = (&bert.viewer, Lexicon::of(&*bert.source).unwrap());
     let masked = Masked { model: &bert.trainer.params, viewer, lexicon: &lexicon, length: 20 };
-    let first =
-        |words: &[usize]| viewer.whole(lexicon.encode(words)).segments.iter().filter(|&&segment| segment == 0).count() - 2;
+    let first = |words: &[usize]| {
+        let whole = viewer.eval_view(lexicon.encode(words), &[], Given::All).unwrap();
+        whole.segments.iter().filter(|&&segment| segment == 0).count() - 2
+    };
     let stop = first(&story.words) - 1;
     let mut other = story.words.clone();
     other[stop] = other[0];

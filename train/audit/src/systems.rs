@@ -2,12 +2,12 @@
 //! turn, and the sum of the probabilities of all short texts.
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, Input, Model, ModelConfig, TransformerConfig, Tree};
+use gradus_model::{Batch, Input, Model, ModelConfig, Objective, TransformerConfig, Tree};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::PretrainOptions;
 use gradus_train::systems::{Axes, BackboneKind, Card, Density};
 use gradus_train::trainer::{Recipe, Trainer};
-use gradus_train::views::{self, SpecialTokens, Text, View, ViewPlan};
+use gradus_train::views::{self, Given, SpecialTokens, Text, View};
 use serde::Serialize;
 
 /// The words are 0, 1, …, followed by the special tokens.
@@ -99,12 +99,10 @@ fn plainly(axes: &Axes, text: &[u32], at: usize) -> (Input, usize) {
 
 /// Presents the text in the system's format: for a system of pairs, in two halves.
 fn in_its_format(axes: &Axes, text: &[u32], at: usize) -> (Input, usize) {
-    let ViewPlan::Masked(plan) = axes.view else { return plainly(axes, text, at) };
     let text = Text { number: 0, epoch: 0, tokens: text.into(), sentences: vec![text.len() / 2, text.len()] };
-    let mut view = plan.scheme(SPECIAL, ROOM).whole(&text);
-    let slot = view.asked[at].0;
-    view.tokens[slot] = SPECIAL.mask;
-    (views::batch(&[view], 0, axes.parts.segments > 0).input, slot)
+    let scheme = axes.view.scheme(Some(SPECIAL.open), Some(SPECIAL), ROOM);
+    let Some(view) = scheme.eval_view(&text, &[at], Given::All) else { return plainly(axes, &text.tokens, at) };
+    (views::input(std::slice::from_ref(&view), axes.parts.segments > 0), view.asked[0].0)
 }
 
 /// Returns the logits of the prediction of the token at `at`, of words below 8.
@@ -164,13 +162,18 @@ fn learnt(axes: &Axes) -> Model<Tensor<f64>> {
     let mut trainer: Trainer = Trainer::new(recipe, Model::init(&tiny(axes), SEEDS[0]));
     let masked = |text: [u32; 2], at: usize| {
         let (input, slot) = SPECIAL.hide(&text, at);
-        View { segments: vec![0; input.tokens.len()], tokens: input.tokens.to_vec(), asked: vec![(slot, text[at])], class: None }
+        View {
+            segments: vec![0; input.tokens.len()],
+            tokens: input.tokens.to_vec(),
+            asked: vec![(slot, text[at])],
+            ..View::default()
+        }
     };
     let batch = if axes.view.is_next() {
         Batch::next(2, [SPECIAL.open, 0, SPECIAL.open, 1], [0, 0, 1, 1], [0.25; 4])
     } else {
         let all = [masked([0, 0], 0), masked([0, 0], 1), masked([1, 1], 0), masked([1, 1], 1)];
-        views::batch(&all, 0, axes.parts.segments > 0)
+        views::batch(&all, 0, axes.parts.segments > 0, Objective::TokenMean)
     };
     for _ in 0..STEPS {
         trainer.step(&batch).expect("a step of a tiny model");

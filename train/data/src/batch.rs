@@ -20,11 +20,6 @@ impl TokenBatch {
     /// length of the longest.
     pub fn of_windows<W: AsRef<[u32]>>(windows: &[W]) -> Self {
         let length = windows.iter().map(|window| window.as_ref().len() - 1).max().unwrap_or(0);
-        TokenBatch::padded(windows, length)
-    }
-
-    /// Returns the batch of [`of_windows`](Self::of_windows) with rows of a given length.
-    pub(crate) fn padded<W: AsRef<[u32]>>(windows: &[W], length: usize) -> Self {
         let (rows, n) = (windows.len(), windows.len() * length);
         let mut batch = TokenBatch { rows, length, inputs: vec![0; n], targets: vec![0; n], weights: vec![0.0; n] };
         for (window, at) in windows.iter().map(W::as_ref).zip((0..).step_by(length.max(1))) {

@@ -67,10 +67,14 @@ impl RandomWindows {
         self.range.start + rng.below(starts as u64) as usize
     }
 
+    /// Returns the T + 1 tokens of the window that starts here.
+    pub fn read(&self, start: usize) -> Vec<u32> {
+        read(&*self.tokens, start, self.context + 1)
+    }
+
     /// Returns rows `rows` of the batch of step `t`: all rows, or those of a shard.
     pub fn batch(&self, t: u64, rows: Range<usize>) -> TokenBatch {
-        let windows: Vec<_> = rows.map(|row| read(&*self.tokens, self.start(t, row), self.context + 1)).collect();
-        TokenBatch::padded(&windows, self.context)
+        TokenBatch::of_windows(&rows.map(|row| self.read(self.start(t, row))).collect::<Vec<_>>())
     }
 }
 
@@ -127,13 +131,15 @@ impl Evaluation {
         self.tokens.bytes(self.range.start + 1..self.range.end)
     }
 
-    /// Returns a batch of the given windows, one per row, each (T,).
-    pub fn batch(&self, windows: impl IntoIterator<Item = usize>) -> TokenBatch {
-        let window = |k| {
-            let start = k * self.context;
-            read(&*self.tokens, self.range.start + start, self.context.min(self.predicted() - start) + 1)
-        };
-        TokenBatch::padded(&windows.into_iter().map(window).collect::<Vec<_>>(), self.context)
+    /// Returns the number of predictions T of a window.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
+    /// Returns the tokens of window k: T + 1, or fewer at the end.
+    pub fn read(&self, k: usize) -> Vec<u32> {
+        let start = k * self.context;
+        read(&*self.tokens, self.range.start + start, self.context.min(self.predicted() - start) + 1)
     }
 }
 
@@ -209,17 +215,12 @@ mod tests {
             assert_eq!((evaluation.predicted(), evaluation.bytes()), (n - 1, n as u64 - 1));
             let mut targets = Vec::new();
             for k in 0..evaluation.windows() {
-                let batch = evaluation.batch([k]);
-                assert_eq!((batch.length, batch.predicted()), (context, context.min(n - 1 - k * context)), "{what}: window {k}");
-                for i in (0..context).filter(|&i| batch.weights[i] == 1.0) {
-                    assert_eq!(batch.targets[i], batch.inputs[i] + 1, "{what}");
-                    targets.push(batch.targets[i] as usize);
-                }
+                let window = evaluation.read(k);
+                assert_eq!(window.len(), 1 + context.min(n - 1 - k * context), "{what}: window {k}");
+                assert!(window.windows(2).all(|pair| pair[1] == pair[0] + 1), "{what}");
+                targets.extend(window[1..].iter().map(|&token| token as usize));
             }
             assert_eq!(targets, (4..3 + n).collect::<Vec<_>>(), "{what}");
-            let batches = [evaluation.batch(0..1), evaluation.batch(1..evaluation.windows())];
-            let all = evaluation.batch(0..evaluation.windows());
-            assert_eq!(all.inputs, [&batches[0].inputs[..], &batches[1].inputs].concat(), "{what}");
         }
     }
 

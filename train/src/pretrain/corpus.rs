@@ -4,29 +4,69 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use gradus_data::{Chunks, Evaluation, RandomWindows, TokenBatch, TokenFile, Tokens};
+use gradus_data::{Chunks, Evaluation, RandomWindows, TokenFile, Tokens};
 use gradus_io::hex;
 use gradus_io::progress::{Job, Monitor};
-use gradus_model::Model;
-use gradus_tensor::Tensor;
 use gradus_text::{BpeTrainer, TextError, Tokenizer, each_document};
 use sha2::{Digest, Sha256};
 
-use super::source::{self, Split, TextSource, Validation};
+use super::source::{Split, TextSource};
 use super::{PretrainError, PretrainSettings, viewer};
 use crate::views::{SpecialTokens, ViewPlan};
 
-/// The number of rows of an evaluation batch.
-const ROWS: usize = 16;
-
-/// A text source of random windows of a corpus, with its held-out part in order.
+/// A text source of random windows or of chunks of a corpus.
 pub struct Corpus {
     tokenizer: Tokenizer,
     windows: RandomWindows,
-    held_out: Option<Evaluation>,
-    /// The texts that a scheme views: the training and the held-out texts.
-    chunks: [Option<Chunks>; 2],
+    train: Texts,
+    held_out: Option<Texts>,
     digest: String,
+}
+
+/// The texts of a part of a corpus.
+enum Texts {
+    /// Random windows, numbered by their starts.
+    Windows(RandomWindows),
+    /// Adjacent windows.
+    InOrder(Evaluation),
+    /// Chunks that do not overlap.
+    Chunks(Chunks),
+}
+
+impl Texts {
+    fn count(&self) -> usize {
+        match self {
+            Texts::Windows(windows) => windows.tokens(),
+            Texts::InOrder(windows) => windows.windows(),
+            Texts::Chunks(chunks) => chunks.count(),
+        }
+    }
+
+    fn read(&self, number: usize) -> Vec<u32> {
+        match self {
+            Texts::Windows(windows) => windows.read(number),
+            Texts::InOrder(windows) => windows.read(number),
+            Texts::Chunks(chunks) => chunks.read(number),
+        }
+    }
+
+    /// The number of the text in row `row` of step `t`.
+    fn drawn(&self, t: u64, row: usize) -> usize {
+        match self {
+            Texts::Windows(windows) => windows.start(t, row),
+            Texts::InOrder(_) => row,
+            Texts::Chunks(chunks) => chunks.drawn(t, row),
+        }
+    }
+
+    /// The number of predicted tokens in a text, at least one.
+    fn length(&self) -> usize {
+        match self {
+            Texts::Windows(windows) => windows.context(),
+            Texts::InOrder(windows) => windows.context(),
+            Texts::Chunks(chunks) => chunks.read(0).len().max(1),
+        }
+    }
 }
 
 /// Returns the tokenizer that the settings name; without one, a BPE is trained on the corpus.
@@ -95,36 +135,18 @@ impl Corpus {
                 (0..tokens.len(), Some((other.clone(), 0..other.len())))
             }
         };
-        let held_out = rest.clone().map(|(tokens, range)| Evaluation::new(tokens, range, context)).transpose()?;
-        let chunks = match settings.view {
-            ViewPlan::Next => [None, None],
+        let in_order = rest.clone().map(|(tokens, range)| Evaluation::new(tokens, range, context)).transpose()?;
+        let windows = RandomWindows::new(tokens.clone(), train.clone(), context, settings.seed)?;
+        let (train, held_out) = match settings.view {
+            ViewPlan::Next => (Texts::Windows(windows.clone()), in_order.map(Texts::InOrder)),
             ViewPlan::Masked(_) => {
                 let chunks = |(tokens, range): (Arc<TokenFile>, Range<usize>)| {
-                    Chunks::new(tokens, range, viewer::room(settings), settings.seed)
+                    Chunks::new(tokens, range, viewer::room(settings), settings.seed).map(Texts::Chunks)
                 };
-                [Some(chunks((tokens.clone(), train.clone()))?), rest.map(chunks).transpose()?]
+                (chunks((tokens, train))?, rest.map(chunks).transpose()?)
             }
         };
-        let windows = RandomWindows::new(tokens, train, context, settings.seed)?;
-        Ok(Corpus { tokenizer, windows, held_out, chunks, digest: hex::encode(digest.finalize()) })
-    }
-}
-
-impl Corpus {
-    fn part(&self, part: Split) -> Option<&Chunks> {
-        let [train, held_out] = &self.chunks;
-        match part {
-            Split::Train => train.as_ref(),
-            Split::HeldOut => held_out.as_ref(),
-        }
-    }
-}
-
-impl Corpus {
-    /// Returns the windows that an evaluation with a limit reads, spread evenly over the held-out part to sample all of it.
-    fn windows_within(&self, all: &Evaluation, limit: usize) -> Vec<usize> {
-        let count = limit.div_ceil(self.windows.context()).clamp(1, all.windows());
-        (0..count).map(|i| i * all.windows() / count).collect()
+        Ok(Corpus { tokenizer, windows, train, held_out, digest: hex::encode(digest.finalize()) })
     }
 }
 
@@ -136,54 +158,56 @@ impl TextSource for Corpus {
         self.windows.tokens() as u64
     }
     fn tokens_per_step(&self, batch: usize) -> f64 {
-        let of_windows = self.windows.context() as f64;
-        let of_chunks = |chunks: &Chunks| self.tokens() as f64 / chunks.count() as f64;
-        batch as f64 * self.part(Split::Train).map_or(of_windows, of_chunks)
+        batch as f64
+            * match &self.train {
+                Texts::Chunks(chunks) => self.tokens() as f64 / chunks.count() as f64,
+                _ => self.windows.context() as f64,
+            }
     }
     fn digest(&self) -> String {
         self.digest.clone()
     }
-    fn batch(&self, t: u64, batch: usize) -> TokenBatch {
-        self.windows.batch(t, 0..batch)
-    }
-    fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
-        let all = self.held_out.as_ref()?;
-        let chosen = self.windows_within(all, limit);
-        let batches = chosen.chunks(ROWS).map(|rows| all.batch(rows.iter().copied()));
-        let (nll, tokens) = source::nll(model, batches);
-        // Proportional for a part, exact for the whole.
-        let bytes = (all.bytes() as f64 * tokens as f64 / all.predicted() as f64).round() as u64;
-        Some(Validation { nll, tokens, bytes: Some(bytes), limit: None, follows: None })
-    }
-    fn validated(&self, limit: usize) -> u64 {
-        let Some(all) = &self.held_out else { return 0 };
-        let windows = self.windows_within(all, limit).len();
-        (windows * self.windows.context()).min(all.predicted()) as u64
-    }
     fn texts(&self, part: Split) -> usize {
-        self.part(part).map_or(0, Chunks::count)
+        match part {
+            Split::Train => self.train.count(),
+            Split::HeldOut => self.held_out.as_ref().map_or(0, Texts::count),
+        }
     }
     fn text(&self, part: Split, number: usize) -> Vec<u32> {
-        self.part(part).map_or(Vec::new(), |chunks| chunks.read(number))
+        match part {
+            Split::Train => self.train.read(number),
+            Split::HeldOut => self.held_out.as_ref().map_or(Vec::new(), |texts| texts.read(number)),
+        }
     }
     fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)> {
-        let Some(chunks) = self.part(Split::Train) else { return Vec::new() };
-        let epoch = |row: usize| (t.saturating_sub(1).wrapping_mul(rows as u64).wrapping_add(row as u64)) / chunks.count() as u64;
-        (0..rows).map(|row| (chunks.drawn(t, row), epoch(row))).collect()
+        let epoch =
+            |row: usize| (t.saturating_sub(1).wrapping_mul(rows as u64).wrapping_add(row as u64)) / self.train.count() as u64;
+        (0..rows).map(|row| (self.train.drawn(t, row), epoch(row))).collect()
+    }
+    /// Spread evenly, to sample all of the held-out part.
+    fn evaluated(&self, limit: usize) -> Vec<usize> {
+        let Some(texts) = &self.held_out else { return Vec::new() };
+        let count = limit.div_ceil(texts.length()).clamp(1, texts.count());
+        (0..count).map(|i| i * texts.count() / count).collect()
+    }
+    /// The bytes of a part are proportional to its tokens, those of the whole exact.
+    fn known(&self, _: &[usize], tokens: u64) -> (Option<u64>, Option<f64>) {
+        let Some(Texts::InOrder(all)) = &self.held_out else { return (None, None) };
+        (Some((all.bytes() as f64 * tokens as f64 / all.predicted() as f64).round() as u64), None)
     }
     fn prompt(&self) -> Vec<u32> {
-        self.windows.batch(0, 0..1).inputs.into_iter().take(8).collect()
+        self.windows.read(self.windows.start(0, 0)).into_iter().take(8).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use gradus_io::progress::Silent;
-    use gradus_model::TransformerConfig;
     use gradus_model::check::tiny_gpt;
+    use gradus_model::{Model, TransformerConfig};
 
     use super::*;
-    use crate::pretrain::{PretrainOptions, ViewKind};
+    use crate::pretrain::{PretrainOptions, ViewKind, Viewer};
 
     /// Of 180 letters to train on, a window of 22 reads 22, a masked view two less; an epoch reads each letter once.
     #[test]
@@ -206,11 +230,12 @@ mod tests {
         let text = dir.path().join("text.txt");
         std::fs::write(&text, "abcdefghi\n".repeat(100)).unwrap();
         let settings = PretrainOptions { context: Some(9), held_out: Some(0.1), ..PretrainOptions::default() };
-        let source = Corpus::open(&settings.settle().unwrap(), &text, Tokenizer::bytes(), dir.path(), &Silent).unwrap();
+        let settings = settings.settle().unwrap();
+        let source = Corpus::open(&settings, &text, Tokenizer::bytes(), dir.path(), &Silent).unwrap();
         let config = TransformerConfig { vocab: 256, ..tiny_gpt() };
-        let model = Model::init(&config.into(), 1);
+        let (viewer, model) = (Viewer::new(&settings, &source).unwrap(), Model::init(&config.into(), 1));
         for limit in [1, 9, 10, 50, 90, 91, 99, 100, usize::MAX] {
-            assert_eq!(source.validate(&model, limit).unwrap().tokens, source.validated(limit), "{limit}");
+            assert_eq!(viewer.validate(&source, &model, limit).unwrap().tokens, viewer.validated(&source, limit), "{limit}");
         }
     }
 }

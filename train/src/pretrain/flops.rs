@@ -8,7 +8,6 @@ use gradus_autograd::{Shape, Tape};
 use gradus_model::{Batch, Model, Tree};
 use gradus_tensor::Tensor;
 
-use super::stored::batch;
 use super::world::WorldSource;
 use super::{PretrainError, PretrainSettings, TextSource, Viewer};
 
@@ -24,7 +23,7 @@ pub fn flops_per_step(settings: &PretrainSettings, steps: u64) -> Result<f64, Pr
         PretrainSettings { model: settings.model.clone().with_vocab(source.tokenizer().vocab_size()), ..settings.clone() };
     let model = Model::init(&settings.model, settings.seed);
     let shards = settings.recipe(steps).shards;
-    let batch = |t| batch(&source, viewer.as_ref(), settings.objective, t, settings.batch);
+    let batch = |t| viewer.batch(&source, t, settings.batch);
     let forward: u64 = (1..=steps).map(|t| forward(&model, &batch(t), shards)).sum();
     Ok(3.0 * forward as f64 / steps as f64)
 }
@@ -72,7 +71,7 @@ mod tests {
                 let viewer = Viewer::new(&settings, &source).unwrap();
                 let config = settings.model.clone().with_vocab(source.tokenizer().vocab_size());
                 let (recipe, model) = (settings.recipe(1), Model::init(&config, 1));
-                let whole = batch(&source, viewer.as_ref(), settings.objective, 1, settings.batch);
+                let whole = viewer.batch(&source, 1, settings.batch);
                 let trained = |(_, shard): &(usize, Batch)| {
                     let counter = Arc::new(Counter::default());
                     Trainer::new(recipe.clone(), model.clone()).observed_step(shard, counter.clone()).unwrap();

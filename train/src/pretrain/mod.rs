@@ -175,7 +175,7 @@ pub fn begin(
     check_room(&control.run.device, 4 * settings.model.parameters() as u64).map_err(RunError::from)?;
     let steps = settings.steps(source.tokens(), source.tokens_per_step(settings.batch));
     let trained = (steps as f64 * source.tokens_per_step(settings.batch)) as u64;
-    settings.settle_evaluations(steps, trained, &|limit| stored::validated(&*source, viewer.as_ref(), limit));
+    settings.settle_evaluations(steps, trained, &|limit| viewer.validated(&*source, limit));
     let params = Model::init(&settings.model, settings.seed);
     let trainer = Trainer::new(settings.recipe(steps), params);
     let world = corpus.is_none().then(|| World::named(settings.retold).name());
@@ -279,7 +279,7 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
     let fresh = |recipe| Trainer::new(recipe, Model::init(&settings.model, settings.seed));
     let mut trainer = begun.trainer(settings.model.clone(), manifest.recipe(), fresh, &source.digest(), collective)?;
     trainer.watches = control.run.anomaly;
-    let batch = |t| stored::batch(&*source, viewer.as_ref(), settings.objective, t, settings.batch);
+    let batch = |t| viewer.batch(&*source, t, settings.batch);
     Ok(run::follow(&mut trainer, begun.stop, batch)?)
 }
 

@@ -25,7 +25,7 @@ pub(super) fn write(run: &Stored, lasts: bool, next: Option<&str>, parameters_sh
         true => Standing::Lasts { step, of },
         false => Standing::Stopped { step, of, resume: resume() },
     };
-    let (parameters, masked) = (manifest.settings.model.parameters(), run.viewer.is_some());
+    let (parameters, masked) = (manifest.settings.model.parameters(), !manifest.settings.view.is_next());
     let name = manifest.settings.system().map_or("a language model", |card| card.title);
     let mut configuration = Vec::new();
     flatten("", &serde_json::to_value(&manifest.settings).expect("plain values"), &mut configuration);

@@ -1,10 +1,9 @@
 //! The source of a run's batches and of its held-out text.
 
 use gradus_data::TokenBatch;
-use gradus_model::{Batch, Model, Objective};
+use gradus_model::{Batch, Objective};
 use gradus_report::Baseline;
 use gradus_report::metrics::Follows;
-use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 
 /// A part of a source's texts.
@@ -26,42 +25,27 @@ pub trait TextSource {
     fn tokens_per_step(&self, batch: usize) -> f64;
     /// Returns a digest of the data. A resumed run must have the same digest.
     fn digest(&self) -> String;
-    /// Returns rows 0 .. `batch` of step `t` (from 1): a function of the seed, `t` and `batch`.
-    fn batch(&self, t: u64, batch: usize) -> TokenBatch;
-    /// Computes the loss on at most `limit` held-out tokens; `None` if no text is held out.
-    fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation>;
-    /// Returns the number of held-out tokens that [`TextSource::validate`] reads with this limit.
-    fn validated(&self, limit: usize) -> u64;
-    /// Returns the number of texts of a part that a scheme views.
+    /// Returns the number of texts of a part.
     fn texts(&self, part: Split) -> usize;
     /// Returns the tokens of text `number` of a part.
     fn text(&self, part: Split, number: usize) -> Vec<u32>;
     /// Returns the text of each row 0 .. `rows` of step `t` (from 1) and its epoch: a function of the seed, `t` and `rows`.
     fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)>;
-    /// Returns the tokens that open a sample.
-    fn prompt(&self) -> Vec<u32>;
-    /// Returns the token that ends a sample.
-    fn end(&self) -> Option<u32> {
+    /// Returns the numbers of the held-out texts that an evaluation of about `limit` tokens reads; at least one if there are any.
+    fn evaluated(&self, limit: usize) -> Vec<usize>;
+    /// Returns what is known of these held-out texts, of which `tokens` tokens are predicted, if these are all of their tokens: their
+    /// bytes, and the smallest loss that any model can have on them, in nats per token.
+    fn known(&self, texts: &[usize], tokens: u64) -> (Option<u64>, Option<f64>);
+    /// Returns the token before and after a text, which ends a sample too.
+    fn separator(&self) -> Option<u32> {
         None
     }
+    /// Returns the tokens that open a sample.
+    fn prompt(&self) -> Vec<u32>;
     /// Returns the losses of baselines on the held-out text.
     fn baselines(&self) -> Vec<Baseline> {
         Vec::new()
     }
-}
-
-/// Computes the mean of −ln P over the predicted tokens of these batches, in nats, without dropout, and the number of tokens.
-pub(super) fn nll(model: &Model<Tensor>, batches: impl IntoIterator<Item = TokenBatch>) -> (f64, u64) {
-    let (mut total, mut tokens) = (0.0, 0);
-    for batch in batches {
-        let counted = batch.weights.clone();
-        let losses = model.token_losses(&weighted(batch, Objective::TokenMean)).to_vec();
-        for (loss, _) in losses.iter().zip(counted).filter(|(_, w)| *w > 0.0) {
-            total += f64::from(*loss);
-            tokens += 1;
-        }
-    }
-    (total / tokens as f64, tokens)
 }
 
 /// The loss on held-out text.

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use gradus_io::checksums;
 use gradus_io::progress::Monitor;
 use gradus_model::checkpoint::WEIGHTS_FILE;
-use gradus_model::{Batch, Model, Objective};
+use gradus_model::{Batch, Model};
 use gradus_text::Tokenizer;
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
 
-use super::{Corpus, PretrainControl, PretrainError, PretrainSettings, TextSource, Validation, Viewer, WorldSource, weighted};
+use super::{Corpus, PretrainControl, PretrainError, PretrainSettings, TextSource, Validation, Viewer, WorldSource};
 use crate::precision::Precision;
 use crate::run::{self, Manifest, Past, RunError, load_state};
 use crate::trainer::{Recipe, StateError, TRAINER_FILE, Trainer};
@@ -72,8 +72,8 @@ pub struct Stored {
     pub manifest: PretrainManifest,
     /// The data.
     pub source: Box<dyn TextSource>,
-    /// The views of the texts; `None` if the objective is the next token.
-    pub viewer: Option<Viewer>,
+    /// The views of the texts.
+    pub viewer: Viewer,
     /// The trainer, with the model, the moments and the number of steps.
     pub trainer: Trainer,
     /// The progress of the run before this session.
@@ -138,36 +138,16 @@ impl Stored {
 
     /// Returns the first `sequences` of the batch of step `t`.
     pub fn batch(&self, t: u64, sequences: usize) -> Batch {
-        batch(&*self.source, self.viewer.as_ref(), self.manifest.settings.objective, t, sequences)
+        self.viewer.batch(&*self.source, t, sequences)
     }
 
     /// Computes the loss on at most `limit` held-out tokens; `None` if no text is held out.
     pub fn validate(&self, limit: usize) -> Option<Validation> {
-        let (source, model) = (&*self.source, &self.trainer.params);
-        match &self.viewer {
-            None => source.validate(model, limit),
-            Some(viewer) => viewer.validate(source, model, limit),
-        }
+        self.viewer.validate(&*self.source, &self.trainer.params, limit)
     }
 
     /// Returns the number of held-out tokens that [`Stored::validate`] reads with this limit.
     pub(super) fn validated(&self, limit: usize) -> u64 {
-        validated(&*self.source, self.viewer.as_ref(), limit)
-    }
-}
-
-/// Returns the first `rows` of the batch of step `t`.
-pub(super) fn batch(source: &dyn TextSource, viewer: Option<&Viewer>, objective: Objective, t: u64, rows: usize) -> Batch {
-    match viewer {
-        None => weighted(source.batch(t, rows), objective),
-        Some(viewer) => viewer.batch(source, t, rows),
-    }
-}
-
-/// Returns the number of held-out tokens that an evaluation with this limit reads.
-pub(super) fn validated(source: &dyn TextSource, viewer: Option<&Viewer>, limit: usize) -> u64 {
-    match viewer {
-        None => source.validated(limit),
-        Some(_) => Viewer::validated(source, limit),
+        self.viewer.validated(&*self.source, limit)
     }
 }

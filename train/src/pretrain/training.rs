@@ -197,9 +197,9 @@ impl<'c> Pretraining<'c> {
     /// Shows a text that the model wrote or completed.
     fn sample(&self, journal: &mut Journal) -> Result<(), PretrainError> {
         let (source, model) = (&self.run.source, &self.run.trainer.params);
-        let text = match &self.run.viewer {
-            None => self.written()?,
-            Some(viewer) => match viewer.sample(&**source, model) {
+        let text = match self.run.manifest.settings.view.is_next() {
+            true => self.written()?,
+            false => match self.run.viewer.sample(&**source, model) {
                 Some(ids) => source.tokenizer().decode(&ids)?,
                 None => return Ok(()),
             },
@@ -216,7 +216,7 @@ impl<'c> Pretraining<'c> {
         let mut rng = Philox::with_stream(settings.seed ^ 0x5341_4d50_4c45, trainer.done());
         let mut ids = source.prompt();
         ids.truncate(context - 1);
-        let (length, end) = (SAMPLE_TOKENS.min(context - ids.len()), source.end());
+        let (length, end) = (SAMPLE_TOKENS.min(context - ids.len()), source.separator());
         let vocab = source.tokenizer().vocab_size();
         let how = Continuation { vocab, tokens: length, choice: FREELY, overflow: Overflow::Refuse };
         generate(&trainer.params, &mut ids, how, &mut rng, &mut |ids| ids.last().copied() != end)?;
@@ -271,7 +271,7 @@ impl Run for Pretraining<'_> {
                 record = record.with_limit(limit);
             }
             let excess = record.excess.map_or(String::new(), |e| format!(", {:.1} % above the limit", 100.0 * e));
-            let asked = if self.run.viewer.is_some() { " asked" } else { "" };
+            let asked = if !self.run.manifest.settings.view.is_next() { " asked" } else { "" };
             let bits = record.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.4} bits per byte"));
             let loss = format!("held-out loss {:.4} nats per token{asked}{bits}{excess}", record.nll);
             let follows = record.follows.map_or(String::new(), |follows| format!("; {follows}"));

@@ -1,6 +1,6 @@
-//! Batches of views of a source's texts, for objectives other than the next token.
+//! Batches of views of a source's texts.
 
-use gradus_model::{Batch, Model};
+use gradus_model::{Batch, Model, Objective};
 use gradus_report::metrics::Follows;
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
@@ -10,19 +10,18 @@ use super::source::{Split, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, SettingsError};
 use crate::hyperparameters::{RangeError, require};
 use crate::tasks::largest;
-use crate::views::{self, Draw, MaskPlan, Redraw, Scheme, SpecialTokens, Text, View, ViewPlan};
+use crate::views::{self, Draw, Given, MaskPlan, Redraw, Scheme, SpecialTokens, Text, View, ViewPlan};
 
 /// The number of rows of an evaluation batch.
 const ROWS: usize = 16;
 /// The number of texts that are searched for ends of sentences.
 const LOOKED_AT: usize = 64;
 
-/// The views of the texts of a run with masks.
+/// The views of a run's texts.
 pub struct Viewer {
     scheme: Box<dyn Scheme>,
-    /// The special tokens.
-    pub special: SpecialTokens,
-    masks: Redraw,
+    plan: ViewPlan,
+    objective: Objective,
     seed: u64,
     segmented: bool,
     longest: usize,
@@ -35,91 +34,104 @@ pub(super) fn specials(view: &ViewPlan) -> &'static [&'static str] {
     if view.is_next() { &[] } else { &SpecialTokens::BERT }
 }
 
-/// Returns the most tokens of a text in a view.
+/// Returns the most tokens of a text in a masked view.
 pub(super) fn room(settings: &PretrainSettings) -> usize {
     settings.model.sizes().context.saturating_sub(MaskPlan::SPECIAL_SLOTS)
 }
 
 impl Viewer {
-    /// Returns the viewer of these settings and a source's tokenizer; `None` if the objective is the next token.
+    /// Returns the viewer of these settings and a source's tokenizer.
     ///
     /// # Errors
-    /// A tokenizer without the special tokens, or texts in which no sentence ends, if views are pairs.
-    pub fn new(settings: &PretrainSettings, source: &dyn TextSource) -> Result<Option<Self>, PretrainError> {
-        let ViewPlan::Masked(plan) = &settings.view else { return Ok(None) };
-        let tokenizer = source.tokenizer();
+    /// A tokenizer without the special tokens of a masked view, or texts in which no sentence ends, if views are pairs.
+    pub fn new(settings: &PretrainSettings, source: &dyn TextSource) -> Result<Self, PretrainError> {
+        let (plan, tokenizer) = (settings.view, source.tokenizer());
         let expected = format!("a tokenizer with the tokens {}", SpecialTokens::BERT.join(", "));
-        let special =
-            SpecialTokens::of(tokenizer).ok_or_else(|| range(RangeError::new("tokenizer", tokenizer.kind(), expected)))?;
+        let special = SpecialTokens::of(tokenizer);
+        require("tokenizer", tokenizer.kind(), plan.is_next() || special.is_some(), expected).map_err(range)?;
+        let pairs = matches!(plan, ViewPlan::Masked(plan) if plan.pairs);
         let viewer = Viewer {
-            scheme: plan.scheme(special, room(settings)),
-            special,
-            masks: plan.masks,
+            scheme: plan.scheme(source.separator(), special, room(settings)),
+            plan,
+            objective: settings.objective,
             seed: settings.seed,
-            segmented: settings.model.body.segments() > 0,
-            longest: room(settings).saturating_sub(usize::from(plan.pairs)),
+            segmented: !plan.is_next() && settings.model.body.segments() > 0,
+            longest: room(settings).saturating_sub(usize::from(pairs)),
             ends: (0..tokenizer.vocab_size() as u32).map(|id| ends_sentence(tokenizer, id)).collect(),
         };
-        let first = 0..source.texts(Split::Train).min(LOOKED_AT);
+        let mut first = 0..source.texts(Split::Train).min(LOOKED_AT);
         let is_cut = |number: usize| viewer.text(source, Split::Train, number, 0).sentences.len() > 1;
-        let fits = !plan.pairs || first.into_iter().any(is_cut);
+        let fits = !pairs || first.any(is_cut);
         let expected = "texts of several sentences, each ending with a token `.`, `!` or `?`; leave pairs out with --pairs false";
         require("pairs", true, fits, expected).map_err(range)?;
-        Ok(Some(viewer))
+        Ok(viewer)
     }
 
-    /// Returns rows 0 .. `rows` of step `t`, sorted by length to save padding: a function of the seed, `t` and `rows`.
+    /// Returns rows 0 .. `rows` of step `t`: a function of the seed, `t` and `rows`. Rows of a masked view are sorted by length to save
+    /// padding.
     pub fn batch(&self, source: &dyn TextSource, t: u64, rows: usize) -> Batch {
         let view = |(row, (number, epoch)): (usize, (usize, u64))| {
             let text = self.text(source, Split::Train, number, epoch);
-            let rng = self.masks.rng(self.seed, &text, t, row);
+            let rng = match self.plan {
+                ViewPlan::Next => Philox::new(self.seed), // nothing is drawn
+                ViewPlan::Masked(plan) => plan.masks.rng(self.seed, &text, t, row),
+            };
             self.view(source, Split::Train, &text, rng)
         };
         let mut views: Vec<View> = source.drawn(t, rows).into_iter().enumerate().map(view).collect();
-        views.sort_by_key(|view| view.tokens.len());
-        self.gathered(&views)
+        if !self.plan.is_next() {
+            views.sort_by_key(|view| view.tokens.len());
+        }
+        self.gathered(&views, self.objective)
     }
 
-    /// Computes the mean of −log P over the targets in at most about `limit` tokens of held-out text, in nats, with one fixed
-    /// mask per text; and the loss and accuracy on pairs. `None` if no text is held out.
+    /// Computes the mean of −log P over the targets in about `limit` tokens of held-out text, in nats, with one fixed mask per text in a
+    /// masked view; and the loss and accuracy on pairs. `None` if no text is held out.
     pub fn validate(&self, source: &dyn TextSource, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
-        let views = self.held_out(source, limit);
+        let numbers = source.evaluated(limit);
         let (mut total, mut tokens) = (0.0, 0);
         let mut follows = Follows::default();
-        for rows in views.chunks(ROWS) {
-            let batch = self.gathered(rows);
+        for numbers in numbers.chunks(ROWS) {
+            let views: Vec<View> = numbers.iter().map(|&number| self.held_out(source, number)).collect();
+            let batch = self.gathered(&views, Objective::TokenMean);
             let losses = if self.scheme.classes() > 0 {
                 let (losses, logits) = model.losses_and_class_logits(&batch);
-                told_apart(&logits, rows, &mut follows);
+                told_apart(&logits, &views, &mut follows);
                 losses
             } else {
                 model.token_losses(&batch)
             };
-            total += losses.to_vec().iter().map(|&loss| f64::from(loss)).sum::<f64>();
-            tokens += losses.len() as u64;
+            let weights = batch.tokens().flat_map(|tokens| tokens.weights.iter());
+            for (loss, _) in losses.to_vec().into_iter().zip(weights).filter(|(_, weight)| **weight > 0.0) {
+                total += f64::from(loss);
+                tokens += 1;
+            }
         }
         let follows = (follows.pairs > 0).then(|| Follows { nll: follows.nll / follows.pairs as f64, ..follows });
-        (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes: None, limit: None, follows })
+        let (bytes, limit) = if self.plan.is_next() { source.known(&numbers, tokens) } else { (None, None) };
+        (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes, limit, follows })
     }
 
-    /// Returns the number of held-out tokens that [`Viewer::validate`] reads, without special tokens and second texts.
-    pub fn validated(source: &dyn TextSource, limit: usize) -> u64 {
-        texts_within(source, limit).map(|number| source.text(Split::HeldOut, number).len() as u64).sum()
-    }
-
-    /// Returns the views of held-out texts within a limit, each with its fixed mask.
-    fn held_out(&self, source: &dyn TextSource, limit: usize) -> Vec<View> {
-        let view = |number: usize| {
-            let text = self.text(source, Split::HeldOut, number, 0);
-            self.view(source, Split::HeldOut, &text, Redraw::Static.rng(!self.seed, &text, 0, 0))
+    /// Returns the number of held-out tokens that [`Viewer::validate`] reads: in a masked view those of the texts, without special tokens
+    /// and second texts, else the targets.
+    pub fn validated(&self, source: &dyn TextSource, limit: usize) -> u64 {
+        let of_text = |number: usize| match self.plan {
+            ViewPlan::Next => self.held_out(source, number).asked.len() as u64,
+            ViewPlan::Masked(_) => source.text(Split::HeldOut, number).len() as u64,
         };
-        texts_within(source, limit).map(view).collect()
+        source.evaluated(limit).into_iter().map(of_text).sum()
+    }
+
+    /// Returns the view of a held-out text, with its fixed mask.
+    fn held_out(&self, source: &dyn TextSource, number: usize) -> View {
+        let text = self.text(source, Split::HeldOut, number, 0);
+        self.view(source, Split::HeldOut, &text, Redraw::Static.rng(!self.seed, &text, 0, 0))
     }
 
     /// Returns the first held-out text with the most probable token in each slot with a target.
     pub fn sample(&self, source: &dyn TextSource, model: &Model<Tensor>) -> Option<Vec<u32>> {
-        let mut view = self.held_out(source, 1).into_iter().next()?;
-        let input = self.gathered(std::slice::from_ref(&view)).input;
+        let mut view = self.held_out(source, *source.evaluated(1).first()?);
+        let input = views::input(std::slice::from_ref(&view), self.segmented);
         let slots: Vec<usize> = view.asked.iter().map(|(slot, _)| *slot).collect();
         for (&slot, z) in slots.iter().zip(views::logits(model, &input, &slots)) {
             view.tokens[slot] = largest(&z) as u32;
@@ -127,9 +139,9 @@ impl Viewer {
         Some(view.tokens)
     }
 
-    /// Returns the view of a text without hidden tokens, in which every token is a target: it shows the slot of each.
-    pub fn whole(&self, tokens: Vec<u32>) -> View {
-        self.scheme.whole(&self.cut(0, 0, tokens))
+    /// Returns a view of a text in which the tokens at these places are the targets ([`Scheme::eval_view`]).
+    pub fn eval_view(&self, tokens: Vec<u32>, at: &[usize], given: Given) -> Option<View> {
+        self.scheme.eval_view(&self.cut(0, 0, tokens), at, given)
     }
 
     /// Returns the most tokens of a text that is viewed whole, and divided if views are pairs.
@@ -138,8 +150,16 @@ impl Viewer {
     }
 
     /// Returns views as one batch.
-    pub fn gathered(&self, views: &[View]) -> Batch {
-        views::batch(views, self.scheme.classes(), self.segmented)
+    fn gathered(&self, views: &[View], objective: Objective) -> Batch {
+        views::batch(views, self.scheme.classes(), self.segmented, objective)
+    }
+
+    /// Computes the logits in the slots with targets of these views.
+    pub fn logits(&self, model: &Model<Tensor>, views: &[View]) -> Vec<Vec<f64>> {
+        let input = views::input(views, self.segmented);
+        let t = input.length();
+        let of_row = |(row, view): (usize, &View)| view.asked.iter().map(move |(slot, _)| row * t + slot).collect::<Vec<_>>();
+        views::logits(model, &input, &views.iter().enumerate().flat_map(of_row).collect::<Vec<_>>())
     }
 
     fn view(&self, source: &dyn TextSource, part: Split, text: &Text, rng: Philox) -> View {
@@ -150,7 +170,7 @@ impl Viewer {
             let number = if drawn >= own && source.texts(part) > 1 { drawn + 1 } else { drawn };
             self.text(source, part, number, text.epoch)
         };
-        self.scheme.view(text, &mut Draw { rng, other: &other })
+        self.scheme.train_view(text, &mut Draw { rng, other: &other })
     }
 
     fn text(&self, source: &dyn TextSource, part: Split, number: usize, epoch: u64) -> Text {
@@ -162,13 +182,6 @@ impl Viewer {
         let ends = |at: &usize| *at == tokens.len() || self.ends[tokens[at - 1] as usize];
         Text { number, epoch, sentences: (1..=tokens.len()).filter(ends).collect(), tokens }
     }
-}
-
-/// Returns the numbers of held-out texts with about `limit` tokens in all, evenly spread; at least one if there are any.
-fn texts_within(source: &dyn TextSource, limit: usize) -> impl Iterator<Item = usize> {
-    let all = source.texts(Split::HeldOut);
-    let n = if all == 0 { 0 } else { limit.div_ceil(source.text(Split::HeldOut, 0).len().max(1)).clamp(1, all) };
-    (0..n).map(move |i| i * all / n)
 }
 
 /// Adds to `sum` the −log P of the classes of these views under the logits (rows, classes), and counts pairs and right answers.
@@ -208,7 +221,7 @@ mod tests {
         let options = PretrainOptions { view: Some(ViewKind::Masked), ..PretrainOptions::micro_world() };
         let settings = options.settle().unwrap();
         let source = WorldSource::new(&settings, None).unwrap();
-        let viewer = Viewer::new(&settings, &source).unwrap().unwrap();
+        let viewer = Viewer::new(&settings, &source).unwrap();
         for t in 1..4 {
             let batch = viewer.batch(&source, t, 16);
             let Sight::Full(Some(lengths)) = &batch.input.sight else { panic!("rows of their own lengths") };

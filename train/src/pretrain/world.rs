@@ -2,16 +2,15 @@
 
 use std::sync::LazyLock;
 
-use gradus_data::{Rows, TokenBatch};
-use gradus_model::{KneserNey, Model};
+use gradus_data::Rows;
+use gradus_model::KneserNey;
 use gradus_report::Baseline;
-use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, Tokenizer};
 use gradus_world::{Story, World};
 use rayon::prelude::*;
 
-use super::source::{self, Split, TextSource, Validation};
+use super::source::{Split, TextSource};
 use super::{PretrainError, PretrainSettings, viewer};
 use crate::run::RunError;
 
@@ -27,14 +26,14 @@ pub const VOCABULARY: usize = 1000;
 pub fn context(retold: bool) -> usize {
     if retold { 235 } else { 207 }
 }
-/// The number of rows of an evaluation batch.
-const ROWS: usize = 25;
 
 /// A text source of stories, one per row, between separators: training stories, in their order, and held-out stories.
 pub struct WorldSource {
     tokenizer: Tokenizer,
     separator: u32,
     seed: u64,
+    /// Whether every token is predicted.
+    predicts_all: bool,
     world: World,
     train: Rows,
     held_out: Rows,
@@ -80,13 +79,8 @@ impl WorldSource {
         train_ids = opened_anywhere(train_ids, stop, settings.seed);
         let rows = |ids| Rows::new(ids, separator, true, settings.model.sizes().context, tokenizer.vocab_size());
         let (train, held_out) = (rows(train_ids)?, rows(held_out_ids)?);
-        Ok(WorldSource { tokenizer, separator, seed: settings.seed, world, train, held_out, stories, baseline })
-    }
-
-    /// Returns the number of stories that an evaluation of about `limit` tokens reads.
-    fn stories_within(&self, limit: usize) -> usize {
-        let mean = self.held_out.predicted().div_ceil(self.held_out.len().max(1));
-        limit.div_ceil(mean).clamp(1, self.held_out.len())
+        let predicts_all = settings.view.is_next();
+        Ok(WorldSource { tokenizer, separator, seed: settings.seed, predicts_all, world, train, held_out, stories, baseline })
     }
 
     fn part(&self, part: Split) -> &Rows {
@@ -147,21 +141,6 @@ impl TextSource for WorldSource {
         let world = if self.world == World::default() { "world".into() } else { self.world.name() };
         format!("{world}-{}-{}", self.seed, self.tokenizer.fingerprint())
     }
-    fn batch(&self, t: u64, batch: usize) -> TokenBatch {
-        let first = (t.saturating_sub(1) as usize).wrapping_mul(batch);
-        self.train.batch((0..batch).map(|row| first.wrapping_add(row) % self.train.len()))
-    }
-    fn validate(&self, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
-        let n = self.stories_within(limit);
-        let batches = (0..n).step_by(ROWS).map(|from| self.held_out.batch(from..(from + ROWS).min(n)));
-        let (nll, tokens) = source::nll(model, batches);
-        let limit = self.stories[..n].iter().map(|s| -s.log_prob).sum::<f64>() / tokens as f64;
-        let bytes = self.stories[..n].iter().map(|s| s.text.len() as u64).sum();
-        Some(Validation { nll, tokens, bytes: Some(bytes), limit: Some(limit), follows: None })
-    }
-    fn validated(&self, limit: usize) -> u64 {
-        (0..self.stories_within(limit)).map(|n| self.held_out.sequence(n).len() as u64 + 1).sum() // with the separator
-    }
     fn texts(&self, part: Split) -> usize {
         self.part(part).len()
     }
@@ -172,11 +151,26 @@ impl TextSource for WorldSource {
         let (first, all) = (t.saturating_sub(1).wrapping_mul(rows as u64), self.train.len() as u64);
         (0..rows as u64).map(|row| first.wrapping_add(row)).map(|at| ((at % all) as usize, at / all)).collect()
     }
+    /// The first stories if all of their tokens are predicted, else stories that are spread evenly.
+    fn evaluated(&self, limit: usize) -> Vec<usize> {
+        let all = self.held_out.len();
+        let mean = self.held_out.predicted().div_ceil(all.max(1));
+        if self.predicts_all {
+            return (0..limit.div_ceil(mean).clamp(1, all)).collect();
+        }
+        let n = limit.div_ceil(self.held_out.sequence(0).len().max(1)).clamp(1, all);
+        (0..n).map(|i| i * all / n).collect()
+    }
+    fn known(&self, texts: &[usize], tokens: u64) -> (Option<u64>, Option<f64>) {
+        let stories = || texts.iter().map(|&number| &self.stories[number]);
+        let limit = stories().map(|s| -s.log_prob).sum::<f64>() / tokens as f64;
+        (Some(stories().map(|s| s.text.len() as u64).sum()), Some(limit))
+    }
+    fn separator(&self) -> Option<u32> {
+        Some(self.separator)
+    }
     fn prompt(&self) -> Vec<u32> {
         vec![self.separator]
-    }
-    fn end(&self) -> Option<u32> {
-        Some(self.separator)
     }
     fn baselines(&self) -> Vec<Baseline> {
         let nll = *self.baseline / self.held_out.predicted() as f64;
@@ -186,11 +180,11 @@ impl TextSource for WorldSource {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::TransformerConfig;
     use gradus_model::check::tiny_gpt;
+    use gradus_model::{Model, TransformerConfig};
 
     use super::*;
-    use crate::pretrain::PretrainOptions;
+    use crate::pretrain::{PretrainOptions, Viewer};
 
     /// Sentences of one, two and three tokens, each with a stop (9) at its end.
     const STORY: [u32; 9] = [1, 9, 2, 2, 9, 3, 3, 3, 9];
@@ -213,10 +207,11 @@ mod tests {
         let ids = stories.iter().map(|story| tokenizer.encode(&story.text).unwrap()).collect();
         let rows = Rows::new(ids, separator, true, config.context, config.vocab).unwrap();
         let (train, held_out, baseline) = (rows.clone(), rows, baseline(Vec::new(), Vec::new(), config.vocab));
-        let source = WorldSource { tokenizer, separator, seed: 1, world, train, held_out, stories, baseline };
-        let model = Model::init(&config.into(), 1);
+        let source = WorldSource { tokenizer, separator, seed: 1, predicts_all: true, world, train, held_out, stories, baseline };
+        let settings = PretrainOptions::micro_world().settle().unwrap();
+        let (viewer, model) = (Viewer::new(&settings, &source).unwrap(), Model::init(&config.into(), 1));
         for limit in [1, 300, 1000, usize::MAX] {
-            assert_eq!(source.validate(&model, limit).unwrap().tokens, source.validated(limit), "{limit}");
+            assert_eq!(viewer.validate(&source, &model, limit).unwrap().tokens, viewer.validated(&source, limit), "{limit}");
         }
     }
 

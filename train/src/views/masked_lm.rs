@@ -13,7 +13,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Draw, Scheme, SpecialTokens, Text, View};
+use super::{Draw, Given, Scheme, SpecialTokens, Text, View};
 
 /// The shares of the chosen tokens that become the mask, become a random word, and stay.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,25 @@ pub struct MaskedLm {
 }
 
 impl MaskedLm {
+    /// Returns a view of a text without hidden tokens, in which every token of the text is a target.
+    pub(super) fn whole(&self, text: &Text) -> View {
+        let words = &text.tokens[..text.tokens.len().min(self.room)];
+        let tokens = self.special.around(words);
+        View { segments: vec![0; tokens.len()], tokens, asked: (1..).zip(words.iter().copied()).collect(), ..View::default() }
+    }
+
+    /// Returns the `whole` view with the tokens at these places hidden, as targets. Given the tokens before only, the text ends with
+    /// the last target. A hidden token ends no sentence, so the division of a text does not reveal it.
+    pub(super) fn hidden(&self, text: &Text, at: &[usize], given: Given, whole: impl FnOnce(&Text) -> View) -> Option<View> {
+        let n = if given == Given::All { text.tokens.len() } else { at.last()? + 1 };
+        let ends = text.sentences.iter().copied().filter(|&end| end < n && !at.contains(&(end - 1)));
+        let text = Text { tokens: text.tokens[..n].to_vec(), sentences: ends.chain([n]).collect(), ..*text };
+        let mut view = whole(&text);
+        view.asked = at.iter().filter_map(|&at| view.asked.get(at).copied()).collect();
+        view.asked.iter().for_each(|&(slot, _)| view.tokens[slot] = self.special.mask);
+        (view.asked.len() == at.len()).then_some(view)
+    }
+
     /// Makes some of the tokens at these slots of a view its targets, and hides them.
     pub(super) fn ask(&self, view: &mut View, mut slots: Vec<usize>, draw: &mut Draw<'_>) {
         let n = ((self.rate * slots.len() as f64).round() as usize).clamp(1.min(slots.len()), slots.len());
@@ -63,17 +82,15 @@ impl MaskedLm {
 }
 
 impl Scheme for MaskedLm {
-    fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View {
+    fn train_view(&self, text: &Text, draw: &mut Draw<'_>) -> View {
         let mut view = self.whole(text);
         let slots = std::mem::take(&mut view.asked).into_iter().map(|(slot, _)| slot).collect();
         self.ask(&mut view, slots, draw);
         view
     }
 
-    fn whole(&self, text: &Text) -> View {
-        let words = &text.tokens[..text.tokens.len().min(self.room)];
-        let tokens = self.special.around(words);
-        View { segments: vec![0; tokens.len()], tokens, asked: (1..).zip(words.iter().copied()).collect(), class: None }
+    fn eval_view(&self, text: &Text, at: &[usize], given: Given) -> Option<View> {
+        self.hidden(text, at, given, |text| self.whole(text))
     }
 }
 
@@ -90,7 +107,7 @@ mod tests {
     }
 
     fn view(masked: &MaskedLm, tokens: Vec<u32>, seed: u64) -> View {
-        masked.view(&text(tokens), &mut Draw { rng: Philox::new(seed), other: &|_| unreachable!("one text is enough") })
+        masked.train_view(&text(tokens), &mut Draw { rng: Philox::new(seed), other: &|_| unreachable!("one text is enough") })
     }
 
     #[test]
@@ -98,7 +115,7 @@ mod tests {
         let masked = MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix::EIGHTY, room: 20 };
         let words: Vec<u32> = (0..30).collect();
         for seed in 0..200 {
-            let View { tokens, asked, segments, class } = view(&masked, words.clone(), seed);
+            let View { tokens, asked, segments, class, .. } = view(&masked, words.clone(), seed);
             assert_eq!((tokens.len(), tokens[0], tokens[21], segments, class), (22, 100, 101, vec![0; 22], None));
             assert!(asked.is_sorted_by(|a, b| a.0 < b.0) && asked.len() == 3, "round(0.15·20)");
             assert!(asked.iter().all(|&(slot, token)| token == words[slot - 1]));

@@ -8,14 +8,16 @@
 
 mod draw;
 mod masked_lm;
+mod next;
 mod pairs;
 mod plan;
 
-use gradus_model::{Batch, ClassLoss, Input, Model, Sight};
+use gradus_model::{Batch, ClassLoss, Input, Model, Objective, Sight};
 use gradus_tensor::Tensor;
 
 pub use draw::{Draw, Redraw};
 pub use masked_lm::{MaskMix, MaskedLm};
+pub use next::Next;
 pub use pairs::Pairs;
 pub use plan::{MaskPlan, ViewPlan};
 
@@ -45,13 +47,25 @@ pub struct SpecialTokens {
     pub words: u32,
 }
 
-/// The input of a model in which every slot sees all others, and its targets.
+/// The tokens from which a token is predicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Given {
+    /// The tokens before it.
+    Before,
+    /// All other tokens.
+    #[default]
+    All,
+}
+
+/// The input of a model, and its targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// The token in each slot.
     pub tokens: Vec<u32>,
     /// The segment of each slot.
     pub segments: Vec<u32>,
+    /// The slots that a slot attends to.
+    pub given: Given,
     /// The slots with targets, in increasing order, each with its target token.
     pub asked: Vec<(usize, u32)>,
     /// The class of the row.
@@ -60,24 +74,22 @@ pub struct View {
 
 /// A way to view texts.
 pub trait Scheme: Send + Sync {
-    /// Returns a view of a text.
-    fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View;
-    /// Returns a view of a text without hidden tokens, in which every token of the text is a target: it shows the slot of each.
-    fn whole(&self, text: &Text) -> View;
+    /// Returns a view of a text for training.
+    fn train_view(&self, text: &Text, draw: &mut Draw<'_>) -> View;
+    /// Returns a view of a text in which the tokens at these places, in increasing order, are the targets, each predicted from the
+    /// given tokens that are no targets; `None` if the scheme does not predict tokens from these.
+    fn eval_view(&self, text: &Text, at: &[usize], given: Given) -> Option<View>;
     /// Returns the number of classes of a row; 0 if rows have no class.
     fn classes(&self) -> usize {
         0
     }
 }
 
-/// Returns views as one batch, as long as the longest view. All target tokens have equal weights, and so do the classes of the
-/// rows. The two losses are added (Devlin et al. 2018, appendix A.2).
-pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
+/// Returns views as one batch, as long as the longest view, with the weights of an objective; the classes of the rows have equal
+/// weights. The two losses are added (Devlin et al. 2018, appendix A.2).
+pub fn batch(views: &[View], classes: usize, segmented: bool, objective: Objective) -> Batch {
     let mut batch = Batch::of(input(views, segmented));
-    let t = batch.input.length();
-    let slots = views.iter().enumerate().flat_map(|(row, view)| view.asked.iter().map(move |(at, token)| (row * t + at, *token)));
-    let (asked, targets): (Vec<u32>, Vec<u32>) = slots.map(|(slot, token)| (slot as u32, token)).unzip();
-    let (n, rows) = (asked.len(), views.len());
+    let (rows, t) = (views.len(), batch.input.length());
     let one_hot = |class: usize| (0..classes).map(move |c| if c == class { 1.0 } else { 0.0 });
     if classes > 0 {
         batch = batch.with_classes(ClassLoss {
@@ -88,7 +100,18 @@ pub fn batch(views: &[View], classes: usize, segmented: bool) -> Batch {
             weights: vec![1.0 / rows as f64; rows].into(),
         });
     }
-    batch.with_tokens(Some(asked.into()), targets, vec![1.0 / n as f64; n])
+    let (mut targets, mut mask) = (vec![0; rows * t], vec![0.0; rows * t]);
+    for (row, view) in views.iter().enumerate() {
+        view.asked.iter().for_each(|&(slot, token)| (targets[row * t + slot], mask[row * t + slot]) = (token, 1.0));
+    }
+    let weights = objective.weights(&mask, rows);
+    if views.iter().all(|view| view.asked.len() == view.tokens.len()) {
+        return batch.with_tokens(None, targets, weights);
+    }
+    let slots: Vec<u32> = (0..).zip(&mask).filter(|(_, m)| **m > 0.0).map(|(slot, _)| slot).collect();
+    let targets: Vec<u32> = slots.iter().map(|&slot| targets[slot as usize]).collect();
+    let weights: Vec<f64> = slots.iter().map(|&slot| weights[slot as usize]).collect();
+    batch.with_tokens(Some(slots.into()), targets, weights)
 }
 
 /// Returns the input of these views, as long as the longest.
@@ -98,9 +121,10 @@ pub fn input(views: &[View], segmented: bool) -> Input {
         let row = |view| of(view).iter().copied().chain(std::iter::repeat(0)).take(t);
         views.iter().flat_map(row).collect::<Vec<u32>>()
     };
+    let is_causal = views.iter().all(|view| view.given == Given::Before);
     Input {
         segments: segmented.then(|| padded(|view| &view.segments).into()),
-        sight: Sight::Full(Some(views.iter().map(|view| view.tokens.len()).collect())),
+        sight: if is_causal { Sight::Causal } else { Sight::Full(Some(views.iter().map(|view| view.tokens.len()).collect())) },
         ..Input::causal(views.len(), padded(|view| &view.tokens))
     }
 }
@@ -117,9 +141,9 @@ mod tests {
 
     #[test]
     fn views_become_one_batch() {
-        let a = View { tokens: vec![1, 2, 3], segments: vec![0, 0, 1], asked: vec![(1, 7)], class: Some(1) };
-        let b = View { tokens: vec![4, 5], segments: vec![0, 1], asked: vec![(0, 8), (1, 9)], class: Some(0) };
-        let batch = batch(&[a, b], 2, true);
+        let a = View { tokens: vec![1, 2, 3], segments: vec![0, 0, 1], asked: vec![(1, 7)], class: Some(1), ..View::default() };
+        let b = View { tokens: vec![4, 5], segments: vec![0, 1], asked: vec![(0, 8), (1, 9)], class: Some(0), ..View::default() };
+        let batch = batch(&[a, b], 2, true, Objective::TokenMean);
         assert_eq!(batch.input.tokens[..], [1, 2, 3, 4, 5, 0]);
         assert_eq!(batch.input.segments.as_deref(), Some(&[0, 0, 1, 0, 1, 0][..]));
         assert_eq!(batch.input.sight, Sight::Full(Some([3, 2].into())));

@@ -10,7 +10,7 @@
 //! `create_instances_from_document`, b begins at any sentence.) After a text of one sentence, b is always from another text. If a
 //! and b do not fit, the longer one loses tokens at its beginning or its end with equal probability, as in BERT's code.
 
-use super::{Draw, MaskedLm, Scheme, SpecialTokens, Text, View};
+use super::{Draw, Given, MaskedLm, Scheme, SpecialTokens, Text, View};
 
 /// The scheme that views pairs of texts: some tokens are targets, and the class states whether the second text follows the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,7 +52,19 @@ impl Pairs {
             tokens: [&[open], a, &[close], b, &[close]].concat(),
             segments: [vec![0; first], vec![1; second]].concat(),
             class: Some(class),
+            ..View::default()
         }
+    }
+
+    /// Divides the text after the sentence that ends nearest to its middle; a text without room for another mark is not divided.
+    fn whole(&self, text: &Text) -> View {
+        let n = text.tokens.len();
+        if n >= self.0.room {
+            return View { class: Some(FOLLOWS), ..self.0.whole(text) };
+        }
+        let inner = text.sentences.iter().copied().filter(|&end| end < n);
+        let at = inner.min_by_key(|end| (2 * end).abs_diff(n)).unwrap_or(n);
+        self.joined(&text.tokens[..at], &text.tokens[at..], FOLLOWS)
     }
 
     /// Cuts the longer text, token by token, until both fit together.
@@ -69,7 +81,7 @@ impl Pairs {
 }
 
 impl Scheme for Pairs {
-    fn view(&self, text: &Text, draw: &mut Draw<'_>) -> View {
+    fn train_view(&self, text: &Text, draw: &mut Draw<'_>) -> View {
         let (mut a, mut b, class) = Pairs::divided(text, draw);
         self.cut(&mut a, &mut b, draw);
         let mut view = self.joined(&a, &b, class);
@@ -78,15 +90,8 @@ impl Scheme for Pairs {
         view
     }
 
-    /// Divides the text after the sentence that ends nearest to its middle; a text without room for another mark is not divided.
-    fn whole(&self, text: &Text) -> View {
-        let n = text.tokens.len();
-        if n >= self.0.room {
-            return View { class: Some(FOLLOWS), ..self.0.whole(text) };
-        }
-        let inner = text.sentences.iter().copied().filter(|&end| end < n);
-        let at = inner.min_by_key(|end| (2 * end).abs_diff(n)).unwrap_or(n);
-        self.joined(&text.tokens[..at], &text.tokens[at..], FOLLOWS)
+    fn eval_view(&self, text: &Text, at: &[usize], given: Given) -> Option<View> {
+        self.0.hidden(text, at, given, |text| self.whole(text))
     }
 
     fn classes(&self) -> usize {
@@ -112,14 +117,14 @@ mod tests {
     fn view(room: usize, seed: u64) -> View {
         let nothing_hidden = MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix { mask: 0.0, replace: 0.0 }, room };
         let other = |rng: &mut Philox| text(1 + rng.below(3));
-        Pairs(nothing_hidden).view(&text(0), &mut Draw { rng: Philox::new(seed), other: &other })
+        Pairs(nothing_hidden).train_view(&text(0), &mut Draw { rng: Philox::new(seed), other: &other })
     }
 
     #[test]
     fn a_pair_is_one_text_divided_or_two() {
         let mut follows = 0;
         for seed in 0..400 {
-            let View { tokens, segments, asked, class } = view(40, seed);
+            let View { tokens, segments, asked, class, .. } = view(40, seed);
             let closes: Vec<usize> = (0..tokens.len()).filter(|&at| tokens[at] == 101).collect();
             let [first, last] = closes[..] else { panic!("{tokens:?}") };
             assert_eq!((tokens[0], last), (100, tokens.len() - 1));
@@ -163,7 +168,7 @@ mod tests {
         let long = |sentences: Vec<usize>| {
             let one = Text { number: 0, epoch: 0, tokens: (0..10).collect(), sentences };
             let other = |_: &mut Philox| Text { number: 1, epoch: 0, tokens: (20..30).collect(), sentences: vec![3, 4, 8, 10] };
-            let views = (0..50).map(|seed| Pairs(masked).view(&one, &mut Draw { rng: Philox::new(seed), other: &other }));
+            let views = (0..50).map(|seed| Pairs(masked).train_view(&one, &mut Draw { rng: Philox::new(seed), other: &other }));
             let another: Vec<View> = views.filter(|view| view.class == Some(ANOTHER)).collect();
             let seconds = another.iter().map(|view| view.segments.iter().filter(|&&segment| segment == 1).count() - 1);
             assert!(

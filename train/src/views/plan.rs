@@ -4,7 +4,7 @@ use gradus_model::Input;
 use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 
-use super::{MaskMix, MaskedLm, Pairs, Redraw, Scheme, SpecialTokens};
+use super::{MaskMix, MaskedLm, Next, Pairs, Redraw, Scheme, SpecialTokens};
 use crate::hyperparameters::{RangeError, require};
 
 /// The objective on a text.
@@ -53,13 +53,24 @@ impl MaskPlan {
     pub const SPECIAL_SLOTS: usize = 2;
 
     /// Returns the scheme of views with at most `room` tokens beside these.
-    pub fn scheme(&self, special: SpecialTokens, room: usize) -> Box<dyn Scheme> {
+    pub(crate) fn scheme(&self, special: SpecialTokens, room: usize) -> Box<dyn Scheme> {
         let masked = MaskedLm { special, rate: self.rate, shares: self.shares, room };
         if self.pairs { Box::new(Pairs(masked)) } else { Box::new(masked) }
     }
 }
 
 impl ViewPlan {
+    /// Returns the scheme of views of texts between these separators, with at most `room` tokens beside the special tokens.
+    ///
+    /// # Panics
+    /// Panics if the plan hides tokens and there are no special tokens.
+    pub fn scheme(&self, separator: Option<u32>, special: Option<SpecialTokens>, room: usize) -> Box<dyn Scheme> {
+        match self {
+            ViewPlan::Next => Box::new(Next { separator }),
+            ViewPlan::Masked(plan) => plan.scheme(special.expect("special tokens"), room),
+        }
+    }
+
     /// Returns whether the objective is the next token.
     pub fn is_next(&self) -> bool {
         *self == ViewPlan::Next

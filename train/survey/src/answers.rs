@@ -4,7 +4,7 @@ use gradus_model::{Input, Model};
 use gradus_tensor::Tensor;
 use gradus_train::fill::by_bayes;
 use gradus_train::pretrain::Viewer;
-use gradus_train::views::{View, logits};
+use gradus_train::views::{Given, View, logits};
 
 use crate::lexicon::Lexicon;
 
@@ -36,41 +36,32 @@ pub struct Masked<'m> {
 }
 
 impl Masked<'_> {
-    /// Returns the view of a text with one predicted slot. A mask ends no sentence, so the division of a text does not reveal a
-    /// hidden word.
-    fn asked(&self, tokens: Vec<u32>, at: usize) -> View {
-        let whole = self.viewer.whole(tokens);
-        View { asked: vec![whole.asked[at]], ..whole }
+    /// Returns the distribution in the first target of each view.
+    fn answers(&self, views: &[View]) -> Vec<Vec<f64>> {
+        let of_rows = |views| self.viewer.logits(self.model, views);
+        views.chunks(ROWS).flat_map(of_rows).map(|z| self.lexicon.distribution(&z)).collect()
     }
 
-    /// Returns the distribution in the one predicted slot of each view.
-    fn answers(&self, views: &[View]) -> Vec<Vec<f64>> {
-        let mut all = Vec::with_capacity(views.len());
-        for views in views.chunks(ROWS) {
-            let batch = self.viewer.gathered(views);
-            let slots: Vec<usize> =
-                batch.tokens().filter_map(|tokens| tokens.slots.as_deref()).flatten().map(|&slot| slot as usize).collect();
-            all.extend(logits(self.model, &batch.input, &slots).iter().map(|z| self.lexicon.distribution(z)));
-        }
-        all
+    /// Returns a view in which the tokens at these places are hidden; only the first is a target.
+    fn hidden(&self, tokens: Vec<u32>, at: &[usize]) -> View {
+        let mut view = self.viewer.eval_view(tokens, at, Given::All).expect("a scheme that hides tokens of a text");
+        view.asked.truncate(1);
+        view
     }
 }
 
 impl Answers for Masked<'_> {
     fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
-        let hidden = |&at: &usize| {
-            let mut tokens = self.lexicon.encode(story);
-            tokens[at] = self.viewer.special.mask;
-            self.asked(tokens, at)
-        };
+        let hidden = |&at: &usize| self.hidden(self.lexicon.encode(story), &[at]);
         self.answers(&places.iter().map(hidden).collect::<Vec<_>>())
     }
 
     /// Uses the format of a whole text, with masks in place of the words to come.
     fn next(&self, beginnings: &[&[usize]]) -> Vec<Vec<f64>> {
         let masked = |words: &&[usize]| {
-            let masks = vec![self.viewer.special.mask; self.length.saturating_sub(words.len()).max(1)];
-            self.asked([&self.lexicon.encode(words)[..], &masks].concat(), words.len())
+            let mut tokens = self.lexicon.encode(words);
+            tokens.resize(self.length.max(words.len() + 1), 0);
+            self.hidden(tokens, &(words.len()..self.length.max(words.len() + 1)).collect::<Vec<_>>())
         };
         self.answers(&beginnings.iter().map(masked).collect::<Vec<_>>())
     }

@@ -50,23 +50,19 @@ impl Subject {
 
     /// Returns whether the model predicts a hidden word by Bayes' rule, with one pass per word of the world.
     pub fn is_by_bayes(&self) -> bool {
-        self.run.viewer.is_none()
+        self.run.manifest.settings.view.is_next()
     }
 
     /// Returns the model for evaluation.
     pub fn model(&self) -> Box<dyn Answers + '_> {
         let (model, lexicon) = (&self.run.trainer.params, &self.lexicon);
-        match &self.run.viewer {
-            Some(viewer) => {
-                // A length that is independent of the story: the length of a shorter story would reveal its end.
-                let length = self.world.properties().max_tokens.min(viewer.longest());
-                Box::new(Masked { model, viewer, lexicon, length })
-            }
-            None => {
-                let separator = self.run.source.tokenizer().token_id(SEPARATOR).expect("its stories are opened by it");
-                Box::new(Causal { model, separator, lexicon })
-            }
+        if self.is_by_bayes() {
+            let separator = self.run.source.tokenizer().token_id(SEPARATOR).expect("its stories are opened by it");
+            return Box::new(Causal { model, separator, lexicon });
         }
+        // A length that is independent of the story: the length of a shorter story would reveal its end.
+        let length = self.world.properties().max_tokens.min(self.run.viewer.longest());
+        Box::new(Masked { model, viewer: &self.run.viewer, lexicon, length })
     }
 
     /// Draws `n` different places at random from those of all stories, as a function of the seed.

@@ -18,7 +18,7 @@ use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::{Stored, VOCABULARY, weighted};
 use gradus_train::trainer::{Recipe, TrainError, Trainer};
-use gradus_train::views::{self, Draw, MaskPlan, Redraw, SpecialTokens, Text};
+use gradus_train::views::{self, Draw, MaskPlan, Redraw, SpecialTokens, Text, ViewPlan};
 use gradus_world::{Story, World};
 use sha2::{Digest, Sha256};
 
@@ -359,9 +359,9 @@ fn masked(windows: &[&[u32]], special: SpecialTokens, segmented: bool, seed: u64
     let view = |(number, tokens): (u64, &&[u32])| {
         let text = Text { number, epoch: 0, tokens: tokens.to_vec(), sentences: vec![tokens.len()] };
         let mut draw = Draw { rng: Redraw::Static.rng(seed, &text, 0, 0), other: &|_| text.clone() };
-        MaskPlan::PLAIN.scheme(special, tokens.len()).view(&text, &mut draw)
+        ViewPlan::Masked(MaskPlan::PLAIN).scheme(None, Some(special), tokens.len()).train_view(&text, &mut draw)
     };
-    views::batch(&(0..).zip(windows).map(view).collect::<Vec<_>>(), 0, segmented)
+    views::batch(&(0..).zip(windows).map(view).collect::<Vec<_>>(), 0, segmented, Objective::TokenMean)
 }
 
 /// Returns the correct answers as text: a class by its name, an answer by its letter, a score as a number.
