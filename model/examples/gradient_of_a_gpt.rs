@@ -8,23 +8,31 @@
 
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::check::random_batch;
-use gradus_model::{ConfigError, Model, Objective, TransformerConfig, Tree};
+use gradus_model::{ConfigError, Model, ModelConfig, Objective, Sizes, TransformerConfig, Tree};
 use gradus_tensor::rng::Philox;
 
 fn main() -> Result<(), ConfigError> {
-    let config = TransformerConfig { vocab: 50, context: 16, width: 24, layers: 2, heads: 3, ..TransformerConfig::default() };
+    let config = ModelConfig::new(
+        Sizes { vocab: 50, context: 16, width: 24 },
+        TransformerConfig { layers: 2, heads: 3, ..Default::default() },
+    );
     config.check()?;
-    let params: Model<Tensor<f64>> = Model::init(&config.clone().into(), 1);
-    let (sequences, t) = (4, config.context);
+    let params: Model<Tensor<f64>> = Model::init(&config, 1);
+    let (sequences, t) = (4, config.sizes.context);
     let mut rng = Philox::new(2);
     let weights = Objective::TokenMean.weights(&vec![1.0; sequences * t], sequences);
-    let batch = random_batch(&mut rng, config.vocab, sequences, weights);
+    let batch = random_batch(&mut rng, config.sizes.vocab, sequences, weights);
 
     let tape = Tape::new();
     let model = params.leaves(&tape);
     let loss = model.loss(&batch, None);
     println!("{} parameters, {} nodes on the tape", config.parameters(), tape.len());
-    println!("loss {:.6} nats per token; log {} = {:.6}\n", loss.value().item(), config.vocab, (config.vocab as f64).ln());
+    println!(
+        "loss {:.6} nats per token; log {} = {:.6}\n",
+        loss.value().item(),
+        config.sizes.vocab,
+        (config.sizes.vocab as f64).ln()
+    );
 
     let mut grads = tape.backward(&loss);
     let gradient = model.as_ref().map(|path, leaf| grads.take(leaf).unwrap_or_else(|| panic!("no gradient reaches {path}")));

@@ -8,11 +8,11 @@ use gradus_tensor::Real;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Input;
-use crate::config::{ConfigError, Sizes, TransformerConfig};
+use crate::config::{ConfigError, Sizes};
 use crate::dropout::DropoutSeed;
 use crate::param::Param;
 use crate::recurrent::{Lstm, LstmConfig};
-use crate::transformer::Transformer;
+use crate::transformer::{Transformer, TransformerConfig};
 use crate::tree;
 
 /// Evaluates one expression for each family.
@@ -35,7 +35,7 @@ tree! {
     }
 }
 
-/// Sizes and options of a [`Body`].
+/// Options of a [`Body`].
 ///
 /// In JSON, the field `family` is `gpt` or `lstm`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,23 +61,12 @@ impl From<LstmConfig> for BodyConfig {
 }
 
 impl BodyConfig {
-    /// The sizes.
-    pub fn sizes(&self) -> Sizes {
-        each!(BodyConfig, self, c => c.sizes())
-    }
-
     /// Number of rows of the token table, over which an output's softmax runs.
-    pub fn output_rows(&self) -> usize {
+    pub fn output_rows(&self, sizes: Sizes) -> usize {
         match self {
-            BodyConfig::Transformer(c) => c.output_rows(),
-            BodyConfig::Lstm(c) => c.vocab,
+            BodyConfig::Transformer(c) => c.output_rows(sizes),
+            BodyConfig::Lstm(_) => sizes.vocab,
         }
-    }
-
-    /// Replaces the number of tokens.
-    pub fn with_vocab(mut self, vocab: usize) -> Self {
-        each!(BodyConfig, &mut self, c => c.vocab = vocab);
-        self
     }
 
     /// Sets all dropouts to one probability.
@@ -107,22 +96,22 @@ impl BodyConfig {
     }
 
     /// Number of parameters.
-    pub fn parameters(&self) -> usize {
-        each!(BodyConfig, self, c => c.parameters())
+    pub fn parameters(&self, sizes: Sizes) -> usize {
+        each!(BodyConfig, self, c => c.parameters(sizes))
     }
 
-    /// Checks the sizes and options.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        each!(BodyConfig, self, c => c.check())
+    /// Checks the options in a model of these sizes.
+    pub fn check(&self, sizes: Sizes) -> Result<(), ConfigError> {
+        each!(BodyConfig, self, c => c.check(sizes))
     }
 }
 
 impl Body<Param> {
     /// Declares the parameters.
-    pub fn declare(config: &BodyConfig) -> Self {
+    pub fn declare(sizes: Sizes, config: &BodyConfig) -> Self {
         match config {
-            BodyConfig::Transformer(c) => Body::Transformer(Transformer::declare(c)),
-            BodyConfig::Lstm(c) => Body::Lstm(Lstm::declare(c)),
+            BodyConfig::Transformer(c) => Body::Transformer(Transformer::declare(sizes, c)),
+            BodyConfig::Lstm(c) => Body::Lstm(Lstm::declare(sizes, c)),
         }
     }
 }
@@ -130,10 +119,10 @@ impl Body<Param> {
 impl<V> Body<V> {
     /// The sizes.
     pub fn sizes(&self) -> Sizes {
-        each!(Body, self, b => b.config().sizes())
+        each!(Body, self, b => b.sizes())
     }
 
-    /// The sizes and options.
+    /// The options.
     pub fn config(&self) -> BodyConfig {
         each!(Body, self, b => b.config().clone().into())
     }
@@ -165,33 +154,23 @@ mod tests {
 
     #[test]
     fn the_families_are_asked_alike() {
-        let gpt = TransformerConfig {
-            vocab: 5,
-            context: 6,
-            width: 8,
-            layers: 3,
-            heads: 4,
-            initializer_range: 0.5,
-            ..TransformerConfig::default()
-        };
-        let lstm = LstmConfig { vocab: 5, context: 6, width: 8, units: 7, initializer_range: 0.5, ..LstmConfig::default() };
+        let gpt = TransformerConfig { layers: 3, heads: 4, initializer_range: 0.5, ..TransformerConfig::default() };
+        let lstm = LstmConfig { units: 7, initializer_range: 0.5, ..LstmConfig::default() };
+        let sizes = Sizes { vocab: 5, context: 6, width: 8 };
         for (config, layers) in [(BodyConfig::from(gpt), 3), (lstm.into(), 0)] {
-            assert_eq!((config.sizes(), config.layers()), (Sizes { vocab: 5, context: 6, width: 8 }, layers));
-            assert_eq!((config.initializer_range(), config.check()), (0.5, Ok(())));
-            let other = config.clone().with_vocab(9);
-            assert_eq!((other.sizes().vocab, other.clone().with_vocab(5)), (9, config.clone()));
+            assert_eq!((config.layers(), config.initializer_range(), config.check(sizes)), (layers, 0.5, Ok(())));
+            assert_eq!((Body::declare(sizes, &config).sizes(), config.output_rows(sizes)), (sizes, 5));
             assert_ne!(config.clone().with_dropout(0.25), config);
-            assert!(config.with_vocab(0).check().is_err());
         }
     }
 
     #[test]
     fn a_wrong_configuration_is_named() {
         let error = |text| read(text).unwrap_err();
-        assert_eq!(read(r#"{"family": "lstm", "vocab": 5}"#), Ok(LstmConfig { vocab: 5, ..LstmConfig::default() }.into()));
-        assert!(error(r#"{"vocab": 5}"#).contains("missing field `family`"));
+        assert_eq!(read(r#"{"family": "lstm", "units": 5}"#), Ok(LstmConfig { units: 5, ..LstmConfig::default() }.into()));
+        assert!(error(r#"{"units": 5}"#).contains("missing field `family`"));
         assert!(error(r#"{"family": "mamba"}"#).contains("unknown variant `mamba`, expected `gpt` or `lstm`"));
         assert!(error(r#"{"family": "gpt", "units": 3}"#).contains("unknown field `units`"));
-        assert!(error(r#"{"family": "lstm", "vocab": "many"}"#).contains("invalid type: string \"many\""));
+        assert!(error(r#"{"family": "lstm", "units": "many"}"#).contains("invalid type: string \"many\""));
     }
 }

@@ -58,8 +58,8 @@ impl<'m, T: Real> Decoder<'m, T> {
     pub fn new(model: &'m Model<Tensor<T>>) -> Self {
         let memory = match &model.body {
             Body::Transformer(transformer) => {
-                let (c, like) = (transformer.config(), &transformer.tokens_embed.weight.0);
-                let cache = |_| LayerCache::new(like, c.heads, c.context, c.head_width());
+                let (sizes, c, like) = (transformer.sizes(), transformer.config(), &transformer.tokens_embed.weight.0);
+                let cache = |_| LayerCache::new(like, c.heads, sizes.context, sizes.width / c.heads);
                 Memory::Transformer { transformer, layers: (0..c.layers).map(cache).collect() }
             }
             Body::Lstm(lstm) => {
@@ -110,14 +110,14 @@ mod tests {
 
     #[test]
     fn tokens_are_read_one_by_one_or_together() {
-        for config in [tiny_gpt().into(), tiny_lstm().into()] {
+        for config in [tiny_gpt(), tiny_lstm()] {
             let model: Model<Tensor<f64>> = Model::init(&config, 1);
             let [mut one, mut many] = [Decoder::new(&model), Decoder::new(&model)];
             let ids = [3, 1, 4, 1, 5];
             let last = ids.map(|id| one.read(&[id]));
             for (ids, position) in [(&ids[..2], 2), (&ids[2..], 5)] {
                 let logits = many.read(ids);
-                assert_eq!((many.position(), logits.len()), (position, config.sizes().vocab));
+                assert_eq!((many.position(), logits.len()), (position, config.sizes.vocab));
                 // Logits of size 1, but for the order of sums.
                 assert!(logits.iter().zip(&last[position - 1]).all(|(a, b)| (a - b).abs() < 1e-12));
             }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_goes_on_is_read_after_what_was_read() {
-        for config in [tiny_gpt().into(), tiny_lstm().into()] {
+        for config in [tiny_gpt(), tiny_lstm()] {
             let model: Model<Tensor<f64>> = Model::init(&config, 1);
             let mut decoder = Decoder::new(&model);
             let after = [[2, 7, 1], [8, 2, 8]];
@@ -149,14 +149,14 @@ mod tests {
             let mut other = Decoder::new(&model);
             other.read(&[3, 1]);
             assert_eq!((decoder.position(), decoder.read(&[4])), (2, other.read(&[4])));
-            assert_eq!(logits.len(), config.sizes().vocab);
+            assert_eq!(logits.len(), config.sizes.vocab);
         }
     }
 
     #[test]
     #[should_panic(expected = "at least one token")]
     fn nothing_is_not_read() {
-        let model: Model<Tensor<f64>> = Model::init(&tiny_gpt().into(), 1);
+        let model: Model<Tensor<f64>> = Model::init(&tiny_gpt(), 1);
         Decoder::new(&model).read(&[]);
     }
 }

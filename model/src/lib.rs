@@ -6,11 +6,12 @@
 //!
 //! ```
 //! use gradus_autograd::{Tape, Tensor};
-//! use gradus_model::{Batch, Model, Objective, TransformerConfig, Tree};
+//! use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, TransformerConfig, Tree};
 //!
-//! let config = TransformerConfig { vocab: 11, context: 4, width: 8, layers: 2, heads: 2, ..TransformerConfig::default() };
+//! let sizes = Sizes { vocab: 11, context: 4, width: 8 };
+//! let config = ModelConfig::new(sizes, TransformerConfig { layers: 2, heads: 2, ..Default::default() });
 //! config.check()?;
-//! let gpt: Model<Tensor<f64>> = Model::init(&config.into(), 1);
+//! let gpt: Model<Tensor<f64>> = Model::init(&config, 1);
 //!
 //! // Two sequences of four tokens; each predicts the token that follows.
 //! let (inputs, targets) = ([1, 2, 3, 4, 5, 6, 7, 8], [2, 3, 4, 5, 6, 7, 8, 9]);
@@ -51,7 +52,7 @@ pub mod tree;
 
 pub use batch::{Batch, ClassLoss, Input, LossTerm, Sight, TokenLoss};
 pub use body::{Body, BodyConfig};
-pub use config::{Activation, ConfigError, Embedding, NormPlace, Parts, Positions, Sizes, TransformerConfig};
+pub use config::{Activation, ConfigError, Sizes};
 pub use decode::Decoder;
 pub use dropout::{Dropout, DropoutSeed, Site};
 pub use head::{Form, Head, HeadConfig, Heads};
@@ -62,5 +63,7 @@ pub use output::{Hidden, Output, OutputConfig, Outputs, Predicts, Transform, Tra
 pub use param::{Init, Param, Role, Serves};
 pub use recurrent::{Lstm, LstmCell, LstmConfig, LstmState};
 pub use transfer::Transfer;
-pub use transformer::{Block, LayerCache, SelfAttention, Transformer, sinusoids};
+pub use transformer::{
+    Block, Embedding, LayerCache, NormPlace, Parts, Positions, SelfAttention, Transformer, TransformerConfig, sinusoids,
+};
 pub use tree::Tree;

@@ -118,8 +118,10 @@ pub(crate) fn draw<T: Real, X: Tree<Leaf = Param>>(declared: X, seed: u64) -> X:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::BodyConfig;
     use crate::check::{samples, tiny_lstm};
     use crate::model::Model;
+    use crate::recurrent::LstmConfig;
 
     /// A name and a declaration for every parameter of models with every form of embedding and every head.
     fn all() -> Vec<(String, Param)> {
@@ -175,7 +177,7 @@ mod tests {
                     assert!(c == expected && values.iter().all(|x| *x == c), "{name}: {values:?}");
                 }
                 Init::OnesAt(_) => {
-                    let h = tiny_lstm().units;
+                    let BodyConfig::Lstm(LstmConfig { units: h, .. }) = tiny_lstm().body else { panic!("an LSTM") };
                     assert_eq!((&*name, values), ("cell.bias", [vec![0.0; h], vec![1.0; h], vec![0.0; 2 * h]].concat()));
                 }
             }

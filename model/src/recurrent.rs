@@ -16,23 +16,18 @@ use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{Input, Sight};
-use crate::config::{ConfigError, Sizes, TransformerConfig, check_dropout, check_parameters, check_size, check_std};
+use crate::config::{ConfigError, Sizes, check_dropout, check_parameters, check_size, check_std};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::{Linear, Table, sequence_length};
-use crate::param::{Init, Param, Role, draw};
+use crate::param::{Init, Param, Role};
+use crate::transformer::TransformerConfig;
 use crate::tree;
 use crate::tree::P;
 
-/// Sizes and options of an LSTM.
+/// Options of an LSTM. The context bounds training windows and batches; the recurrence has no such bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LstmConfig {
-    /// Number of tokens V.
-    pub vocab: usize,
-    /// Maximum number of tokens in a sequence. The recurrence has no such bound; training windows and batches do.
-    pub context: usize,
-    /// Width of an embedded token and of a projected state d.
-    pub width: usize,
     /// Number of units H.
     pub units: usize,
     /// Dropout on the embeddings.
@@ -57,9 +52,6 @@ impl LstmConfig {
     /// This number of units, and all else as this GPT's.
     fn of_units(units: usize, transformer: &TransformerConfig) -> Self {
         LstmConfig {
-            vocab: transformer.vocab,
-            context: transformer.context,
-            width: transformer.width,
             units,
             embd_dropout: transformer.embd_dropout,
             resid_dropout: transformer.resid_dropout,
@@ -67,22 +59,17 @@ impl LstmConfig {
         }
     }
 
-    /// An LSTM of the same vocabulary, context, width and dropout, with the number of units whose parameters come closest to
-    /// this GPT's.
+    /// An LSTM with the dropouts of this GPT, with the number of units whose parameters come closest to the GPT's.
     ///
     /// ```
-    /// use gradus_model::{TransformerConfig, LstmConfig};
-    /// let (transformer, lstm) = (TransformerConfig::default(), LstmConfig::matching(&TransformerConfig::default()));
-    /// assert_eq!((lstm.units, lstm.parameters().abs_diff(transformer.parameters())), (4166, 10_584));
+    /// use gradus_model::{LstmConfig, ModelConfig};
+    /// let (gpt, sizes) = (ModelConfig::default(), ModelConfig::default().sizes);
+    /// let lstm = LstmConfig::matching(sizes, gpt.transformer().unwrap());
+    /// assert_eq!((lstm.units, lstm.parameters(sizes).abs_diff(gpt.parameters())), (4166, 10_584));
     /// ```
-    pub fn matching(transformer: &TransformerConfig) -> Self {
+    pub fn matching(sizes: Sizes, transformer: &TransformerConfig) -> Self {
         let sized = (1..=MOST_UNITS).map(|units| Self::of_units(units, transformer));
-        sized.min_by_key(|lstm| lstm.parameters().abs_diff(transformer.parameters())).expect("one at least")
-    }
-
-    /// The sizes.
-    pub fn sizes(&self) -> Sizes {
-        Sizes { vocab: self.vocab, context: self.context, width: self.width }
+        sized.min_by_key(|lstm| lstm.parameters(sizes).abs_diff(transformer.parameters(sizes))).expect("one at least")
     }
 
     /// Both dropouts at once.
@@ -91,25 +78,18 @@ impl LstmConfig {
     }
 
     /// Number of parameters: 4H(d + H + 1) of the cell, d(H + 1) of the projection, V·d of the embedding.
-    ///
-    /// ```
-    /// assert_eq!(gradus_model::LstmConfig::default().parameters(), 55_737_600);
-    /// ```
-    pub fn parameters(&self) -> usize {
-        let (d, h) = (self.width, self.units);
-        4 * h * (d + h + 1) + d * (h + 1) + self.vocab * d
+    pub fn parameters(&self, sizes: Sizes) -> usize {
+        let (d, h) = (sizes.width, self.units);
+        4 * h * (d + h + 1) + d * (h + 1) + sizes.vocab * d
     }
 
-    /// Checks the sizes and options. The bounds refuse an absurd size before it exhausts memory.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        check_size("vocab", self.vocab, 1 << 24, "the tokenizer's vocabulary")?;
-        check_size("context", self.context, 1 << 20, "--context")?;
-        check_size("width", self.width, 1 << 16, "--width")?;
+    /// Checks the options in a model of these sizes.
+    pub fn check(&self, sizes: Sizes) -> Result<(), ConfigError> {
         check_size("units", self.units, MOST_UNITS, "--units")?;
         check_dropout("embd_dropout", self.embd_dropout)?;
         check_dropout("resid_dropout", self.resid_dropout)?;
         check_std(self.initializer_range)?;
-        check_parameters(self.parameters(), "a smaller --width, --units or vocabulary")
+        check_parameters(self.parameters(sizes), "a smaller --width, --units or vocabulary")
     }
 }
 
@@ -147,41 +127,41 @@ tree! {
         /// H → d.
         c_proj: Linear<V>,
     } with {
+        sizes: Sizes,
         config: Arc<LstmConfig>,
     }
 }
 
 impl Lstm<Param> {
     /// Declares the parameters: drawn as the Transformer's, except the forget gates.
-    pub fn declare(config: &LstmConfig) -> Self {
-        let (d, h, std) = (config.width, config.units, config.initializer_range);
+    pub fn declare(sizes: Sizes, config: &LstmConfig) -> Self {
+        let (d, h, std) = (sizes.width, config.units, config.initializer_range);
         Lstm {
-            tokens_embed: Table::declare(config.vocab, d, std, Role::TokenEmbedding),
+            tokens_embed: Table::declare(sizes.vocab, d, std, Role::TokenEmbedding),
             cell: LstmCell::declare(d, h, std),
             c_proj: Linear::declare(h, d, std),
+            sizes,
             config: Arc::new(config.clone()),
         }
     }
 }
 
 impl<V> Lstm<V> {
-    /// The sizes and options.
+    /// The sizes.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// The options.
     pub fn config(&self) -> &LstmConfig {
         &self.config
-    }
-}
-
-impl<T: Real> Lstm<Tensor<T>> {
-    /// Fresh parameters, as declared. Each has its own random stream.
-    pub fn init(config: &LstmConfig, seed: u64) -> Self {
-        draw(Lstm::declare(config), seed)
     }
 }
 
 impl<'t, T: Real> Lstm<Var<'t, T>> {
     /// Wₑ[u] (B, T, d) of tokens at positions `first ..`, which must be in the vocabulary and in the context.
     fn embed(&self, input: &Input, first: usize) -> Var<'t, T> {
-        let t = sequence_length(input, first, self.config.vocab, self.config.context);
+        let t = sequence_length(input, first, self.sizes.vocab, self.sizes.context);
         self.tokens_embed.weight.0.gather(input.tokens.clone(), [input.sequences, t])
     }
 
@@ -265,36 +245,39 @@ impl<T: Real> LstmState<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ModelConfig;
+    use crate::param::draw;
     use crate::tree::Tree;
+
+    const SIZES: Sizes = Sizes { vocab: 7, context: 3, width: 5 };
 
     #[test]
     fn the_count_of_parameters_is_that_of_the_shapes() {
-        for config in [LstmConfig::default(), LstmConfig { vocab: 7, context: 3, width: 5, units: 4, ..LstmConfig::default() }] {
-            let mut count = 0;
-            Lstm::declare(&config).visit(|_, p| count += p.shape.numel());
-            assert_eq!(count, config.parameters());
+        let default = ModelConfig::default().sizes;
+        for (sizes, units, expected) in [(default, 2048, 55_737_600), (SIZES, 4, 220)] {
+            let (mut count, config) = (0, LstmConfig { units, ..LstmConfig::default() });
+            Lstm::declare(sizes, &config).visit(|_, p| count += p.shape.numel());
+            assert_eq!([count, config.parameters(sizes)], [expected; 2]);
         }
     }
 
     #[test]
     fn matching_finds_the_nearest_number_of_units() {
-        let tiny = TransformerConfig { vocab: 1000, ..TransformerConfig::preset("tiny").unwrap() };
-        let small = TransformerConfig { vocab: 8000, ..TransformerConfig::preset("small").unwrap() };
+        let preset = |name, vocab| ModelConfig::preset(name).unwrap().with_vocab(vocab);
         // 29 parameters; an LSTM of one unit has 17, of two 38.
-        let least = TransformerConfig { vocab: 3, context: 1, width: 1, layers: 1, heads: 1, ..TransformerConfig::default() };
-        for (transformer, units) in [(tiny, 376), (small, 1416), (least, 2), (TransformerConfig::default(), 4166)] {
-            let lstm = LstmConfig::matching(&transformer);
-            assert_eq!(
-                (lstm.units, lstm.vocab, lstm.width, lstm.context),
-                (units, transformer.vocab, transformer.width, transformer.context)
-            );
+        let one = TransformerConfig { layers: 1, heads: 1, ..TransformerConfig::default() };
+        let least = ModelConfig::new(Sizes { vocab: 3, context: 1, width: 1 }, one);
+        for (gpt, units) in
+            [(preset("tiny", 1000), 376), (preset("small", 8000), 1416), (least, 2), (ModelConfig::default(), 4166)]
+        {
+            assert_eq!(LstmConfig::matching(gpt.sizes, gpt.transformer().unwrap()).units, units);
         }
     }
 
     #[test]
     fn a_fresh_cell_remembers() {
-        let config = LstmConfig { vocab: 5, width: 3, units: 2, ..LstmConfig::default() };
-        let params: Lstm<Tensor<f64>> = Lstm::init(&config, 1);
+        let config = LstmConfig { units: 2, ..LstmConfig::default() };
+        let params: Lstm<Tensor<f64>> = draw(Lstm::declare(Sizes { width: 3, ..SIZES }, &config), 1);
         assert_eq!(params.cell.bias.0.to_vec(), [0., 0., 1., 1., 0., 0., 0., 0.]);
         assert_eq!(params.c_proj.bias.0.to_vec(), [0.; 3]);
         assert_ne!(params.cell.weight_ih.0.to_vec()[..6], params.cell.weight_hh.0.to_vec()[..6], "separate streams");
@@ -308,8 +291,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_model_is_refused() {
-        let refused = |config: LstmConfig| config.check().unwrap_err().to_string();
-        assert_eq!(LstmConfig::default().check(), Ok(()));
+        let refused = |config: LstmConfig| config.check(SIZES).unwrap_err().to_string();
+        assert_eq!(LstmConfig::default().check(SIZES), Ok(()));
         let ok = LstmConfig::default;
         assert_eq!(
             refused(LstmConfig { units: 0, ..ok() }),

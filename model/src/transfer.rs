@@ -82,7 +82,7 @@ impl<T: Real> Model<Tensor<T>> {
     /// If they begin beyond the vocabulary.
     pub fn with_tokens(self, tokens: Range<usize>, std: f64, seed: u64) -> Self {
         let config = self.config();
-        let vocab = config.sizes().vocab;
+        let vocab = config.sizes.vocab;
         assert!(tokens.start <= vocab, "tokens {tokens:?} begin beyond the vocabulary of {vocab}");
         let grown = config.with_vocab(vocab.max(tokens.end));
         let mut streams = 0x726f_7773..; // one for each matrix with a row per token
@@ -136,11 +136,12 @@ impl<T: Real> Model<Tensor<T>> {
 mod tests {
     use super::*;
     use crate::check::tiny_bert;
-    use crate::config::{Embedding, TransformerConfig};
+    use crate::config::Sizes;
     use crate::head::{Form, Head};
+    use crate::transformer::{Embedding, TransformerConfig};
 
     fn kept(by: Transfer) -> Vec<String> {
-        kept_of(&tiny().into(), by)
+        kept_of(&tiny(), by)
     }
 
     fn kept_of(config: &ModelConfig, by: Transfer) -> Vec<String> {
@@ -149,12 +150,15 @@ mod tests {
         names
     }
 
-    fn tiny() -> TransformerConfig {
-        TransformerConfig { vocab: 5, context: 4, width: 4, layers: 2, heads: 2, ..TransformerConfig::default() }
+    fn tiny() -> ModelConfig {
+        ModelConfig::new(
+            Sizes { vocab: 5, context: 4, width: 4 },
+            TransformerConfig { layers: 2, heads: 2, ..Default::default() },
+        )
     }
 
-    fn began(config: TransformerConfig) -> Model<Tensor<f64>> {
-        Model::init(&config.into(), 1)
+    fn began(config: ModelConfig) -> Model<Tensor<f64>> {
+        Model::init(&config, 1)
     }
 
     fn table(model: &Model<Tensor<f64>>) -> Vec<f64> {
@@ -264,7 +268,7 @@ mod tests {
         let old = began(tiny());
         for (tokens, vocab) in [(2..4, 5), (4..6, 6)] {
             let new = old.clone().with_tokens(tokens.clone(), 0.02, 7);
-            assert_eq!(new.config().sizes().vocab, vocab);
+            assert_eq!(new.sizes().vocab, vocab);
             let same: Vec<bool> = table(&new).chunks(4).zip(table(&old).chunks(4)).map(|(new, old)| new == old).collect();
             let kept: Vec<bool> = (0..5).map(|token| !tokens.contains(&token)).collect();
             assert_eq!(same, kept);
@@ -275,7 +279,7 @@ mod tests {
     #[test]
     fn an_untied_output_grows_too() {
         let untied = OutputConfig { tied: false, ..OutputConfig::NEXT };
-        let old: Model<Tensor<f64>> = Model::init(&ModelConfig { outputs: vec![untied], ..tiny().into() }, 1);
+        let old: Model<Tensor<f64>> = Model::init(&ModelConfig { outputs: vec![untied], ..tiny() }, 1);
         let new = old.clone().with_tokens(5..8, 0.02, 7);
         let rows = |model: &Model<Tensor<f64>>| model.outputs.0[0].lm_head.as_ref().unwrap().weight.0.to_vec();
         assert_eq!(rows(&new)[..5 * 4], rows(&old)[..]);
@@ -286,10 +290,10 @@ mod tests {
     #[test]
     fn new_rows_stand_behind_the_tokens() {
         for embedding in [Embedding::Separate, Embedding::Joint] {
-            let old = began(TransformerConfig { embedding, ..tiny() });
+            let old = began(tiny().with_transformer(|c| c.embedding = embedding));
             let new = old.clone().with_tokens(5..8, 0.02, 7);
             let grown = new.config();
-            assert_eq!(grown.sizes().vocab, 8);
+            assert_eq!(grown.sizes.vocab, 8);
             let (before, after) = (table(&old), table(&new));
             assert_eq!(after[..5 * 4], before[..5 * 4]);
             assert_eq!(after[8 * 4..], before[5 * 4..]);

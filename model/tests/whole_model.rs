@@ -4,7 +4,7 @@ use gradus_autograd::{Tape, Tensor, check};
 use gradus_model::check::{Loss, Reads, Sample, properties, samples, shaken, sight, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm};
 use gradus_model::{
     Activation, Batch, ClassLoss, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Input, LossTerm, LstmConfig, Model,
-    ModelConfig, Objective, Sight, TransformerConfig, Tree,
+    ModelConfig, Objective, Sight, Sizes, Tree,
 };
 
 fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
@@ -13,8 +13,11 @@ fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
 
 /// Every sample and more, each with and without its dropouts, by name.
 fn cases() -> Vec<(String, Loss)> {
-    let gpt = |activation| TransformerConfig { activation, ..tiny_gpt() };
-    let wide = LstmConfig { width: 13, units: 4, ..tiny_lstm() };
+    let gpt = |activation| tiny_gpt().with_transformer(|c| c.activation = activation);
+    let wide = ModelConfig::new(
+        Sizes { width: 13, ..tiny_lstm().sizes },
+        LstmConfig { units: 4, initializer_range: 0.3, ..Default::default() },
+    );
     let two = HeadConfig { bias: true, ..HeadConfig::new(Form::Similar, 2) };
     let more = [
         Sample::new("gelu_erf", gpt(Activation::GeluErf), Objective::TokenMean),
@@ -92,7 +95,7 @@ fn every_property_holds() {
 #[test]
 fn a_query_only_slot_is_an_appended_query() {
     let (content, queries) = ([3, 1, 4, 1, 5], [[2, 0], [2, 3], [7, 1]]); // token and position
-    for config in [tiny_bert(), tiny_gpt2().into()] {
+    for config in [tiny_bert(), tiny_gpt2()] {
         let model = parameters(&config);
         let logits = |input: &Input| model.constants(&Tape::off()).logits(input).into_value();
         let row = |all: &Tensor<f64>, i: usize| all.slice(1, i..i + 1).to_vec();
@@ -140,8 +143,10 @@ fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
 fn each_dropout_of_a_gpt_acts_alone() {
     let ids = [3, 1, 4, 1, 5].repeat(2);
     let run = |[embd_dropout, attn_dropout, resid_dropout]: [f64; 3], ids: &[u32], sequences: usize, first: u64| {
-        let config = TransformerConfig { embd_dropout, attn_dropout, resid_dropout, ..tiny_gpt() };
-        let model = parameters(&config.into());
+        let config = tiny_gpt().with_transformer(|c| {
+            (c.embd_dropout, c.attn_dropout, c.resid_dropout) = (embd_dropout, attn_dropout, resid_dropout)
+        });
+        let model = parameters(&config);
         let tape = Tape::off();
         let seed = DropoutSeed::new(11, 1).from_sequence(first);
         model.constants(&tape).hidden(&Input::causal(sequences, ids), Some(seed)).states.into_value().to_vec()
@@ -169,7 +174,7 @@ fn each_dropout_of_a_gpt_acts_alone() {
 /// A model that drops half of the features before its head, and nothing else.
 fn dropping(form: Form, classes: usize) -> Model<Tensor<f64>> {
     let head = HeadConfig { dropout: 0.5, ..HeadConfig::new(form, classes) };
-    parameters(&ModelConfig { heads: vec![head], ..tiny_gpt().with_dropout(0.0).into() })
+    parameters(&ModelConfig { heads: vec![head], ..tiny_gpt().with_dropout(0.0) })
 }
 
 /// What the head reads of a sequence (d), and its logits of that sequence `b` times, two to an example, in each of 20 steps.
@@ -197,7 +202,7 @@ fn answers_of_one_question_share_their_dropout() {
     assert!(different.len() > 10, "features are dropped one by one, not a question at once: {all:?}");
     // Of one feature alone, the logit is 0 or twice what it is.
     let mut params = dropping(Form::Choose, 1);
-    let d = tiny_gpt().width;
+    let d = tiny_gpt().sizes.width;
     params.heads.0[0].weight.0 = Tensor::new([1, d], (0..d).map(|i| if i == 2 { 1.0 } else { 0.0 }).collect());
     let (h, all) = of_copies(&params, 4);
     let kept = all.concat().iter().filter(|z| (**z - 2.0 * h[2]).abs() < 1e-12).count();
@@ -207,7 +212,7 @@ fn answers_of_one_question_share_their_dropout() {
 /// If each order dropped its own features, it would let through what the other order took away.
 #[test]
 fn both_orders_of_a_pair_are_dropped_as_one() {
-    let d = tiny_gpt().width;
+    let d = tiny_gpt().sizes.width;
     let mut params = dropping(Form::Similar, d);
     // W_y = 1, so that the logits are the features themselves. Both orders are one sequence: their sum is 2h, dropped to 0 or 4h.
     let identity = Tensor::new([d, d], (0..d * d).map(|i| if i % (d + 1) == 0 { 1.0 } else { 0.0 }).collect());
@@ -223,15 +228,15 @@ fn both_orders_of_a_pair_are_dropped_as_one() {
     assert!((80..=160).contains(&kept), "half of 240: {kept}");
 }
 
-fn joint(dropout: f64) -> TransformerConfig {
-    TransformerConfig { embedding: Embedding::Joint, embd_dropout: dropout, ..tiny_gpt().with_dropout(0.0) }
+fn joint(dropout: f64) -> ModelConfig {
+    tiny_gpt().with_dropout(0.0).with_transformer(|c| (c.embedding, c.embd_dropout) = (Embedding::Joint, dropout))
 }
 
 /// OpenAI's order: a token that occurs twice loses the same features in both places, and in the output.
 #[test]
 fn the_joint_matrix_is_dropped_before_it_is_read() {
     let config = joint(0.5);
-    let params = parameters(&config.clone().into());
+    let params = parameters(&config);
     let gpt = params.transformer().unwrap();
     let tape = Tape::off();
     let (model, ids) = (gpt.constants(&tape), [3, 3, 8]);
@@ -240,10 +245,10 @@ fn the_joint_matrix_is_dropped_before_it_is_read() {
     let dropped = read.iter().filter(|x| **x == 0.0).count();
     assert!((table.len() / 3..table.len() * 2 / 3).contains(&dropped), "{dropped} of {}", table.len());
     assert!(read.iter().zip(&table).all(|(r, x)| *r == 0.0 || (r - 2.0 * x).abs() < 1e-15));
-    let (d, h) = (config.width, states.value().to_vec());
+    let (d, h) = (config.sizes.width, states.value().to_vec());
     for (t, &id) in ids.iter().enumerate() {
         for i in 0..d {
-            assert_eq!(h[t * d + i], read[id as usize * d + i] + read[(config.vocab + t) * d + i]);
+            assert_eq!(h[t * d + i], read[id as usize * d + i] + read[(config.sizes.vocab + t) * d + i]);
         }
     }
 }
@@ -252,19 +257,19 @@ fn the_joint_matrix_is_dropped_before_it_is_read() {
 #[test]
 fn the_joint_softmax_runs_over_positions_too() {
     let config = joint(0.0);
-    let params = parameters(&config.clone().into());
+    let params = parameters(&config);
     let ids = [3, 1, 4];
     let tape = Tape::off();
     let logits = params.constants(&tape).logits(&Input::causal(1, ids)).into_value();
-    let rows = config.vocab + config.context;
+    let rows = config.sizes.vocab + config.sizes.context;
     assert_eq!(logits.shape()[..], [1, 3, rows]);
     let last: Vec<f64> = logits.to_vec()[2 * rows..].iter().map(|z| z.exp()).collect();
-    let tokens: f64 = last[..config.vocab].iter().sum::<f64>() / last.iter().sum::<f64>();
+    let tokens: f64 = last[..config.sizes.vocab].iter().sum::<f64>() / last.iter().sum::<f64>();
     let probability = |target: u32| {
         let batch = Batch::next(1, ids, [1, 4, target], [1.0; 3]);
         (-params.token_losses(&batch).to_vec()[2]).exp()
     };
-    let sum: f64 = (0..config.vocab as u32).map(probability).sum();
+    let sum: f64 = (0..config.sizes.vocab as u32).map(probability).sum();
     assert!((sum - tokens).abs() < 1e-12 && sum < 0.95, "{sum}, {tokens}");
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gradus_autograd::Tensor;
 use gradus_data::sets::{Example, Input, Label, Task};
-use gradus_model::{Batch, ClassLoss, GradientMode, HeadConfig, Model, ModelConfig, Objective, TransformerConfig, Tree};
+use gradus_model::{Batch, ClassLoss, GradientMode, HeadConfig, Model, ModelConfig, Objective, Sizes, TransformerConfig, Tree};
 use gradus_tests::{Arrays, assert_ten_steps_agree, golden_directories, next_tokens};
 use gradus_text::Tokenizer;
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
@@ -45,14 +45,10 @@ impl Fixture {
     fn read(dir: &Path) -> Self {
         let (fields, segments) = (json(&dir.join("config.json")), json(&dir.join("segments.json")));
         let size = |name: &str| fields[name].as_u64().unwrap() as usize;
-        let backbone = TransformerConfig {
-            vocab: size("vocab_size"),
-            context: size("n_positions"),
-            width: size("n_embd"),
-            layers: size("n_layer"),
-            heads: size("n_head"),
-            ..TransformerConfig::default()
-        };
+        let backbone = ModelConfig::new(
+            Sizes { vocab: size("vocab_size"), context: size("n_positions"), width: size("n_embd") },
+            TransformerConfig { layers: size("n_layer"), heads: size("n_head"), ..Default::default() },
+        );
         let name = dir.file_name().unwrap().to_string_lossy().into_owned();
         let task = match name.as_str() {
             "heads-classify" => "sst-2",
@@ -67,7 +63,7 @@ impl Fixture {
         assert_eq!(segments["transformation"], task.transformation.to_string());
         let bias = segments["bias"].as_bool().unwrap();
         let head = HeadConfig { bias, dropout: 0.0, ..tasks::head(task).unwrap() };
-        let config = ModelConfig { heads: vec![head], ..backbone.with_dropout(0.0).into() };
+        let config = ModelConfig { heads: vec![head], ..backbone.with_dropout(0.0) };
         let weights = Arrays::read(&dir.join("model.safetensors"));
         let declared = Model::declare(&config);
         let params = declared.map(|path, declared| {

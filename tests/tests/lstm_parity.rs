@@ -3,8 +3,7 @@
 //! The fixtures come from `tests/golden/lstm_fixtures.py`.
 
 use gradus_autograd::{Real, Tape, Tensor};
-use gradus_model::tree::P;
-use gradus_model::{Input, Lstm, LstmConfig, Model, Objective, Role, Tree};
+use gradus_model::{Body, Input, LstmConfig, Model, ModelConfig, Objective, Role, Sizes, Tree};
 use gradus_tests::{Arrays, golden, next_tokens, worst};
 
 /// The name of a parameter in PyTorch, whose matrices are [out, in].
@@ -24,26 +23,25 @@ fn stored(arrays: &Arrays, kind: &str, path: &str, role: Role) -> Tensor<f64> {
     if role == Role::Weight { array.permute(&[1, 0]).dense() } else { array }
 }
 
-fn model(arrays: &Arrays) -> (LstmConfig, Lstm<Tensor<f64>>) {
+fn model(arrays: &Arrays) -> Model<Tensor<f64>> {
     let (embed, projection) = (arrays.get("parameter.embed.weight"), arrays.get("parameter.proj.weight"));
     let (vocab, width, units) = (embed.shape()[0], embed.shape()[1], projection.shape()[1]);
-    let config = LstmConfig { vocab, context: 16, width, units, ..LstmConfig::default() };
-    let mut params = Lstm::declare(&config).map(|path, declared| {
+    let config = ModelConfig::new(Sizes { vocab, context: 16, width }, LstmConfig { units, ..Default::default() });
+    let mut params = Model::declare(&config).map(|path, declared| {
         let array = stored(arrays, "parameter", path, declared.role);
         assert_eq!(*array.shape(), declared.shape, "{path}");
         array
     });
     // PyTorch adds two biases.
-    let P(bias) = &mut params.cell.bias;
-    *bias = bias.zip(&arrays.get("parameter.lstm.bias_hh_l0"), |a, b| a + b);
-    (config, params)
+    let Body::Lstm(lstm) = &mut params.body else { panic!("an LSTM") };
+    lstm.cell.bias.0 = lstm.cell.bias.0.zip(&arrays.get("parameter.lstm.bias_hh_l0"), |a, b| a + b);
+    params
 }
 
 fn compare<T: Real>(tolerance: f64) {
     for dir in ["lstm-d6-h10", "lstm-d8-h5"] {
         let arrays = Arrays::read(&golden().join(dir).join("fixture.safetensors"));
-        let (config, params) = model(&arrays);
-        let params: Model<Tensor<T>> = Model::from(params).cast();
+        let params: Model<Tensor<T>> = model(&arrays).cast();
         let (ids, shape) = arrays.ids("input_ids");
         let tape = Tape::new();
         let leaves = params.leaves(&tape);
@@ -56,10 +54,10 @@ fn compare<T: Real>(tolerance: f64) {
         arrays.assert_agrees("loss", loss.value(), tolerance);
         let grads = tape.backward(&loss);
         let mut compared = 0;
-        Model::declare(&config.clone().into()).zip(leaves).visit(|path, (declared, leaf)| {
+        Model::declare(&params.config()).zip(leaves).visit(|path, (declared, leaf)| {
             let gradient = grads.of(&leaf).unwrap_or_else(|| panic!("{path} has no gradient"));
             let error = worst(&gradient.cast(), &stored(&arrays, "gradient", path, declared.role));
-            assert!(error <= tolerance, "d = {}: {path}: {error:e} of its largest entry", config.width);
+            assert!(error <= tolerance, "d = {}: {path}: {error:e} of its largest entry", params.sizes().width);
             compared += 1;
             if path == "cell.bias" {
                 // The gradient of the sum is the gradient of each of its two terms.

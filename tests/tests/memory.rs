@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::GradientMode::{self, Recompute, Whole};
 use gradus_model::check::random_batch;
-use gradus_model::{Batch, Model, Objective, Transformer, TransformerConfig, checkpoint};
+use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, TransformerConfig, checkpoint};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
 use gradus_train::trainer::{Recipe, Trainer};
@@ -77,13 +77,13 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-fn trainer(config: &TransformerConfig, shards: usize, backward: GradientMode) -> Trainer {
-    Trainer::new(Recipe { concurrent_shards: 1, backward, seed: 9, ..Recipe::new(10_000, shards) }, Transformer::init(config, 4))
+fn trainer(config: &ModelConfig, shards: usize, backward: GradientMode) -> Trainer {
+    Trainer::new(Recipe { concurrent_shards: 1, backward, seed: 9, ..Recipe::new(10_000, shards) }, Model::init(config, 4))
 }
 
-fn batch(config: &TransformerConfig, sequences: usize) -> Batch {
-    let n = sequences * config.context;
-    random_batch(&mut Philox::new(2), config.vocab, sequences, Objective::TokenMean.weights(&vec![1.0; n], sequences))
+fn batch(config: &ModelConfig, sequences: usize) -> Batch {
+    let n = sequences * config.sizes.context;
+    random_batch(&mut Philox::new(2), config.sizes.vocab, sequences, Objective::TokenMean.weights(&vec![1.0; n], sequences))
 }
 
 /// Runs `f` on one rayon thread, so that nothing depends on the order of threads.
@@ -100,7 +100,10 @@ fn step(trainer: &mut Trainer, batch: &Batch) {
 #[test]
 fn a_step_takes_no_tensor_from_the_system() {
     let _alone = alone();
-    let config = TransformerConfig { vocab: 500, context: 32, width: 64, layers: 3, heads: 4, ..TransformerConfig::default() };
+    let config = ModelConfig::new(
+        Sizes { vocab: 500, context: 32, width: 64 },
+        TransformerConfig { layers: 3, heads: 4, ..Default::default() },
+    );
     on_one_thread(|| {
         for (shards, backward) in [(1, Whole), (1, Recompute), (4, Whole), (4, Recompute)] {
             let (mut trainer, batch) = (trainer(&config, shards, backward), batch(&config, 4));
@@ -114,7 +117,7 @@ fn a_step_takes_no_tensor_from_the_system() {
             assert_eq!(buffer::stats(), pool, "{what}: the pool has changed");
             // The remaining allocations are the tapes' lists of nodes, which double as they grow, and small objects.
             let [blocks, large] = [after[0] - before[0], after[1] - before[1]].map(|n| n / STEPS);
-            let tapes = shards * if backward == Recompute { config.layers + 2 } else { 1 };
+            let tapes = shards * if backward == Recompute { config.body.layers() + 2 } else { 1 };
             assert!(large <= 12 * tapes, "{what}: {large} large blocks per step for {tapes} tapes");
             assert!(blocks <= 2000 * shards, "{what}: {blocks} blocks per step");
         }
@@ -161,7 +164,10 @@ fn a_fused_layer_goes_back_in_the_memory_of_its_parts() {
 #[test]
 fn two_thousand_steps_hold_no_more_than_two_hundred() {
     let _alone = alone();
-    let config = TransformerConfig { vocab: 11, context: 8, width: 8, layers: 2, heads: 2, ..TransformerConfig::default() };
+    let config = ModelConfig::new(
+        Sizes { vocab: 11, context: 8, width: 8 },
+        TransformerConfig { layers: 2, heads: 2, ..Default::default() },
+    );
     on_one_thread(|| {
         let (mut trainer, batch) = (trainer(&config, 2, Whole), batch(&config, 2));
         let held = |steps: usize, trainer: &mut Trainer| {
@@ -177,10 +183,12 @@ fn two_thousand_steps_hold_no_more_than_two_hundred() {
 #[test]
 fn loading_a_model_takes_no_second_copy_of_it() {
     let _alone = alone();
-    let config =
-        TransformerConfig { vocab: 20_000, context: 32, width: 128, layers: 1, heads: 4, ..TransformerConfig::default() };
+    let config = ModelConfig::new(
+        Sizes { vocab: 20_000, context: 32, width: 128 },
+        TransformerConfig { layers: 1, heads: 4, ..Default::default() },
+    );
     let folder = tempfile::tempdir().unwrap();
-    let model = Model::from(Transformer::<Tensor<f32>>::init(&config, 4));
+    let model: Model<Tensor> = Model::init(&config, 4);
     checkpoint::save(folder.path(), &model).unwrap();
     let before = LIVE.load(Relaxed);
     MOST.store(before, Relaxed);

@@ -3,7 +3,7 @@
 //! The fixtures come from `tests/golden/transformers_fixtures.py`; the two closest forms end 3e-3 apart.
 
 use gradus_autograd::Tensor;
-use gradus_model::{Model, ModelConfig, Objective, Tree, checkpoint};
+use gradus_model::{Model, Objective, Tree, checkpoint};
 use gradus_tests::{Arrays, assert_ten_steps_agree, golden, golden_models, next_tokens};
 use gradus_train::optim::{Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use gradus_train::trainer::{Recipe, Trainer};
@@ -47,7 +47,7 @@ fn ten_steps_of_every_form_agree_to_1e_9() {
     assert!(trained.len() >= 2, "trained fixtures, found {trained:?}");
     for dir in trained {
         let start = checkpoint::load(&dir).unwrap();
-        let config = ModelConfig::from(start.transformer().unwrap().config().clone().with_dropout(0.0));
+        let config = start.config().with_dropout(0.0);
         let start: Model<Tensor<f64>> = start.with_config(&config).cast();
         let expected = Arrays::read(&dir.join("steps.safetensors"));
         let (ids, shape) = expected.ids("input_ids");

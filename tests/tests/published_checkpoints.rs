@@ -125,7 +125,7 @@ fn padding_has_no_position_in_roberta() {
     let model = files.read().unwrap();
     assert!(worst(&logits(&model, sequences, &ids), &theirs) <= 1e-10);
     let config = model.transformer().unwrap().config();
-    assert_eq!((config.context, config.parts.padding, config.parts.segments), (10, Some(3), 2));
+    assert_eq!((model.sizes().context, config.parts.padding, config.parts.segments), (10, Some(3), 2));
     assert_eq!(model.config().model_type, None);
 
     // Positions that start at another row give other logits.
@@ -437,7 +437,7 @@ fn gpt2_s_sizes_have_aliases() {
     let both = files.clone().set("n_head", json!(4)).set("n_positions", json!(7)); // the alias prevails
     for files in [&files, &both] {
         let model = files.read().unwrap();
-        assert_eq!(model.transformer().unwrap().config().context, 10);
+        assert_eq!(model.sizes().context, 10);
         assert!(worst(&logits(&model, sequences, &ids), &theirs) <= 1e-10);
     }
     let error = files.without("max_position_embeddings").refused();

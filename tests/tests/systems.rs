@@ -8,8 +8,8 @@ use gradus_audit::systems::{answer, audit, tiny};
 use gradus_autograd::Tensor;
 use gradus_model::check::{Loss, labelled_batch, masked_batch};
 use gradus_model::{
-    Batch, BodyConfig, DropoutSeed, GradientMode, LstmConfig, Model, ModelConfig, NormPlace, Objective, Parts, TransformerConfig,
-    Tree,
+    Batch, BodyConfig, DropoutSeed, GradientMode, LstmConfig, Model, ModelConfig, NormPlace, Objective, Parts, Sizes,
+    TransformerConfig, Tree,
 };
 use gradus_train::pretrain::{PretrainOptions, digest};
 use gradus_train::systems::{self, ALL, Axes, Card, Density};
@@ -235,10 +235,11 @@ fn every_system_is_audited_as_a_whole() {
 fn larger(axes: &Axes) -> ModelConfig {
     let config = tiny(axes);
     let body: BodyConfig = match config.body {
-        BodyConfig::Transformer(gpt) => TransformerConfig { vocab: 700, context: 64, width: 96, heads: 4, ..gpt }.into(),
-        BodyConfig::Lstm(lstm) => LstmConfig { vocab: 700, context: 64, width: 96, units: 100, ..lstm }.into(),
+        BodyConfig::Transformer(gpt) => TransformerConfig { heads: 4, ..gpt }.into(),
+        BodyConfig::Lstm(lstm) => LstmConfig { units: 100, ..lstm }.into(),
     };
-    ModelConfig { body: body.with_dropout(0.1), ..config }
+    let sizes = Sizes { vocab: 700, context: 64, width: 96 };
+    ModelConfig { sizes, body: body.with_dropout(0.1), ..config }
 }
 
 /// Returns the digest of the parameters after some steps on this many threads; with `stop`, saved and read back in between.

@@ -68,7 +68,7 @@ impl Fixture {
             };
             let label = Some(Label::Class(e["label"].as_u64().unwrap() as usize));
             let example = Example { id: i.to_string(), input, label, group: None };
-            let context = self.params.config().sizes().context;
+            let context = self.params.sizes().context;
             Encoder::new(self.task, &tokenizer, marked, context).unwrap().encode(&example).unwrap()
         });
         examples.collect()

@@ -166,21 +166,16 @@ pub fn gradients<T: Real>(
 #[cfg(test)]
 mod tests {
     use gradus_autograd::Tape;
-    use gradus_model::{Input, TransformerConfig};
+    use gradus_model::{Input, ModelConfig, Sizes, TransformerConfig};
 
     use super::*;
 
     fn tiny() -> Model<Tensor<f64>> {
-        let config = TransformerConfig {
-            vocab: 7,
-            context: 6,
-            width: 8,
-            layers: 2,
-            heads: 2,
-            initializer_range: 0.5,
-            ..Default::default()
-        };
-        Model::init(&config.into(), 3)
+        let config = ModelConfig::new(
+            Sizes { vocab: 7, context: 6, width: 8 },
+            TransformerConfig { layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() },
+        );
+        Model::init(&config, 3)
     }
 
     #[test]

@@ -201,8 +201,8 @@ pub fn by_bayes(model: &Model<Tensor>, before: &[u32], tokens: &[u32], after: &[
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::check::{tiny_bert_of, tiny_gpt};
-    use gradus_model::{LstmConfig, ModelConfig, TransformerConfig, Tree};
+    use gradus_model::check::{tiny_bert, tiny_gpt};
+    use gradus_model::{LstmConfig, ModelConfig, Sizes, Tree};
 
     use super::*;
 
@@ -214,12 +214,12 @@ mod tests {
         tokenizer
     }
 
-    fn filled(config: impl Into<ModelConfig>, text: &str) -> Result<Filled, FillError> {
-        fill(&Model::init(&config.into(), 3), &tokenizer(), text, &mut |_| {})
+    fn filled(config: ModelConfig, text: &str) -> Result<Filled, FillError> {
+        fill(&Model::init(&config, 3), &tokenizer(), text, &mut |_| {})
     }
 
     fn bert() -> ModelConfig {
-        tiny_bert_of(8, 9)
+        ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_bert() }
     }
 
     #[test]
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn every_gap_has_a_distribution() {
-        let gpt = TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() };
-        let lstm = LstmConfig { vocab: 8, context: 9, width: 4, units: 5, ..LstmConfig::default() };
+        let gpt = ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_gpt() };
+        let lstm = ModelConfig::new(Sizes { vocab: 8, context: 9, width: 4 }, LstmConfig { units: 5, ..Default::default() });
         let one = [filled(bert(), "a[MASK]cd"), filled(gpt, "a[MASK]cd"), filled(lstm, "a[MASK]cd")].map(Result::unwrap);
         assert_eq!([false, true, true], one.each_ref().map(|filled| filled.by_bayes));
         for Filled { gaps, .. } in one {
@@ -247,7 +247,8 @@ mod tests {
     /// P(b | a _ c) of a causal model, from the probabilities of single texts.
     #[test]
     fn bayes_compares_whole_texts() {
-        let model: Model<Tensor> = Model::init(&TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() }.into(), 3);
+        let model: Model<Tensor> =
+            Model::init(&ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_gpt() }, 3);
         let text = |word: u32| -> f64 {
             let batch = Batch::next(1, [4, 0, word], [0, word, 2], [1.0; 3]); // opened by the separator
             -model.token_losses(&batch).to_vec().iter().map(|&loss| f64::from(loss)).sum::<f64>()
@@ -261,11 +262,11 @@ mod tests {
 
     #[test]
     fn a_text_is_opened_once_and_a_first_gap_is_told() {
-        let config = || TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() };
+        let config = || ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_gpt() };
         let [bare, opened] = ["a[MASK]c", "<story>a[MASK]c"].map(|text| filled(config(), text).unwrap());
         assert_eq!(bare.gaps[0].probabilities, opened.gaps[0].probabilities);
         assert_eq!((bare.gaps[0].at, opened.gaps[0].at, bare.is_first), (1, 2, false));
-        let model = Model::init(&config().into(), 3);
+        let model = Model::init(&config(), 3);
         let (mut plain, mut reached) = (Tokenizer::characters(["abcd"]), 0);
         plain.add_special("[MASK]").unwrap();
         let alone = fill(&model, &plain, "[MASK]", &mut |done| reached = done).unwrap();
@@ -278,7 +279,7 @@ mod tests {
     fn the_tokenizer_s_own_mask_is_no_gap() {
         let mut tokenizer = Tokenizer::characters(["abcd"]);
         ["<s>", "</s>", "<mask>"].into_iter().for_each(|special| _ = tokenizer.add_special(special).unwrap());
-        let model = Model::init(&bert().into(), 3);
+        let model = Model::init(&bert(), 3);
         let fill = |text| fill(&model, &tokenizer, text, &mut |_| {});
         assert_eq!(fill("a[MASK]c").unwrap().gaps.len(), 1);
         let told = fill("a<mask>[MASK]").err().unwrap().to_string();
@@ -293,7 +294,7 @@ mod tests {
         for special in ["[CLS]", "[SEP]", "[MASK]"] {
             tokenizer.add_special(special).unwrap();
         }
-        let model = Model::init(&tiny_bert_of(259, 9), 3);
+        let model = Model::init(&ModelConfig { sizes: Sizes { vocab: 259, context: 9, width: 12 }, ..tiny_bert() }, 3);
         let gaps = fill(&model, &tokenizer, "ab [MASK] cd [MASK]", &mut |_| {}).unwrap().gaps;
         assert_eq!(gaps.iter().map(|gap| gap.at).collect::<Vec<_>>(), [2, 6]);
     }
@@ -311,7 +312,10 @@ mod tests {
         let mut tokenizer = Tokenizer::load(dir.path()).unwrap();
         tokenizer.add_special("<x>").unwrap();
         let tokenizer = tokenizer.with_rows(9);
-        let configs: [ModelConfig; 2] = [tiny_bert_of(12, 9), TransformerConfig { vocab: 12, context: 9, ..tiny_gpt() }.into()];
+        let configs: [ModelConfig; 2] = [
+            ModelConfig { sizes: Sizes { vocab: 12, context: 9, width: 12 }, ..tiny_bert() },
+            ModelConfig { sizes: Sizes { vocab: 12, context: 9, width: 12 }, ..tiny_gpt() },
+        ];
         for config in configs {
             let filled = fill(&Model::init(&config, 3), &tokenizer, "a [MASK] b", &mut |_| {}).unwrap();
             let mut ids: Vec<u32> = filled.gaps[0].top(100).into_iter().map(|(id, _)| id).collect();
@@ -325,7 +329,7 @@ mod tests {
     #[test]
     fn what_cannot_be_filled_is_refused() {
         let told = |config: ModelConfig, text: &str| filled(config, text).err().unwrap().to_string();
-        let gpt = || ModelConfig::from(TransformerConfig { vocab: 8, context: 9, ..tiny_gpt() });
+        let gpt = || ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_gpt() };
         assert!(told(bert(), "abc").starts_with("expected a text with a gap, [MASK], found none"));
         assert!(told(gpt(), "[MASK]a[MASK]").starts_with("expected one gap, found 2"));
         assert!(told(bert(), "a[MASK]bcdabc").starts_with("the text has 8 tokens, which do not fit the 7 places between"));

@@ -223,7 +223,7 @@ pub fn generate<T: Real>(
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::{TransformerConfig, Tree};
+    use gradus_model::{ModelConfig, Sizes, TransformerConfig, Tree};
 
     use super::*;
 
@@ -287,16 +287,11 @@ mod tests {
 
     #[test]
     fn sliding_reads_the_last_half_context() {
-        let config = TransformerConfig {
-            vocab: 9,
-            context: 4,
-            width: 8,
-            layers: 1,
-            heads: 2,
-            initializer_range: 1.5,
-            ..Default::default()
-        };
-        let model: Model<Tensor<f64>> = Model::init(&config.into(), 2);
+        let config = ModelConfig::new(
+            Sizes { vocab: 9, context: 4, width: 8 },
+            TransformerConfig { layers: 1, heads: 2, initializer_range: 1.5, ..Default::default() },
+        );
+        let model: Model<Tensor<f64>> = Model::init(&config, 2);
         let run = |ids: &mut Vec<u32>, tokens, overflow| {
             let how = Continuation { vocab: 9, tokens, choice: Choice::Greedy, overflow };
             generate(&model, ids, how, &mut Philox::new(0), &mut |_| true)
@@ -354,8 +349,11 @@ mod tests {
 
     #[test]
     fn a_logit_that_is_not_finite_is_named_by_its_token() {
-        let config = TransformerConfig { vocab: 9, context: 4, width: 8, layers: 1, heads: 2, ..Default::default() };
-        let model: Model<Tensor<f64>> = Model::init(&config.into(), 1);
+        let config = ModelConfig::new(
+            Sizes { vocab: 9, context: 4, width: 8 },
+            TransformerConfig { layers: 1, heads: 2, ..Default::default() },
+        );
+        let model: Model<Tensor<f64>> = Model::init(&config, 1);
         let model = model.map(|name, p| if name.ends_with("ln_2.bias") { p.map(|_| f64::NAN) } else { p });
         let mut ids = vec![3, 1, 2];
         let how = Continuation { vocab: 9, tokens: 1, choice: Choice::Greedy, overflow: Overflow::Slide };

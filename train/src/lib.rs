@@ -4,7 +4,7 @@
 //! use std::sync::Arc;
 //!
 //! use gradus_data::{Memory, RandomWindows};
-//! use gradus_model::{Batch, Transformer, TransformerConfig, Objective};
+//! use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, TransformerConfig};
 //! use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 //! use gradus_text::Tokenizer;
 //! use gradus_train::trainer::{Recipe, Trainer};
@@ -17,14 +17,14 @@
 //! let windows = RandomWindows::new(Arc::new(tokens), 0..text.len(), 16, 1)?;
 //!
 //! // A model, and how to train it.
-//! let config = TransformerConfig { vocab, context: 16, width: 16, layers: 1, heads: 2, ..TransformerConfig::default() }.with_dropout(0.0);
+//! let sizes = Sizes { vocab, context: 16, width: 16 };
+//! let config = ModelConfig::new(sizes, TransformerConfig { layers: 1, heads: 2, ..Default::default() }).with_dropout(0.0);
 //! let recipe = Recipe {
 //!     optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() },
 //!     schedule: Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Steps(5) },
 //!     ..Recipe::new(60, 2)
 //! };
-//! let gpt: Transformer<gradus_tensor::Tensor> = Transformer::init(&config, 1);
-//! let mut trainer = Trainer::new(recipe, gpt);
+//! let mut trainer: Trainer = Trainer::new(recipe, Model::init(&config, 1));
 //! let mut losses = Vec::new();
 //! for t in 1..=60 {
 //!     let rows = windows.batch(t, 0..4); // four windows: a function of the seed and t

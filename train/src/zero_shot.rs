@@ -237,22 +237,17 @@ fn threshold(scores: &[f64], labels: &[usize]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::{Decoder, Role, TransformerConfig, Tree};
+    use gradus_model::{Decoder, ModelConfig, Role, Sizes, TransformerConfig, Tree};
     use gradus_tensor::rng::Philox;
 
     use super::*;
 
     fn model() -> Model<Tensor> {
-        let sizes = TransformerConfig {
-            vocab: 256,
-            context: 24,
-            width: 12,
-            layers: 1,
-            heads: 2,
-            initializer_range: 0.5,
-            ..Default::default()
-        };
-        Model::init(&sizes.into(), 4)
+        let sizes = ModelConfig::new(
+            Sizes { vocab: 256, context: 24, width: 12 },
+            TransformerConfig { layers: 1, heads: 2, initializer_range: 0.5, ..Default::default() },
+        );
+        Model::init(&sizes, 4)
     }
 
     /// Returns the scores of examples with these inputs, and the number that did not fit.

@@ -2,7 +2,7 @@
 
 use gradus_autograd::Tensor;
 use gradus_model::check::random_batch;
-use gradus_model::{Batch, Model, Objective, Transformer, TransformerConfig};
+use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, TransformerConfig};
 use gradus_tensor::rng::Philox;
 use gradus_train::optim::{Optimizer, Schedule};
 use gradus_train::pretrain::digest;
@@ -11,8 +11,11 @@ use gradus_train::trainer::{Recipe, Trainer};
 const STEPS: u64 = 12;
 
 /// Large enough that matrix products, attention, norms, dropout and optimizer all share their work between threads.
-fn config() -> TransformerConfig {
-    TransformerConfig { vocab: 700, context: 64, width: 96, layers: 2, heads: 4, ..TransformerConfig::default() }
+fn config() -> ModelConfig {
+    ModelConfig::new(
+        Sizes { vocab: 700, context: 64, width: 96 },
+        TransformerConfig { layers: 2, heads: 4, ..Default::default() },
+    )
 }
 
 fn recipe(shards: usize) -> Recipe {
@@ -20,10 +23,10 @@ fn recipe(shards: usize) -> Recipe {
     Recipe { optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() }, schedule, seed: 9, ..Recipe::new(STEPS, shards) }
 }
 
-fn batch(config: &TransformerConfig, t: u64) -> Batch {
-    let (b, length) = (9, config.context);
+fn batch(config: &ModelConfig, t: u64) -> Batch {
+    let (b, length) = (9, config.sizes.context);
     let weights = Objective::TokenMean.weights(&vec![1.0; b * length], b);
-    random_batch(&mut Philox::with_stream(2, t), config.vocab, b, weights)
+    random_batch(&mut Philox::with_stream(2, t), config.sizes.vocab, b, weights)
 }
 
 /// The parameters after the whole run; with `stop`, saved and read back after that many steps.
@@ -31,7 +34,7 @@ fn run(threads: usize, shards: usize, stop: Option<u64>) -> String {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
         let config = config();
-        let mut trainer: Trainer = Trainer::new(recipe(shards), Transformer::init(&config, 4));
+        let mut trainer: Trainer = Trainer::new(recipe(shards), Model::init(&config, 4));
         while trainer.done() < STEPS {
             trainer.step(&batch(&config, trainer.done() + 1)).unwrap();
             if Some(trainer.done()) == stop {
@@ -62,8 +65,11 @@ fn threads_and_a_stop_halfway_do_not_change_a_bit() {
 /// training makes of them may differ between kinds of CPU, which multiply and add in another order.)
 #[test]
 fn initial_parameters_are_the_same_everywhere() {
-    let config = TransformerConfig { vocab: 17, context: 6, width: 8, layers: 1, heads: 2, ..TransformerConfig::default() };
-    let model = |seed| Model::<Tensor<f32>>::from(Transformer::init(&config, seed));
+    let config = ModelConfig::new(
+        Sizes { vocab: 17, context: 6, width: 8 },
+        TransformerConfig { layers: 1, heads: 2, ..Default::default() },
+    );
+    let model = |seed| Model::<Tensor<f32>>::from(Model::init(&config, seed));
     let params = model(42);
     assert_eq!(digest(&params).unwrap(), "db8b9eb2c530059102d8cb9a347d9f3f190920ddd28ed52dcaeec0c4291c1184");
     assert_ne!(digest(&model(43)), digest(&params), "the seed matters");

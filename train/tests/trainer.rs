@@ -7,7 +7,7 @@ use gradus_autograd::anomaly::Direction;
 use gradus_model::check::{Reads, Sample, random_batch, tiny_bert};
 use gradus_model::{
     Activation, Batch, Body, ClassLoss, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Model, ModelConfig, Objective,
-    Transformer, TransformerConfig, Tree,
+    Sizes, TransformerConfig, Tree,
 };
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
@@ -15,16 +15,11 @@ use gradus_train::optim::Schedule;
 use gradus_train::trainer::{Recipe, Replay, TrainError, Trainer};
 use safetensors::SafeTensors;
 
-fn config() -> TransformerConfig {
-    TransformerConfig {
-        vocab: 23,
-        context: 8,
-        width: 16,
-        layers: 2,
-        heads: 4,
-        initializer_range: 0.2,
-        ..TransformerConfig::default()
-    }
+fn config() -> ModelConfig {
+    ModelConfig::new(
+        Sizes { vocab: 23, context: 8, width: 16 },
+        TransformerConfig { layers: 2, heads: 4, initializer_range: 0.2, ..Default::default() },
+    )
 }
 
 fn recipe(shards: usize, concurrent_shards: usize) -> Recipe {
@@ -32,15 +27,15 @@ fn recipe(shards: usize, concurrent_shards: usize) -> Recipe {
     Recipe { schedule, concurrent_shards, seed: 3, ..Recipe::new(20, shards) }
 }
 
-fn trainer<T: Real>(config: TransformerConfig, recipe: Recipe) -> Trainer<T> {
-    Trainer::new(recipe, Transformer::init(&config, 1))
+fn trainer<T: Real>(config: ModelConfig, recipe: Recipe) -> Trainer<T> {
+    Trainer::new(recipe, Model::init(&config, 1))
 }
 
 /// Seven sequences, which no number of shards divides, of unequal weight.
-fn batch(config: &TransformerConfig) -> Batch {
-    let (b, t) = (7, config.context);
+fn batch(config: &ModelConfig) -> Batch {
+    let (b, t) = (7, config.sizes.context);
     let mask: Vec<f64> = (0..b * t).map(|i| if i % t <= i / t { 1.0 } else { 0.0 }).collect();
-    random_batch(&mut Philox::new(8), config.vocab, b, Objective::TokenMean.weights(&mask, b))
+    random_batch(&mut Philox::new(8), config.sizes.vocab, b, Objective::TokenMean.weights(&mask, b))
 }
 
 /// Overwrites one element of a parameter.
@@ -56,7 +51,7 @@ fn spoil(trainer: &mut Trainer, parameter: &str, at: usize, value: f32) {
 #[test]
 fn shards_give_the_same_loss_and_gradient() {
     for embedding in [Embedding::Separate, Embedding::Joint] {
-        let config = TransformerConfig { embedding, ..config() };
+        let config = config().with_transformer(|c| c.embedding = embedding);
         for dropout in [None, Some(DropoutSeed::new(5, 2))] {
             let run = |shards, concurrent| {
                 trainer::<f64>(config.clone(), recipe(shards, concurrent)).gradient(&batch(&config), dropout).unwrap()
@@ -82,7 +77,7 @@ fn shards_give_the_same_loss_and_gradient() {
 fn shards_at_once_and_recomputing_do_not_change_a_bit() {
     use GradientMode::{Recompute, Whole};
     for embedding in [Embedding::Separate, Embedding::Joint] {
-        let config = TransformerConfig { embedding, ..config() };
+        let config = config().with_transformer(|c| c.embedding = embedding);
         let run = |shards, concurrent, backward| {
             let recipe = Recipe { backward, ..recipe(shards, concurrent) };
             trainer::<f32>(config.clone(), recipe).gradient(&batch(&config), Some(DropoutSeed::new(5, 2))).unwrap()
@@ -130,7 +125,7 @@ fn nan_stops_before_the_step_and_changes_nothing() {
 /// A ReLU turns −∞ into 0: the loss and its gradient are finite, and only an observer of every number notices.
 #[test]
 fn who_watches_sees_what_never_reaches_the_loss() {
-    let config = TransformerConfig { activation: Activation::Relu, ..config() };
+    let config = config().with_transformer(|c| c.activation = Activation::Relu);
     let batch = batch(&config);
     for backward in [GradientMode::Whole, GradientMode::Recompute] {
         let mut trainer = trainer::<f32>(config.clone(), Recipe { backward, ..recipe(2, 2) });
@@ -169,7 +164,7 @@ fn a_step_that_failed_is_kept_and_made_again() {
     };
     for batch in [plain.clone(), plain.with_classes(classes)] {
         let heads = batch.classes().map(|_| HeadConfig::new(Form::Classify, 2)).collect();
-        let config = ModelConfig { heads, ..config().into() };
+        let config = ModelConfig { heads, ..config() };
         let mut trainer: Trainer = Trainer::new(recipe(2, 1), Model::init(&config, 1));
         trainer.step(&batch).unwrap();
         spoil(&mut trainer, "h.0.attn.c_proj.weight", 2, f32::INFINITY);
@@ -208,16 +203,17 @@ fn a_step_that_failed_is_kept_and_made_again() {
 /// Separate position vectors in a model whose configuration has them in the joint matrix: nothing reads them.
 #[test]
 fn a_parameter_without_gradient_is_named() {
-    let joint = TransformerConfig { embedding: Embedding::Joint, ..config() };
-    let mut params: Transformer<Tensor<f32>> = Transformer::init(&joint, 1);
-    params.positions_embed = Transformer::init(&config(), 1).positions_embed;
+    let joint = config().with_transformer(|c| c.embedding = Embedding::Joint);
+    let [mut params, separate]: [Model<Tensor<f32>>; 2] = [&joint, &config()].map(|config| Model::init(config, 1));
+    let Body::Transformer(gpt) = &mut params.body else { unreachable!("a Transformer") };
+    gpt.positions_embed = separate.transformer().unwrap().positions_embed.clone();
     let batch = batch(&joint);
     for backward in [GradientMode::Whole, GradientMode::Recompute] {
         let mut trainer = Trainer::new(Recipe { backward, ..recipe(2, 2) }, params.clone());
         let error = trainer.step(&batch).unwrap_err();
         assert_eq!(error, TrainError::NoGradient { step: 1, name: "positions_embed.weight".into() });
         assert!(error.to_string().contains("positions_embed.weight"), "{error}");
-        assert_eq!((trainer.done(), &trainer.params), (0, &params.clone().into()));
+        assert_eq!((trainer.done(), &trainer.params), (0, &params));
     }
 }
 
@@ -281,11 +277,9 @@ fn what_a_batch_asks_must_have_a_gradient() {
     let missing = |name: &str| Some(TrainError::NoGradient { step: 1, name: name.into() });
     assert_eq!([error(&model, &all), error(&model, &one)], [None, None]);
     // Positions beside a matrix that has them too: nothing reads them.
-    let mut unread = model.clone();
+    let joint = model.config().with_transformer(|c| c.embedding = Embedding::Joint);
+    let mut unread = Model::init(&joint, 1);
     let Body::Transformer(gpt) = &mut unread.body else { unreachable!("a Transformer") };
-    let config = TransformerConfig { embedding: Embedding::Joint, ..gpt.config().clone() };
-    let mut other: Transformer<Tensor<f32>> = Transformer::init(&config, 1);
-    other.positions_embed = gpt.positions_embed.clone();
-    *gpt = other;
+    gpt.positions_embed = model.transformer().unwrap().positions_embed.clone();
     assert_eq!([error(&unread, &all), error(&unread, &one)], [(); 2].map(|()| missing("positions_embed.weight")));
 }

@@ -14,10 +14,11 @@
 //!
 //! ```
 //! use gradus_autograd::Tensor;
-//! use gradus_model::{TransformerConfig, Model, ModelConfig, Objective, check};
+//! use gradus_model::{Model, ModelConfig, Objective, Sizes, TransformerConfig, check};
 //! use gradus_tensor::rng::Philox;
 //!
-//! let config = ModelConfig::from(TransformerConfig { vocab: 11, context: 6, width: 8, layers: 2, heads: 2, ..TransformerConfig::default() });
+//! let sizes = Sizes { vocab: 11, context: 6, width: 8 };
+//! let config = ModelConfig::new(sizes, TransformerConfig { layers: 2, heads: 2, ..Default::default() });
 //! let model: Model<Tensor<f64>> = Model::init(&config, 1);
 //! let batch = check::random_batch(&mut Philox::new(2), 11, 2, Objective::TokenMean.weights(&[1.0; 8], 2));
 //! let loss = check::Loss { model, batch, dropout: None };
@@ -43,8 +44,7 @@ use crate::model::{GradientMode, Model};
 use crate::tree::Tree;
 
 pub use samples::{
-    Reads, Sample, labelled_batch, masked_batch, random_batch, samples, shaken, tiny_bert, tiny_bert_of, tiny_gpt, tiny_gpt2,
-    tiny_lstm,
+    Reads, Sample, labelled_batch, masked_batch, random_batch, samples, shaken, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm,
 };
 
 /// A property that does not hold: which, and where.
@@ -331,24 +331,18 @@ fn near(a: f64, b: f64, tolerance: f64, scale: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::TransformerConfig;
-    use crate::transformer::Transformer;
+    use crate::config::Sizes;
+    use crate::model::ModelConfig;
+    use crate::transformer::TransformerConfig;
 
     /// A model that sees all positions is tested for what such a model does, and is not taken for a causal one.
     #[test]
     fn a_model_is_asked_what_its_sight_promises() {
-        let config = TransformerConfig {
-            vocab: 11,
-            context: 6,
-            width: 8,
-            layers: 2,
-            heads: 2,
-            initializer_range: 0.5,
-            ..TransformerConfig::default()
-        };
+        let body = TransformerConfig { layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() };
+        let config = ModelConfig::new(Sizes { vocab: 11, context: 6, width: 8 }, body);
         let ids: Arc<[u32]> = [1, 2, 3, 4, 5, 6, 7, 8].into();
         let batch = Batch::next(2, ids.clone(), ids.clone(), [0.125; 8]);
-        let model: Model<Tensor<f64>> = Model::from(Transformer::init(&config, 1));
+        let model: Model<Tensor<f64>> = Model::init(&config, 1);
         let (all, masked) =
             (["causality", "independence", "padding", "cache", "shards"], ["blindness", "independence", "padding", "shards"]);
         let padded = Sight::Full(Some([4, 2].into()));

@@ -7,13 +7,14 @@ use gradus_tensor::rng::Philox;
 
 use super::Loss;
 use crate::batch::{Batch, ClassLoss, Input, LossTerm, Sight, TokenLoss};
-use crate::config::{Embedding, NormPlace, Parts, Positions, TransformerConfig};
+use crate::config::Sizes;
 use crate::dropout::DropoutSeed;
 use crate::head::{Form, HeadConfig};
 use crate::model::{Model, ModelConfig};
 use crate::objectives::Objective;
 use crate::output::{OutputConfig, Predicts, TransformConfig};
 use crate::recurrent::LstmConfig;
+use crate::transformer::{Embedding, NormPlace, Parts, Positions, TransformerConfig};
 use crate::tree::Tree;
 
 /// A small model, and how its loss is computed from a batch.
@@ -48,18 +49,18 @@ pub enum Reads {
 
 impl Sample {
     /// A language model.
-    pub fn new(name: &'static str, model: impl Into<ModelConfig>, objective: Objective) -> Self {
-        Sample { name, config: model.into(), objective, lambda: 1.0, reads: Reads::Forward }
+    pub fn new(name: &'static str, config: ModelConfig, objective: Objective) -> Self {
+        Sample { name, config, objective, lambda: 1.0, reads: Reads::Forward }
     }
 
     /// A model with a head.
-    pub fn under(name: &'static str, model: impl Into<ModelConfig>, head: HeadConfig, lambda: f64) -> Self {
+    pub fn under(name: &'static str, model: ModelConfig, head: HeadConfig, lambda: f64) -> Self {
         Sample::under_all(name, model, vec![head], lambda)
     }
 
     /// A model with several heads, each with a term of the loss.
-    pub fn under_all(name: &'static str, model: impl Into<ModelConfig>, heads: Vec<HeadConfig>, lambda: f64) -> Self {
-        let config = ModelConfig { heads, ..model.into() };
+    pub fn under_all(name: &'static str, model: ModelConfig, heads: Vec<HeadConfig>, lambda: f64) -> Self {
+        let config = ModelConfig { heads, ..model };
         Sample { name, config, objective: Objective::SequenceMean, lambda, reads: Reads::Forward }
     }
 
@@ -96,48 +97,36 @@ impl Sample {
 }
 
 /// A GPT of 4,000 parameters; weights far wider than 0.02, so that no term of the gradient is negligible.
-pub fn tiny_gpt() -> TransformerConfig {
-    TransformerConfig {
-        vocab: 19,
-        context: 9,
-        width: 12,
-        layers: 2,
-        heads: 3,
-        initializer_range: 0.3,
-        ..TransformerConfig::default()
-    }
+pub fn tiny_gpt() -> ModelConfig {
+    ModelConfig::new(SIZES, TransformerConfig { layers: 2, heads: 3, initializer_range: 0.3, ..Default::default() })
 }
+
+const SIZES: Sizes = Sizes { vocab: 19, context: 9, width: 12 };
 
 /// A BERT of the same sizes.
 pub fn tiny_bert() -> ModelConfig {
-    let body = TransformerConfig { parts: Parts { segments: 2, embedding_norm: true, ..Parts::NONE }, ..tiny_gpt() };
-    let transform = TransformConfig { activation: body.activation, layer_norm_epsilon: body.layer_norm_epsilon };
-    let output = OutputConfig { predicts: Predicts::Masked, transform: Some(transform), ..OutputConfig::NEXT };
-    ModelConfig { outputs: vec![output], ..body.into() }
-}
-
-/// A BERT of the same width, with this vocabulary and context.
-pub fn tiny_bert_of(vocab: usize, context: usize) -> ModelConfig {
-    let bert = tiny_bert();
-    let body = bert.transformer().map(|c| TransformerConfig { vocab, context, ..c.clone() }).expect("a Transformer");
-    ModelConfig { body: body.into(), ..bert }
+    let TransformerConfig { activation, layer_norm_epsilon, .. } = TransformerConfig::default();
+    let transform = Some(TransformConfig { activation, layer_norm_epsilon });
+    let outputs = vec![OutputConfig { predicts: Predicts::Masked, transform, ..OutputConfig::NEXT }];
+    let parts = Parts { segments: 2, embedding_norm: true, ..Parts::NONE };
+    ModelConfig { outputs, ..tiny_gpt().with_transformer(|c| c.parts = parts) }
 }
 
 /// A GPT-2 of the same sizes.
-pub fn tiny_gpt2() -> TransformerConfig {
+pub fn tiny_gpt2() -> ModelConfig {
     let parts = Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE };
-    TransformerConfig { parts, ..tiny_gpt() }
+    tiny_gpt().with_transformer(|c| c.parts = parts)
 }
 
 /// An LSTM of the same sizes.
-pub fn tiny_lstm() -> LstmConfig {
-    LstmConfig { vocab: 19, context: 9, width: 12, units: 11, initializer_range: 0.3, ..LstmConfig::default() }
+pub fn tiny_lstm() -> ModelConfig {
+    ModelConfig::new(SIZES, LstmConfig { units: 11, initializer_range: 0.3, ..Default::default() })
 }
 
 /// A GPT with two outputs: one with a matrix of its own, and one as BERT's.
 fn two_outputs() -> ModelConfig {
     let untied = OutputConfig { tied: false, ..OutputConfig::NEXT };
-    ModelConfig { outputs: [vec![untied], tiny_bert().outputs].concat(), ..tiny_gpt().into() }
+    ModelConfig { outputs: [vec![untied], tiny_bert().outputs].concat(), ..tiny_gpt() }
 }
 
 /// One of each: the three forms of embedding, both objectives, every head, every part, the LSTM.
@@ -148,8 +137,8 @@ pub fn samples() -> Vec<Sample> {
     vec![
         Sample::new("GPT, token mean", gpt(), mean),
         Sample::new("GPT, sequence mean", gpt(), per_sequence),
-        Sample::new("GPT, joint embedding", TransformerConfig { embedding: Embedding::Joint, ..gpt() }, mean),
-        Sample::new("GPT, sinusoidal positions", TransformerConfig { positions: Positions::Sinusoidal, ..gpt() }, mean),
+        Sample::new("GPT, joint embedding", gpt().with_transformer(|c| c.embedding = Embedding::Joint), mean),
+        Sample::new("GPT, sinusoidal positions", gpt().with_transformer(|c| c.positions = Positions::Sinusoidal), mean),
         Sample::under("GPT, classification, λ = ½", gpt(), classify(), 0.5),
         Sample::under("GPT, classification, λ = 0", gpt(), classify(), 0.0),
         Sample::under("GPT, similarity", gpt(), head(Form::Similar, 6), 0.5),
@@ -192,7 +181,7 @@ pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (
     let end = |s: usize| t - 1 - s % t.min(3); // the first is whole, the others are a token or two shorter
     let mask: Vec<f64> = (0..b * t).map(|i| if i % t < end(i / t) { 1.0 } else { 0.0 }).collect();
     let weights = objective.weights(&mask, b).into_iter().map(|w| lambda * w).collect();
-    let batch = random_batch(&mut Philox::with_stream(seed, 0x6175_6469), config.sizes().vocab, b, weights);
+    let batch = random_batch(&mut Philox::with_stream(seed, 0x6175_6469), config.sizes.vocab, b, weights);
     let classes = config.heads.iter().enumerate().map(|(number, head)| {
         let group = if head.form == Form::Classify { 1 } else { 2 };
         let (n, classes) = (b / group, if head.form == Form::Choose { group } else { head.classes });

@@ -191,12 +191,12 @@ fn value_of<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T, String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::BodyConfig;
     use crate::check::{tiny_bert, tiny_gpt2};
-    use crate::config::{Activation, Embedding, Parts, Positions, TransformerConfig};
+    use crate::config::Activation;
     use crate::head::Form;
     use crate::output::{OutputConfig, Predicts};
     use crate::recurrent::LstmConfig;
+    use crate::transformer::{Embedding, Positions, TransformerConfig};
 
     const CLASSIFIER: &str = "OpenAIGPTForSequenceClassification";
 
@@ -210,24 +210,23 @@ mod tests {
 
     #[test]
     fn a_configuration_survives_the_file() {
-        let bert = || tiny_bert().transformer().unwrap().clone();
-        let with = |body: TransformerConfig| ModelConfig { body: body.into(), ..tiny_bert() };
         let masked = OutputConfig { predicts: Predicts::Masked, ..OutputConfig::NEXT };
-        let all: [ModelConfig; 14] = [
-            TransformerConfig::preset("tiny").unwrap().with_dropout(0.25).into(),
-            TransformerConfig { activation: Activation::Relu, positions: Positions::Sinusoidal, ..Default::default() }.into(),
-            TransformerConfig { activation: Activation::GeluErf, embedding: Embedding::Joint, ..Default::default() }.into(),
-            TransformerConfig { inner: Some(77), ..Default::default() }.into(),
-            LstmConfig { units: 33, ..Default::default() }.into(),
-            with(TransformerConfig { inner: Some(50), ..bert() }),
-            TransformerConfig { inner: Some(50), ..tiny_gpt2() }.into(),
+        let lstm = |config| ModelConfig::new(tiny_bert().sizes, config);
+        let all = [
+            ModelConfig::preset("tiny").unwrap().with_dropout(0.25),
+            gpt(|c| (c.activation, c.positions) = (Activation::Relu, Positions::Sinusoidal)),
+            gpt(|c| (c.activation, c.embedding) = (Activation::GeluErf, Embedding::Joint)),
+            gpt(|c| c.inner = Some(77)),
+            lstm(LstmConfig { units: 33, ..Default::default() }),
+            tiny_bert().with_transformer(|c| c.inner = Some(50)),
+            tiny_gpt2().with_transformer(|c| c.inner = Some(50)),
             tiny_bert(),
-            with(TransformerConfig { parts: Parts { segments: 1, ..bert().parts }, ..bert() }),
+            tiny_bert().with_transformer(|c| c.parts.segments = 1),
             ModelConfig { outputs: vec![masked], ..tiny_bert() },
-            with(TransformerConfig { parts: Parts { final_norm: true, ..bert().parts }, ..bert() }),
-            tiny_gpt2().into(),
-            TransformerConfig { parts: Parts { scaled_init: false, ..tiny_gpt2().parts }, ..tiny_gpt2() }.into(),
-            ModelConfig { outputs: vec![OutputConfig::NEXT, masked], ..LstmConfig::default().into() },
+            tiny_bert().with_transformer(|c| c.parts.final_norm = true),
+            tiny_gpt2(),
+            tiny_gpt2().with_transformer(|c| c.parts.scaled_init = false),
+            ModelConfig { outputs: vec![OutputConfig::NEXT, masked], ..lstm(LstmConfig::default()) },
         ];
         let heads = [
             vec![],
@@ -255,6 +254,10 @@ mod tests {
         }
     }
 
+    fn gpt(change: impl FnOnce(&mut TransformerConfig)) -> ModelConfig {
+        ModelConfig::default().with_transformer(change)
+    }
+
     fn named() -> HeadConfig {
         let labels = ["entailment", "neutral", "contradiction"].map(String::from).into();
         HeadConfig { labels, ..HeadConfig::new(Form::Classify, 3) }
@@ -263,7 +266,7 @@ mod tests {
     #[test]
     fn a_classifier_of_transformers_has_its_head() {
         for head in [HeadConfig::new(Form::Classify, 3), named()] {
-            let mut fields = to_json(&ModelConfig { heads: vec![head.clone()], ..TransformerConfig::default().into() });
+            let mut fields = to_json(&ModelConfig { heads: vec![head.clone()], ..ModelConfig::default() });
             let names = ["0", "1", "2"].map(|id| fields["id2label"][id].as_str().unwrap().to_owned());
             let ids = names.map(|name| fields["label2id"][name].clone());
             assert_eq!((ids, fields["label2id"].as_object().unwrap().len()), ([0, 1, 2].map(Value::from), 3));
@@ -275,36 +278,34 @@ mod tests {
     /// `transformers` would compute something else, or could not read it.
     #[test]
     fn other_heads_are_not_called_theirs() {
-        let called = |body: BodyConfig, head| {
-            let config = ModelConfig { heads: vec![head], ..body.into() };
+        let called = |config: ModelConfig, head| {
+            let config = ModelConfig { heads: vec![head], ..config };
             let (theirs, fields) = (dialect::of(&config).has_head(&config), to_json(&config));
             (theirs, fields["architectures"] == json!([CLASSIFIER]), fields.get("id2label").is_some())
         };
         let classify = || HeadConfig::new(Form::Classify, 3);
-        assert_eq!(called(TransformerConfig::default().into(), classify()), (true, true, true));
+        assert_eq!(called(ModelConfig::default(), classify()), (true, true, true));
         for head in [HeadConfig { bias: true, ..classify() }, HeadConfig::new(Form::Similar, 3), HeadConfig::new(Form::Choose, 1)]
         {
-            assert_eq!(called(TransformerConfig::default().into(), head), (false, false, false));
+            assert_eq!(called(ModelConfig::default(), head), (false, false, false));
         }
-        let joint = TransformerConfig { embedding: Embedding::Joint, ..TransformerConfig::default() };
-        for body in [joint.into(), LstmConfig::default().into()] {
-            assert_eq!(called(body, classify()), (true, false, false));
+        let lstm = ModelConfig::new(ModelConfig::default().sizes, LstmConfig::default());
+        for config in [gpt(|c| c.embedding = Embedding::Joint), lstm] {
+            assert_eq!(called(config, classify()), (true, false, false));
         }
     }
 
     #[test]
     fn what_transformers_cannot_say_has_another_model_type() {
-        let ok = TransformerConfig::default;
         for (config, kind, ours) in [
-            (ok().into(), "openai-gpt", &[][..]),
-            (TransformerConfig { activation: Activation::Relu, ..ok() }.into(), "openai-gpt", &[]),
-            (TransformerConfig { embedding: Embedding::Joint, ..ok() }.into(), "gradus-gpt", &["gradus_embedding"]),
-            (TransformerConfig { positions: Positions::Sinusoidal, ..ok() }.into(), "openai-gpt", &["gradus_positions"]),
-            (TransformerConfig { activation: Activation::GeluErf, ..ok() }.into(), "gradus-gpt", &[]),
-            (TransformerConfig { inner: Some(3000), ..ok() }.into(), "gradus-gpt", &["gradus_inner"]),
-            (LstmConfig::default().into(), "gradus-lstm", &[]),
+            (gpt(|_| ()), "openai-gpt", &[][..]),
+            (gpt(|c| c.activation = Activation::Relu), "openai-gpt", &[]),
+            (gpt(|c| c.embedding = Embedding::Joint), "gradus-gpt", &["gradus_embedding"]),
+            (gpt(|c| c.positions = Positions::Sinusoidal), "openai-gpt", &["gradus_positions"]),
+            (gpt(|c| c.activation = Activation::GeluErf), "gradus-gpt", &[]),
+            (gpt(|c| c.inner = Some(3000)), "gradus-gpt", &["gradus_inner"]),
+            (ModelConfig::new(ModelConfig::default().sizes, LstmConfig::default()), "gradus-lstm", &[]),
         ] {
-            let config: ModelConfig = config;
             let fields = to_json(&config);
             let found: Vec<&str> =
                 fields.as_object().unwrap().keys().map(String::as_str).filter(|name| name.starts_with("gradus_")).collect();
@@ -327,7 +328,7 @@ mod tests {
     #[test]
     fn a_wrong_field_is_named() {
         let error = |change: Value| {
-            let mut fields = to_json(&TransformerConfig::default().into());
+            let mut fields = to_json(&ModelConfig::default());
             change.as_object().unwrap().iter().for_each(|(k, v)| fields[k] = v.clone());
             from_json(fields.as_object().unwrap()).unwrap_err()
         };

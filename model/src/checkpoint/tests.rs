@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::check::{samples, tiny_bert, tiny_gpt2};
-use crate::config::{Positions, TransformerConfig};
+use crate::config::Sizes;
+use crate::model::ModelConfig;
+use crate::transformer::{Positions, TransformerConfig};
 
 /// Files by name.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -29,8 +31,11 @@ fn files_of(model: &Model<Tensor<f32>>) -> Files {
 }
 
 pub(super) fn tiny() -> Model<Tensor<f32>> {
-    let config = TransformerConfig { vocab: 7, context: 5, width: 4, layers: 1, heads: 2, ..TransformerConfig::default() };
-    Model::init(&config.into(), 3)
+    let config = ModelConfig::new(
+        Sizes { vocab: 7, context: 5, width: 4 },
+        TransformerConfig { layers: 1, heads: 2, ..Default::default() },
+    );
+    Model::init(&config, 3)
 }
 
 #[track_caller]
@@ -178,8 +183,9 @@ fn an_output_of_its_own_is_refused() {
 #[test]
 fn a_parameter_of_another_shape_is_named() {
     let mut files = files_of(&tiny());
-    let larger = TransformerConfig { context: 6, ..tiny().transformer().unwrap().config().clone() };
-    files.insert(CONFIG_FILE.into(), config_json::encode(&larger.into()));
+    let mut larger = tiny().config();
+    larger.sizes.context = 6;
+    files.insert(CONFIG_FILE.into(), config_json::encode(&larger));
     refused(&files, &["positions_embed.weight: config.json expects shape [6, 4], found [5, 4]"]);
 }
 
@@ -201,12 +207,12 @@ fn the_first_problems_are_told() {
 /// Fixed positions are written as if they had been learned, so that others compute the same.
 #[test]
 fn sinusoidal_positions_are_in_the_file() {
-    let config = TransformerConfig { positions: Positions::Sinusoidal, ..tiny().transformer().unwrap().config().clone() };
-    let model = Model::init(&config.clone().into(), 1);
+    let config = tiny().config().with_transformer(|c| c.positions = Positions::Sinusoidal);
+    let model = Model::init(&config, 1);
     let files = files_of(&model);
     let found = SafeTensors::deserialize(&files[WEIGHTS_FILE]).unwrap();
     let positions = found.tensor("transformer.positions_embed.weight").unwrap();
-    let expected = crate::transformer::sinusoids(&Tensor::scalar(0.0), 0..config.context as u32, config.width);
+    let expected = crate::transformer::sinusoids(&Tensor::scalar(0.0), 0..config.sizes.context as u32, config.sizes.width);
     assert_eq!((positions.shape(), positions.data()), (&[5, 4][..], &*weights::little_endian(&expected)));
     assert_eq!(read_files(&files).unwrap(), model);
 }
@@ -315,7 +321,7 @@ fn no_bytes_panic() {
 /// The same of the other dialects' sizes, and of numbers that no model has.
 #[test]
 fn no_sizes_panic() {
-    for config in [tiny_bert(), tiny_gpt2().into()] {
+    for config in [tiny_bert(), tiny_gpt2()] {
         let mut files = files_of(&Model::init(&config, 1));
         let whole: Value = serde_json::from_slice(&files[CONFIG_FILE]).unwrap();
         for name in whole.as_object().unwrap().keys() {

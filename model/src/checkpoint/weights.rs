@@ -7,9 +7,8 @@ use gradus_tensor::Tensor;
 use safetensors::{Dtype, View};
 
 use super::{HEAD, HEAD_FILE, WEIGHTS_FILE, dialect};
-use crate::config::Positions;
 use crate::model::{Model, ModelConfig};
-use crate::transformer::sinusoids;
+use crate::transformer::{Positions, sinusoids};
 
 /// The name of learned positions, under which fixed ones are written too.
 pub(super) const POSITIONS: &str = "positions_embed.weight";
@@ -45,7 +44,7 @@ pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)>
     let head = if has_head { Vec::new() } else { all.extract_if(.., |(name, _)| name.starts_with(HEAD)).collect() };
     // Fixed positions are written as if they had been learned, so that others compute the same.
     if fixed_positions(&config) {
-        let fixed = sinusoids(&Tensor::scalar(0.0), 0..config.sizes().context as u32, config.sizes().width);
+        let fixed = sinusoids(&Tensor::scalar(0.0), 0..config.sizes.context as u32, config.sizes.width);
         all.push((format!("{}{POSITIONS}", dialect::of(&config).prefix()), fixed));
     }
     let bytes = |tensors: Vec<(String, Tensor<f32>)>| {

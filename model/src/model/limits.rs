@@ -24,7 +24,7 @@ impl Batch {
 
 impl Input {
     fn check(&self, config: &ModelConfig) -> Result<(), String> {
-        let (n, t, context) = (self.tokens.len(), self.length(), config.sizes().context);
+        let (n, t, context) = (self.tokens.len(), self.length(), config.sizes.context);
         if n == 0 || !n.is_multiple_of(self.sequences) || (t > context && self.positions.is_none()) {
             let sequences = self.sequences;
             return Err(format!(
@@ -100,7 +100,7 @@ impl ClassLoss {
 }
 
 fn check_tokens(ids: &[u32], config: &ModelConfig) -> Result<(), String> {
-    let vocab = config.sizes().vocab;
+    let vocab = config.sizes.vocab;
     match ids.iter().find(|&&id| id as usize >= vocab) {
         Some(id) => Err(format!("expected token ids below {vocab}, the model's vocabulary, found {id}")),
         None => Ok(()),
@@ -113,7 +113,7 @@ mod tests {
     use crate::check::{tiny_gpt, tiny_lstm};
 
     fn of(form: Option<Form>) -> ModelConfig {
-        ModelConfig { heads: form.into_iter().map(|form| HeadConfig::new(form, 3)).collect(), ..tiny_gpt().into() }
+        ModelConfig { heads: form.into_iter().map(|form| HeadConfig::new(form, 3)).collect(), ..tiny_gpt() }
     }
 
     /// Four sequences of three tokens.
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(with(Form::Similar, classes(2, 2, 3)), Ok(()));
         assert_eq!(with(Form::Choose, classes(2, 2, 2)), Ok(()));
         assert_eq!(with(Form::Choose, classes(4, 1, 4)), Ok(()));
-        let context = tiny_gpt().context;
+        let context = tiny_gpt().sizes.context;
         let long = Batch::next(1, vec![1; context], vec![1; context], vec![1.0; context]);
         assert_eq!(long.check(&of(None)), Ok(()));
     }
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn other_sequences_are_refused() {
         let found = |batch: Batch| batch.check(&of(None)).unwrap_err();
-        let context = tiny_gpt().context;
+        let context = tiny_gpt().sizes.context;
         for wrong in [
             with_input(Input { sequences: 0, ..plain().input }),
             with_input(Input { sequences: 5, ..plain().input }),
@@ -163,7 +163,7 @@ mod tests {
             let found = found(wrong);
             assert!(found.contains(&format!("found {sequences} sequences, {n} tokens")), "{found}");
         }
-        let beyond = tiny_gpt().vocab as u32;
+        let beyond = tiny_gpt().sizes.vocab as u32;
         assert!(found(with_input(Input::causal(4, [beyond; 12]))).contains("below 19, the model's vocabulary, found 19"));
         assert!(found(Batch::next(4, [1; 12], [beyond; 12], [0.5; 12])).contains("found 19"));
         assert_eq!(with_input(Input::causal(4, [beyond - 1; 12])).check(&of(None)), Ok(()));
@@ -176,11 +176,11 @@ mod tests {
         let predicting = |slots: &[u32]| {
             Batch::of(plain().input).with_tokens(Some(slots.into()), vec![2; slots.len()], vec![0.5; slots.len()])
         };
-        let (gpt, lstm) = (of(None), ModelConfig::from(tiny_lstm()));
+        let (gpt, lstm) = (of(None), tiny_lstm());
         let full = |lengths: &[usize]| seeing(Sight::Full(Some(lengths.into())));
         let placed = |positions: &[u32]| with_input(Input { positions: Some(positions.into()), ..plain().input });
         let queried = |query_only| with_input(Input { query_only, ..plain().input });
-        let context = tiny_gpt().context as u32;
+        let context = tiny_gpt().sizes.context as u32;
         for fine in [
             seeing(Sight::Full(None)),
             full(&[3, 1, 2, 3]),

@@ -23,13 +23,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{Batch, Input, LossTerm, TokenLoss};
 use crate::body::{Body, BodyConfig};
-use crate::config::{ConfigError, Embedding, Sizes, TransformerConfig, ensure};
+use crate::config::{ConfigError, Sizes, ensure};
 use crate::dropout::DropoutSeed;
 use crate::head::{Head, HeadConfig, Heads};
 use crate::output::{Hidden, Output, OutputConfig, Outputs, Predicts};
 use crate::param::{Param, draw};
 use crate::recurrent::Lstm;
-use crate::transformer::Transformer;
+use crate::transformer::{Embedding, Transformer, TransformerConfig};
 use crate::tree;
 use crate::tree::Tree;
 
@@ -51,6 +51,8 @@ tree! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
+    /// The sizes that all parts share.
+    pub sizes: Sizes,
     /// The body.
     pub body: BodyConfig,
     /// The outputs.
@@ -76,10 +78,14 @@ pub enum GradientMode {
     Head,
 }
 
-impl<C: Into<BodyConfig>> From<C> for ModelConfig {
-    /// A language model as GPT-1: one tied output that predicts the next token.
-    fn from(body: C) -> Self {
-        ModelConfig { body: body.into(), outputs: vec![OutputConfig::NEXT], heads: Vec::new(), model_type: None }
+impl Default for ModelConfig {
+    /// The paper's GPT-1.
+    ///
+    /// ```
+    /// assert_eq!(gradus_model::ModelConfig::default().parameters(), 116_534_784);
+    /// ```
+    fn default() -> Self {
+        ModelConfig::new(Sizes { vocab: 40_478, context: 512, width: 768 }, TransformerConfig::default())
     }
 }
 
@@ -103,14 +109,45 @@ impl<V> From<Transformer<V>> for Model<V> {
 }
 
 impl ModelConfig {
-    /// The sizes.
-    pub fn sizes(&self) -> Sizes {
-        self.body.sizes()
+    /// The names of [`ModelConfig::preset`], smallest first.
+    pub const PRESETS: [&str; 3] = ["tiny", "small", "gpt1"];
+
+    /// A language model as GPT-1: one tied output that predicts the next token.
+    pub fn new(sizes: Sizes, body: impl Into<BodyConfig>) -> Self {
+        ModelConfig { sizes, body: body.into(), outputs: vec![OutputConfig::NEXT], heads: Vec::new(), model_type: None }
+    }
+
+    /// A GPT of a named size: `tiny`, `small` or `gpt1`.
+    pub fn preset(name: &str) -> Option<Self> {
+        let vocab = Self::default().sizes.vocab;
+        let gpt = |layers, width, heads, context| {
+            Self::new(Sizes { vocab, context, width }, TransformerConfig { layers, heads, ..Default::default() })
+        };
+        Some(match name {
+            "tiny" => gpt(4, 128, 4, 128),
+            "small" => gpt(6, 384, 6, 256),
+            "gpt1" => Self::default(),
+            _ => return None,
+        })
     }
 
     /// Replaces the number of tokens.
-    pub fn with_vocab(self, vocab: usize) -> Self {
-        ModelConfig { body: self.body.with_vocab(vocab), ..self }
+    pub fn with_vocab(mut self, vocab: usize) -> Self {
+        self.sizes.vocab = vocab;
+        self
+    }
+
+    /// Sets all dropouts of the body to one probability.
+    pub fn with_dropout(self, p: f64) -> Self {
+        ModelConfig { body: self.body.with_dropout(p), ..self }
+    }
+
+    /// Changes the options of the Transformer; an LSTM stays as it is.
+    pub fn with_transformer(mut self, change: impl FnOnce(&mut TransformerConfig)) -> Self {
+        if let BodyConfig::Transformer(config) = &mut self.body {
+            change(config);
+        }
+        self
     }
 
     /// The token that the first output predicts.
@@ -120,15 +157,16 @@ impl ModelConfig {
 
     /// Number of parameters.
     pub fn parameters(&self) -> usize {
-        let (d, rows) = (self.sizes().width, self.body.output_rows());
+        let (d, rows) = (self.sizes.width, self.body.output_rows(self.sizes));
         let outputs: usize = self.outputs.iter().map(|output| output.parameters(rows, d)).sum();
         let of_head = |h: &HeadConfig| h.classes * (d + usize::from(h.bias)) + if h.pooler { d * d + d } else { 0 };
-        self.body.parameters() + outputs + self.heads.iter().map(of_head).sum::<usize>()
+        self.body.parameters(self.sizes) + outputs + self.heads.iter().map(of_head).sum::<usize>()
     }
 
     /// Checks the sizes and options.
     pub fn check(&self) -> Result<(), ConfigError> {
-        self.body.check()?;
+        self.sizes.check()?;
+        self.body.check(self.sizes)?;
         self.outputs.iter().try_for_each(OutputConfig::check)?;
         self.heads.iter().try_for_each(HeadConfig::check)?;
         let Some(c) = self.transformer() else { return Ok(()) };
@@ -146,7 +184,7 @@ impl ModelConfig {
         if let [head] = &self.heads[..] { Some(head) } else { None }
     }
 
-    /// The Transformer's sizes, where it is one.
+    /// The Transformer's options, where it is one.
     pub fn transformer(&self) -> Option<&TransformerConfig> {
         match &self.body {
             BodyConfig::Transformer(c) => Some(c),
@@ -158,11 +196,12 @@ impl ModelConfig {
 impl Model<Param> {
     /// Declares the parameters.
     pub fn declare(config: &ModelConfig) -> Self {
-        let (sizes, std) = ([config.body.output_rows(), config.sizes().width], config.body.initializer_range());
+        let (width, std) = (config.sizes.width, config.body.initializer_range());
+        let sizes = [config.body.output_rows(config.sizes), width];
         let outputs = config.outputs.iter().enumerate().map(|(number, output)| Output::declare(output, number, sizes, std));
-        let heads = config.heads.iter().enumerate().map(|(number, head)| Head::declare(head, number, sizes[1], std));
+        let heads = config.heads.iter().enumerate().map(|(number, head)| Head::declare(head, number, width, std));
         Model {
-            body: Body::declare(&config.body),
+            body: Body::declare(config.sizes, &config.body),
             outputs: Outputs::new(outputs.collect()),
             heads: Heads::new(heads.collect()),
             model_type: config.model_type.clone(),
@@ -174,6 +213,7 @@ impl<V> Model<V> {
     /// The sizes and options.
     pub fn config(&self) -> ModelConfig {
         ModelConfig {
+            sizes: self.sizes(),
             body: self.body.config(),
             outputs: self.outputs.0.iter().map(|output| output.config).collect(),
             heads: self.heads.0.iter().map(|head| head.config().clone()).collect(),
@@ -410,7 +450,7 @@ mod tests {
     /// The formulas of counts, of both backbones and of heads.
     #[test]
     fn the_count_of_parameters_is_that_of_what_is_declared() {
-        let presets = TransformerConfig::PRESETS.map(|name| TransformerConfig::preset(name).unwrap().into());
+        let presets = ModelConfig::PRESETS.map(|name| ModelConfig::preset(name).unwrap());
         for config in samples().into_iter().map(|sample| sample.config).chain(presets) {
             let mut declared = 0;
             Model::declare(&config).visit(|_, p| declared += p.shape.numel());
@@ -435,11 +475,11 @@ mod tests {
 
     #[test]
     fn backbone_and_head_are_both_checked() {
-        let good = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 3)], ..TransformerConfig::default().into() };
+        let good = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 3)], ..ModelConfig::default() };
         assert_eq!(good.check(), Ok(()));
         let bad = ModelConfig { heads: vec![HeadConfig::new(Form::Similar, 1)], ..good.clone() };
         assert_eq!(bad.check().unwrap_err().field, "classes");
-        let bad = ModelConfig { body: TransformerConfig { heads: 7, ..TransformerConfig::default() }.into(), ..good };
+        let bad = good.with_transformer(|c| c.heads = 7);
         assert_eq!(bad.check().unwrap_err().field, "width");
     }
 }

@@ -11,7 +11,7 @@ use gradus_tensor::Real;
 
 use super::attention::SelfAttention;
 use super::cache::LayerCache;
-use crate::config::{NormPlace, TransformerConfig};
+use super::config::{NormPlace, TransformerConfig};
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::{LayerNorm, Mlp};
 use crate::param::{Param, Serves};
@@ -37,16 +37,16 @@ tree! {
 }
 
 impl Block<Param> {
-    /// Block `layer` of the model, counted from the input.
-    pub fn declare(c: &TransformerConfig, layer: usize) -> Self {
-        let (d, stds) = (c.width, [c.initializer_range, c.residual_std()]);
+    /// Block `layer` of a model of width d, counted from the input.
+    pub fn declare(d: usize, c: &TransformerConfig, layer: usize) -> Self {
+        let stds = [c.initializer_range, c.residual_std()];
         let norm = || LayerNorm::declare(d, c.layer_norm_epsilon);
         let drop = |site| Dropout::new(c.resid_dropout, site);
         let probabilities = Dropout::new(c.attn_dropout, Site::Attention(layer));
         let block = Block {
             attn: SelfAttention::declare(d, c.heads, stds, probabilities),
             ln_1: norm(),
-            mlp: Mlp::declare(d, c.inner(), c.activation, stds),
+            mlp: Mlp::declare(d, c.inner(d), c.activation, stds),
             ln_2: norm(),
             norm: c.parts.norm,
             drop_attn: drop(Site::AttentionBranch(layer)),

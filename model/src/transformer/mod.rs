@@ -4,7 +4,7 @@
 //! h₀ = U Wₑ + W_p        hₗ = block(hₗ₋₁), l = 1 … n        P(u) = softmax(hₙ Wₑᵀ)
 //! ```
 //!
-//! and of its relatives, with what they have beside it ([`Parts`](crate::config::Parts)):
+//! and of its relatives, with what they have beside it ([`Parts`]):
 //!
 //! ```text
 //! BERT      h₀ = LN(U Wₑ + W_p + S W_s)          P(u) = softmax(LN(gelu(hₙ W + b)) Wₑᵀ + b′)
@@ -14,6 +14,7 @@
 mod attention;
 mod block;
 mod cache;
+mod config;
 mod recompute;
 
 use std::sync::Arc;
@@ -24,12 +25,13 @@ use gradus_tensor::{Real, Tensor};
 pub use attention::SelfAttention;
 pub use block::Block;
 pub use cache::LayerCache;
+pub use config::{Embedding, NormPlace, Parts, Positions, TransformerConfig};
 
 use crate::batch::Input;
-use crate::config::{Embedding, Positions, TransformerConfig};
+use crate::config::Sizes;
 use crate::dropout::{Dropout, DropoutSeed, Site};
 use crate::layers::{LayerNorm, Table, sequence_length};
-use crate::param::{Param, Role, Serves, draw};
+use crate::param::{Param, Role, Serves};
 use crate::tree;
 use crate::tree::{Seq, Tree};
 
@@ -49,6 +51,7 @@ tree! {
         /// Norm of the last hidden states.
         ln_f: Option<LayerNorm<V>>,
     } with {
+        sizes: Sizes,
         config: Arc<TransformerConfig>,
     }
 }
@@ -56,35 +59,32 @@ tree! {
 impl Transformer<Param> {
     /// Declares the parameters (§4.1): weights from N(0, σ²), σ the configuration's initializer_range (the paper's 0.02), biases
     /// 0, gains 1.
-    pub fn declare(config: &TransformerConfig) -> Self {
-        let table = |rows, role| Table::declare(rows, config.width, config.initializer_range, role);
+    pub fn declare(sizes: Sizes, config: &TransformerConfig) -> Self {
+        let table = |rows, role| Table::declare(rows, sizes.width, config.initializer_range, role);
         let learned = config.embedding == Embedding::Separate && config.positions == Positions::Learned;
         let (parts, eps) = (&config.parts, config.layer_norm_epsilon);
         Transformer {
-            tokens_embed: table(config.output_rows(), Role::TokenEmbedding),
-            positions_embed: learned.then(|| table(config.position_rows(), Role::PositionEmbedding)),
+            tokens_embed: table(config.output_rows(sizes), Role::TokenEmbedding),
+            positions_embed: learned.then(|| table(config.position_rows(sizes.context), Role::PositionEmbedding)),
             segments_embed: (parts.segments > 0).then(|| table(parts.segments, Role::SegmentEmbedding)),
-            ln_embed: parts
-                .embedding_norm
-                .then(|| LayerNorm::declare(config.width, eps).map(|_, p| p.serving(Serves::Embedding))),
-            h: Seq((0..config.layers).map(|layer| Block::declare(config, layer)).collect()),
-            ln_f: parts.final_norm.then(|| LayerNorm::declare(config.width, eps)),
+            ln_embed: parts.embedding_norm.then(|| LayerNorm::declare(sizes.width, eps).map(|_, p| p.serving(Serves::Embedding))),
+            h: Seq((0..config.layers).map(|layer| Block::declare(sizes.width, config, layer)).collect()),
+            ln_f: parts.final_norm.then(|| LayerNorm::declare(sizes.width, eps)),
+            sizes,
             config: Arc::new(config.clone()),
         }
     }
 }
 
 impl<V> Transformer<V> {
-    /// The sizes and options.
+    /// The sizes.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// The options.
     pub fn config(&self) -> &TransformerConfig {
         &self.config
-    }
-}
-
-impl<T: Real> Transformer<Tensor<T>> {
-    /// Fresh parameters, as declared. Each has its own random stream.
-    pub fn init(config: &TransformerConfig, seed: u64) -> Self {
-        draw(Transformer::declare(config), seed)
     }
 }
 
@@ -95,7 +95,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
     pub fn embed(&self, input: &Input, first: usize, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         let c = &self.config;
         let (ids, b) = (&input.tokens, input.sequences);
-        let t = sequence_length(input, first, c.vocab, c.context);
+        let t = sequence_length(input, first, self.sizes.vocab, self.sizes.context);
         let dropping = Dropout::new(c.embd_dropout, Site::Embedding);
         let table = self.tokens_embed.weight.0.clone();
         let joint = c.embedding == Embedding::Joint;
@@ -103,7 +103,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         let output = if joint { dropping.by_rows(table, 0, dropout) } else { table };
         let tokens = output.gather(ids.clone(), [b, t]); // (B, T, d)
         let positions = match &input.positions {
-            Some(positions) => self.positions(positions, &output).reshape([b, t, c.width]),
+            Some(positions) => self.positions(positions, &output).reshape([b, t, self.sizes.width]),
             None => match (self.positions_embed.as_ref().filter(|_| !joint), c.parts.padding) {
                 (Some(learned), Some(padding)) => counted(&learned.weight.0, ids, t, padding),
                 (Some(learned), None) => learned.weight.0.slice(0, first..first + t),
@@ -120,9 +120,9 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         let (c, n) = (&self.config, positions.len());
         let shifted = |by: usize| positions.iter().map(|p| p + by as u32).collect::<Arc<[u32]>>();
         match &self.positions_embed {
-            _ if c.embedding == Embedding::Joint => output.gather(shifted(c.vocab), [n]),
+            _ if c.embedding == Embedding::Joint => output.gather(shifted(self.sizes.vocab), [n]),
             Some(learned) => learned.weight.0.gather(shifted(usize::from(c.parts.padding.is_some())), [n]),
-            None => output.constant(sinusoids(output.value(), positions.iter().copied(), c.width)),
+            None => output.constant(sinusoids(output.value(), positions.iter().copied(), self.sizes.width)),
         }
     }
 

@@ -120,27 +120,29 @@ mod tests {
 
     use super::*;
     use crate::batch::{Batch, ClassLoss};
+    use crate::body::Body;
     use crate::check::random_batch;
-    use crate::config::{Embedding, Positions, TransformerConfig};
+    use crate::config::Sizes;
     use crate::head::{Form, HeadConfig};
     use crate::layers::Table;
     use crate::model::{GradientMode, Model, ModelConfig};
     use crate::objectives::Objective;
+    use crate::transformer::{Embedding, Positions, TransformerConfig};
     use crate::tree::P;
 
     /// Large enough that its kernels share their work between threads; with a head, with and without tokens to predict.
-    fn agrees<T: Real>(config: &TransformerConfig) {
-        let (b, t) = (4, config.context - 1);
+    fn agrees<T: Real>(config: &ModelConfig) {
+        let (b, t) = (4, config.sizes.context - 1);
         let weights = Objective::TokenMean.weights(&vec![1.0; b * t], b);
         let slots = [3, 5, 7, 2].iter().enumerate().map(|(s, at)| (s * t + at) as u32).collect();
         let (targets, weights_of_classes) = ([0.25, 0.75, 1.0, 0.0].into(), [0.5; 2].into());
-        let plain = random_batch(&mut Philox::new(5), config.vocab, b, weights);
+        let plain = random_batch(&mut Philox::new(5), config.sizes.vocab, b, weights);
         let classes = ClassLoss { head: 0, slots, group: 2, targets, weights: weights_of_classes };
         let silent = Batch::of(plain.input.clone()).with_classes(classes);
         let labelled = Batch { losses: [silent.losses.clone(), plain.losses.clone()].concat(), ..plain.clone() };
         for batch in [plain, labelled, silent] {
             let heads = batch.classes().map(|_| HeadConfig::new(Form::Choose, 2)).collect();
-            let config = ModelConfig { heads, ..config.clone().into() };
+            let config = ModelConfig { heads, ..config.clone() };
             let params: Model<Tensor<T>> = Model::init(&config, 3);
             for dropout in [None, Some(DropoutSeed::new(11, 1).from_sequence(4))] {
                 let (loss, expected) = params.gradient(&batch, dropout, GradientMode::Whole);
@@ -162,19 +164,14 @@ mod tests {
 
     #[test]
     fn the_recomputed_gradient_has_the_same_bits() {
-        let config = TransformerConfig {
-            vocab: 301,
-            context: 32,
-            width: 48,
-            layers: 3,
-            heads: 4,
-            initializer_range: 0.1,
-            ..TransformerConfig::default()
-        };
+        let config = ModelConfig::new(
+            Sizes { vocab: 301, context: 32, width: 48 },
+            TransformerConfig { layers: 3, heads: 4, initializer_range: 0.1, ..Default::default() },
+        );
         for config in [
             config.clone(),
-            TransformerConfig { embedding: Embedding::Joint, ..config.clone() },
-            TransformerConfig { positions: Positions::Sinusoidal, layers: 1, ..config },
+            config.clone().with_transformer(|c| c.embedding = Embedding::Joint),
+            config.with_transformer(|c| (c.positions, c.layers) = (Positions::Sinusoidal, 1)),
         ] {
             agrees::<f32>(&config);
             agrees::<f64>(&config);
@@ -183,12 +180,12 @@ mod tests {
 
     #[test]
     fn a_parameter_that_the_model_does_not_use_has_no_gradient() {
-        let sizes = TransformerConfig { vocab: 5, context: 4, width: 4, layers: 1, heads: 2, ..TransformerConfig::default() };
-        let joint = TransformerConfig { embedding: Embedding::Joint, ..sizes };
-        let mut transformer = Transformer::<Tensor<f64>>::init(&joint, 1);
+        let body = TransformerConfig { layers: 1, heads: 2, embedding: Embedding::Joint, ..Default::default() };
+        let joint = ModelConfig::new(Sizes { vocab: 5, context: 4, width: 4 }, body);
+        let mut params: Model<Tensor<f64>> = Model::init(&joint, 1);
+        let Body::Transformer(transformer) = &mut params.body else { panic!("a Transformer") };
         transformer.positions_embed = Some(Table { weight: P(Tensor::zeros([4, 4])) }); // the joint matrix has rows for positions
-        let params = Model::from(transformer);
-        let batch = random_batch(&mut Philox::new(1), joint.vocab, 1, vec![1.0; 3]);
+        let batch = random_batch(&mut Philox::new(1), joint.sizes.vocab, 1, vec![1.0; 3]);
         let (_, gradient) = params.gradient(&batch, None, GradientMode::Recompute);
         let gradient = gradient.transformer().unwrap();
         assert!(gradient.tokens_embed.weight.0.is_some() && gradient.positions_embed.as_ref().unwrap().weight.0.is_none());

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gradus_model::checkpoint::{self, Bytes, openai};
-use gradus_model::{Embedding, Form, HeadConfig, LstmConfig, Model, ModelConfig, TransformerConfig, Tree};
+use gradus_model::{Embedding, Form, HeadConfig, LstmConfig, Model, ModelConfig, Sizes, TransformerConfig, Tree};
 use gradus_tensor::Tensor;
 
 use super::{MIB, Parser, files};
@@ -48,20 +48,20 @@ fn fits(model: &Model<Tensor<f32>>, input: usize) {
     assert!(numbers * 2 <= input, "{numbers} parameters from {input} bytes");
 }
 
-fn config() -> TransformerConfig {
-    TransformerConfig { vocab: 3, context: 2, width: 2, layers: 1, heads: 1, ..TransformerConfig::default() }
+fn config() -> ModelConfig {
+    ModelConfig::new(Sizes { vocab: 3, context: 2, width: 2 }, TransformerConfig { layers: 1, heads: 1, ..Default::default() })
 }
 
 fn checkpoints() -> Vec<Vec<u8>> {
-    let gpt = |heads| ModelConfig { heads, ..config().into() };
-    let lstm = LstmConfig { units: 2, ..LstmConfig::matching(&config()) };
+    let gpt = |heads| ModelConfig { heads, ..config() };
+    let lstm = LstmConfig { units: 2, ..LstmConfig::default() };
     let configs = [
         gpt(vec![]),
         gpt(vec![HeadConfig::new(Form::Classify, 2)]),
         gpt(vec![HeadConfig { bias: true, ..HeadConfig::new(Form::Similar, 2) }]),
         gpt(vec![HeadConfig::new(Form::Classify, 2), HeadConfig::new(Form::Choose, 2)]),
-        TransformerConfig { embedding: Embedding::Joint, ..config() }.into(),
-        ModelConfig { heads: vec![HeadConfig::new(Form::Choose, 2)], ..lstm.into() },
+        config().with_transformer(|c| c.embedding = Embedding::Joint),
+        ModelConfig { heads: vec![HeadConfig::new(Form::Choose, 2)], ..ModelConfig::new(config().sizes, lstm) },
     ];
     let whole = configs.iter().map(|config| checkpoint::files(&Model::init(config, 1)).expect("on the CPU"));
     let mut seeds: Vec<Vec<u8>> = whole.clone().map(|files| files::join(&files)).collect();
@@ -79,7 +79,7 @@ fn checkpoints() -> Vec<Vec<u8>> {
 }
 
 fn releases() -> Vec<Vec<u8>> {
-    let model = Model::init(&config().into(), 1);
+    let model = Model::init(&config(), 1);
     let all: Vec<(String, Vec<u8>)> = openai::files(&model).expect("sayable").collect();
     let told = all.iter().filter(|(name, _)| name != checkpoint::CONFIG_FILE).cloned().collect::<Vec<_>>();
     vec![files::join(&all), files::join(&told)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use gradus_io::checksums::{Checksums, Sum};
 use gradus_io::files::json_text;
 use gradus_io::hex;
-use gradus_model::{Model, TransformerConfig};
+use gradus_model::{Model, ModelConfig, Sizes, TransformerConfig};
 use gradus_report::PretrainReport;
 use gradus_report::metrics;
 use gradus_train::trainer::{Recipe, Trainer};
@@ -23,8 +23,8 @@ pub static METRICS: Parser = Parser { name: "metrics", read: read_metrics, seeds
 /// The parser of `checksums.json`.
 pub static CHECKSUMS: Parser = Parser { name: "checksums", read: read_sums, seeds: sums, always: MIB, per_byte: 200 };
 
-fn config() -> TransformerConfig {
-    TransformerConfig { vocab: 3, context: 2, width: 2, layers: 1, heads: 1, ..TransformerConfig::default() }
+fn config() -> ModelConfig {
+    ModelConfig::new(Sizes { vocab: 3, context: 2, width: 2 }, TransformerConfig { layers: 1, heads: 1, ..Default::default() })
 }
 
 fn read_state(input: &[u8]) {
@@ -34,7 +34,7 @@ fn read_state(input: &[u8]) {
 }
 
 fn states() -> Vec<Vec<u8>> {
-    let trainer: Trainer = Trainer::new(Recipe::new(10, 1), Model::init(&config().into(), 1));
+    let trainer: Trainer = Trainer::new(Recipe::new(10, 1), Model::init(&config(), 1));
     let state = |_| trainer.state(r#"{"run":"a","seconds":1.5,"log":70,"best":3.5}"#).expect("on the CPU");
     (0..64).map(state).min().into_iter().collect() // the order of the two metadata entries is random
 }

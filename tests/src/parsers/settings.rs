@@ -31,7 +31,7 @@ fn read_settings(input: &[u8]) {
                     check(&run.settings, run.steps);
                 }
                 if let Ok(run) = FinetuneManifest::parse(path, bytes) {
-                    let _ = run.settings.check(&TransformerConfig::default().into());
+                    let _ = run.settings.check(&ModelConfig::default());
                 }
             }
             "plan.json" => {
@@ -100,15 +100,18 @@ fn settings() -> Vec<Vec<u8>> {
     .into()
 }
 
-fn config() -> TransformerConfig {
-    TransformerConfig { vocab: 5, context: 3, width: 2, layers: 1, heads: 1, ..TransformerConfig::default() }
+fn config() -> ModelConfig {
+    ModelConfig::new(
+        gradus_model::Sizes { vocab: 5, context: 3, width: 2 },
+        TransformerConfig { layers: 1, heads: 1, ..Default::default() },
+    )
 }
 
 /// Reads a step of a language model, and of one with heads.
 fn read_step(input: &[u8]) {
     let head = || HeadConfig::new(Form::Classify, 2);
     for heads in [vec![], vec![head()], vec![head(), head()]] {
-        let config = ModelConfig { heads, ..config().into() };
+        let config = ModelConfig { heads, ..config() };
         if let Ok(mut kept) = Trainer::replay_of(Path::new("step.json"), input, || Ok(Model::init(&config, 1))) {
             let _ = kept.trainer.step(&kept.batch);
         }

@@ -4,7 +4,7 @@ use gradus_autograd::Tape;
 use gradus_autograd::anomaly::{Anomaly, Direction};
 use gradus_model::check::random_batch;
 use gradus_model::{
-    Activation, Batch, Decoder, DropoutSeed, GradientMode, Input, Lstm, LstmConfig, Model, Objective, Transformer,
+    Activation, Batch, Decoder, DropoutSeed, GradientMode, Input, LstmConfig, Model, ModelConfig, Objective, Sizes,
     TransformerConfig, Tree, checkpoint,
 };
 use gradus_tensor::device::testing::Scarce;
@@ -26,15 +26,19 @@ pub fn gpt() -> Model<Tensor> {
 }
 
 fn gpt_of(layers: usize) -> Model<Tensor> {
-    let config =
-        TransformerConfig { vocab: VOCAB, context: CONTEXT, width: 32, layers, heads: 4, ..TransformerConfig::default() };
-    Transformer::init(&TransformerConfig { initializer_range: 0.1, ..config }.with_dropout(0.1), 1).into()
+    let config = ModelConfig::new(
+        Sizes { vocab: VOCAB, context: CONTEXT, width: 32 },
+        TransformerConfig { layers, heads: 4, ..Default::default() },
+    );
+    Model::init(&config.with_transformer(|c| c.initializer_range = 0.1).with_dropout(0.1), 1).into()
 }
 
 fn lstm() -> Model<Tensor> {
-    let config =
-        LstmConfig { vocab: VOCAB, context: CONTEXT, width: 24, units: 32, initializer_range: 0.4, ..LstmConfig::default() };
-    Lstm::init(&config, 1).into()
+    let config = ModelConfig::new(
+        Sizes { vocab: VOCAB, context: CONTEXT, width: 24 },
+        LstmConfig { units: 32, initializer_range: 0.4, ..Default::default() },
+    );
+    Model::init(&config, 1).into()
 }
 
 pub fn trainer(model: Model<Tensor>, device: &Device) -> Trainer {
@@ -263,10 +267,12 @@ fn what_is_not_finite_is_named_and_changes_nothing() {
 
 /// Returns a trainer whose model has infinities in the middle, which the ReLU after them cuts off: the loss is finite.
 fn hidden_infinity(shards: usize, device: &Device) -> Trainer {
-    let config =
-        TransformerConfig { vocab: VOCAB, context: CONTEXT, width: 32, layers: 2, heads: 4, ..TransformerConfig::default() };
-    let config = TransformerConfig { activation: Activation::Relu, initializer_range: 0.1, ..config }.with_dropout(0.1);
-    let mut trainer = Trainer::new(Recipe::new(100, shards), Transformer::init(&config, 1));
+    let config = ModelConfig::new(
+        Sizes { vocab: VOCAB, context: CONTEXT, width: 32 },
+        TransformerConfig { layers: 2, heads: 4, ..Default::default() },
+    );
+    let config = config.with_transformer(|c| (c.activation, c.initializer_range) = (Activation::Relu, 0.1)).with_dropout(0.1);
+    let mut trainer = Trainer::new(Recipe::new(100, shards), Model::init(&config, 1));
     trainer.place(device).expect("room for a small model");
     trainer.watches = true;
     trainer.params.as_mut().visit(|name, p| {

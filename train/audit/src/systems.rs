@@ -2,7 +2,7 @@
 //! turn, and the sum of the probabilities of all short texts.
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, Input, Model, ModelConfig, Objective, TransformerConfig, Tree};
+use gradus_model::{Batch, Input, Model, ModelConfig, Objective, Tree};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::PretrainOptions;
 use gradus_train::systems::{Axes, BackboneKind, Card, Density};
@@ -86,7 +86,7 @@ pub fn tiny(axes: &Axes) -> ModelConfig {
         BackboneKind::Transformer => PretrainOptions { layers: Some(2), heads: Some(2), ..sizes },
         BackboneKind::Lstm => PretrainOptions { units: Some(12), ..sizes },
     };
-    ModelConfig { heads: Vec::new(), ..options.model(TransformerConfig::default(), axes) }.with_vocab(VOCAB)
+    ModelConfig { heads: Vec::new(), ..options.model(&ModelConfig::default(), axes) }.with_vocab(VOCAB)
 }
 
 /// A function that returns the input for predicting the token at `at`, and the slot of the prediction.

@@ -596,12 +596,12 @@ mod tests {
     #[test]
     fn every_op_of_a_step_is_counted_with_the_flops_it_states() {
         let mut workload = Workload::named("tiny").unwrap();
-        (workload.sequences, workload.config.context, workload.config.layers) = (2, 16, 2);
+        (workload.sequences, workload.sizes.context, workload.config.layers) = (2, 16, 2);
         let cost = cost(&workload, 2, |_| {}).unwrap();
         let of =
             |lines: &[CostRow], name: &str| lines.iter().find(|l| l.name == name).cloned().unwrap_or_else(|| panic!("{name}"));
         let (linear, gelu) = (of(&cost.ops, "linear"), of(&cost.ops, "linear_gelu"));
-        let (n, d, layers) = (32, workload.config.width as u64, workload.config.layers);
+        let (n, d, layers) = (32, workload.sizes.width as u64, workload.config.layers);
         assert_eq!((linear.calls, gelu.calls), (3 * layers, layers));
         // Per block: 3d + d columns of d products and d columns of 4d, with biases; 4d columns of d, with biases and 9 for each
         // GELU.

@@ -49,9 +49,9 @@ const TOKENS: usize = 4096;
 /// Returns an error if the device has no room for the model.
 pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)) -> Result<EvaluateReport, DeviceError> {
     let device = &workload.device;
-    let model: Model<Tensor<f32>> = Model::init(&workload.config.clone().into(), 0).to(device)?;
-    let (t, batches) = (workload.config.context, TOKENS.div_ceil(workload.tokens()));
-    let batches: Vec<_> = (0..batches).map(|i| random_windows(&workload.config, workload.sequences, i as u64)).collect();
+    let model: Model<Tensor<f32>> = Model::init(&workload.model(), 0).to(device)?;
+    let (t, batches) = (workload.sizes.context, TOKENS.div_ceil(workload.tokens()));
+    let batches: Vec<_> = (0..batches).map(|i| random_windows(workload.sizes, workload.sequences, i as u64)).collect();
     // A sequence of T + 1 tokens is one window: T inputs, and the targets shifted by one.
     let sequence = |inputs: &[u32], targets: &[u32]| [inputs, &targets[t - 1..]].concat();
     let rows = batches.iter().flat_map(|b| b.input.tokens.chunks(t).zip(b.tokens().flat_map(move |next| next.targets.chunks(t))));
@@ -95,7 +95,7 @@ pub fn evaluate(workload: &Workload, passes: usize, mut after: impl FnMut(usize)
         forward_tokens_per_second: forward,
         hidden_tokens_per_second: hidden,
         of_forward: evaluated / forward,
-        gflops: workload.config.training_flops() as f64 / 3.0 * evaluated / 1e9,
+        gflops: workload.config.training_flops(workload.sizes) as f64 / 3.0 * evaluated / 1e9,
         gemm_gflops: gemm_gflops(workload),
         loss,
     })

@@ -55,9 +55,9 @@ pub fn generate(
     prompt: usize,
     tokens: usize,
 ) -> Result<GenerateReport, DeviceError> {
-    let (config, model) = (gpt.config(), Model::from(gpt.clone()).to(device)?);
+    let (sizes, config, model) = (gpt.sizes(), gpt.config(), Model::from(gpt.clone()).to(device)?);
     let mut rng = Philox::new(0);
-    let mut random = || rng.below(config.vocab as u64) as u32;
+    let mut random = || rng.below(sizes.vocab as u64) as u32;
     let ids: Vec<u32> = (0..prompt).map(|_| random()).collect();
     let mut decoder = Decoder::new(&model);
     let read = |ids: &[u32], tokens: usize| {
@@ -95,16 +95,16 @@ pub fn generate(
     let bandwidth = median(&mut passes);
     // All weights of the blocks and of the output, and one row of the position table.
     let mut weights = 0;
-    let numbers = |p: Param| if p.role == Role::PositionEmbedding { config.width } else { p.shape.numel() };
-    Transformer::declare(config).visit(|_, p| weights += numbers(p));
+    let numbers = |p: Param| if p.role == Role::PositionEmbedding { sizes.width } else { p.shape.numel() };
+    Transformer::declare(sizes, config).visit(|_, p| weights += numbers(p));
     let weight_bytes_per_token = 4 * weights as u64;
     let rate = weight_bytes_per_token as f64 / token_seconds;
-    let (layers, d) = (config.layers, config.width);
-    let flops = layers * (24 * prompt * d * d + 2 * prompt * (prompt + 1) * d) + 2 * d * config.output_rows();
+    let (layers, d) = (config.layers, sizes.width);
+    let flops = layers * (24 * prompt * d * d + 2 * prompt * (prompt + 1) * d) + 2 * d * config.output_rows(sizes);
     Ok(GenerateReport {
         device: device.to_string(),
         threads: rayon::current_num_threads(),
-        parameters: config.parameters(),
+        parameters: config.parameters(sizes),
         prompt_tokens: prompt,
         prompt_ms: 1e3 * prompt_seconds,
         prompt_gflops: flops as f64 / prompt_seconds / 1e9,

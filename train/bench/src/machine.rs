@@ -28,7 +28,7 @@ pub fn seconds_on(device: &Device, work: impl FnOnce()) -> f64 {
 /// Returns the rate of the fastest product A (m, k) · B (k, n) in 10⁹ FLOP/s, over 1024³ and the shapes of a workload's blocks and
 /// output.
 pub fn gemm_gflops(workload: &Workload) -> f64 {
-    let (n, d, v) = (workload.tokens() / workload.accumulate, workload.config.width, workload.config.vocab);
+    let (n, d, v) = (workload.tokens() / workload.accumulate, workload.sizes.width, workload.sizes.vocab);
     let gradient_of_weights = (d, n, 4 * d);
     let rows = workload.rows_of_logits();
     let output = [(rows, d, v), (rows, v, d)];

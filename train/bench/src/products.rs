@@ -73,7 +73,7 @@ impl Product {
     /// Returns the products of a training step of a workload: a block's four layers and the output, forward, and backward to input
     /// and weights.
     pub fn of(workload: &Workload) -> Vec<Self> {
-        let (rows, d) = (workload.tokens() / workload.accumulate, workload.config.width);
+        let (rows, d) = (workload.tokens() / workload.accumulate, workload.sizes.width);
         let layers =
             [("attn.c_attn", d, 3 * d), ("attn.c_proj", d, d), ("mlp.c_fc", d, 4 * d), ("mlp.c_proj", 4 * d, d)].into_iter();
         let in_blocks = layers.flat_map(|(name, from, to)| {
@@ -84,7 +84,7 @@ impl Product {
             ]
         });
         // The output's matrix is the token embedding (V, d), and logits are computed for some rows at a time.
-        let (rows, v, name) = (workload.rows_of_logits(), workload.config.vocab, "output");
+        let (rows, v, name) = (workload.rows_of_logits(), workload.sizes.vocab, "output");
         let output = [
             Product { name, layout: Layout::Forward, size: [rows, d, v], transposed: [false, true] },
             Product { name, layout: Layout::Input, size: [rows, v, d], transposed: [false, false] },
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_layer_has_three_products_of_one_size() {
         let mut workload = Workload::named("tiny").unwrap();
-        (workload.sequences, workload.config.context) = (2, 8);
+        (workload.sequences, workload.sizes.context) = (2, 8);
         let all = Product::of(&workload);
         assert_eq!(all.len(), 15);
         for layer in all.chunks(3) {

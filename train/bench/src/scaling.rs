@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use gradus_autograd::Tape;
 use gradus_autograd::ops::Attention;
-use gradus_model::{Transformer, TransformerConfig, Tree};
+use gradus_model::{Model, ModelConfig, Sizes, TransformerConfig, Tree};
 use gradus_tensor::Mask;
 use gradus_tensor::rng::Philox;
 use gradus_tensor::{Tensor, buffer};
@@ -182,26 +182,26 @@ fn attention(context: usize, repeats: usize) -> Point {
 /// Measures a training step of 4 sequences of 128 tokens, 2 blocks of d 128 and a vocabulary of 500, except for the size that
 /// grows. For the vocabulary it has 1 sequence and 1 block, so that the output dominates.
 fn step(name: &str, value: usize, repeats: usize) -> Result<Point, TrainError> {
-    let mut config =
-        TransformerConfig { vocab: 500, context: 128, width: 128, layers: 2, ..TransformerConfig::default() }.with_dropout(0.0);
+    let mut sizes = Sizes { vocab: 500, context: 128, width: 128 };
+    let mut config = TransformerConfig { layers: 2, ..Default::default() }.with_dropout(0.0);
     let mut sequences = 4;
     match name {
-        "context" => (config.context, sequences) = (value, 1),
-        "width" => config.width = value,
+        "context" => (sizes.context, sequences) = (value, 1),
+        "width" => sizes.width = value,
         "depth" => config.layers = value,
-        _ => (config.vocab, config.layers, sequences) = (value, 1, 1),
+        _ => (sizes.vocab, config.layers, sequences) = (value, 1, 1),
     }
-    config.heads = config.width / 64;
+    config.heads = sizes.width / 64;
+    let gflop = (config.training_flops(sizes) as usize * sequences * sizes.context) as f64 / 1e9;
     let idle = buffer::stats().live_bytes;
-    let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Transformer::init(&config, 0));
-    let batch = random_windows(&config, sequences, 0);
+    let mut trainer: Trainer = Trainer::new(recipe(1, 1, false), Model::init(&ModelConfig::new(sizes, config), 0));
+    let batch = random_windows(sizes, sequences, 0);
     let (ms, peak) = measure(repeats, || trainer.step(&batch).map(drop))?;
     let tape = Tape::new();
     let leaves = trainer.params.leaves(&tape);
     let before = buffer::stats().live_bytes;
     let _loss = leaves.loss(&batch, None);
     let saved_bytes = buffer::stats().live_bytes - before;
-    let gflop = (config.training_flops() as usize * sequences * config.context) as f64 / 1e9;
     Ok(Point { value, ms, gflop, saved_bytes, peak_bytes: peak - idle })
 }
 

@@ -149,13 +149,13 @@ impl Memory {
 /// Returns the growth of the buffers in use over a forward pass whose saved tensors are alive.
 fn activation_bytes(trainer: &Trainer, device: &Device, batch: &Batch, recompute: bool) -> usize {
     let gpt = trainer.params.transformer().expect("workloads are of Transformers");
-    let (config, dropout) = (gpt.config(), Some(DropoutSeed::new(0, 1)));
+    let (sizes, dropout) = (gpt.sizes(), Some(DropoutSeed::new(0, 1)));
     let before = memory(device).live_bytes;
     if !recompute {
         let tape = Tape::new();
         let _loss = trainer.params.leaves(&tape).loss(batch, dropout);
         // The gradient of the output's matrix is computed with the loss; it counts as a gradient.
-        return memory(device).live_bytes - before - size_of::<f32>() * config.output_rows() * config.width;
+        return memory(device).live_bytes - before - size_of::<f32>() * gpt.config().output_rows(sizes) * sizes.width;
     }
     let (inputs, _) = gpt.inputs_of_blocks(&Tape::off(), &batch.input, dropout);
     let tape = Tape::new();

@@ -1,6 +1,8 @@
 //! Fixed training workloads.
 
-use gradus_model::{Batch, GradientMode, Input, ModelConfig, OutputConfig, Predicts, Sight, TransformConfig, TransformerConfig};
+use gradus_model::{
+    Batch, GradientMode, Input, ModelConfig, OutputConfig, Predicts, Sight, Sizes, TransformConfig, TransformerConfig,
+};
 use gradus_tensor::Device;
 use gradus_tensor::rng::Philox;
 use gradus_train::hyperparameters::{RangeError, require};
@@ -12,7 +14,9 @@ use gradus_train::trainer::{Recipe, default_shards};
 pub struct Workload {
     /// The workload's name.
     pub name: &'static str,
-    /// The model.
+    /// The sizes of the model.
+    pub sizes: Sizes,
+    /// The other options of the model.
     pub config: TransformerConfig,
     /// The number of sequences per batch, each as long as the context.
     pub sequences: usize,
@@ -32,7 +36,7 @@ pub struct Workload {
 
 impl Workload {
     /// The names, smallest first.
-    pub const NAMES: [&'static str; 3] = TransformerConfig::PRESETS;
+    pub const NAMES: [&'static str; 3] = ModelConfig::PRESETS;
 
     /// Returns a workload by name: `tiny` has 16 × 128 tokens and a vocabulary of 2,000, `small` 8 × 256 and 8,000, `gpt1` 1 × 512
     /// and 40,478.
@@ -43,10 +47,11 @@ impl Workload {
             "gpt1" => (1, 40_478),
             _ => return None,
         };
-        let config = TransformerConfig { vocab, ..TransformerConfig::preset(name)? };
+        let preset = ModelConfig::preset(name)?.with_vocab(vocab);
         Some(Workload {
             name: Self::NAMES.into_iter().find(|&known| known == name)?,
-            config,
+            sizes: preset.sizes,
+            config: preset.transformer()?.clone(),
             sequences,
             accumulate: 1,
             shards: default_shards(sequences),
@@ -78,16 +83,16 @@ impl Workload {
         let transform = Some(TransformConfig { activation, layer_norm_epsilon });
         let masked = OutputConfig { predicts: Predicts::Masked, transform, ..OutputConfig::NEXT };
         let outputs = vec![if self.masked.is_some() { masked } else { OutputConfig::NEXT }];
-        ModelConfig { outputs, ..self.config.clone().into() }
+        ModelConfig { outputs, ..ModelConfig::new(self.sizes, self.config.clone()) }
     }
 
     /// Returns `sequences` sequences of random tokens.
     pub fn batch(&self, sequences: usize, seed: u64) -> Batch {
-        let batch = random_windows(&self.config, sequences, seed);
+        let batch = random_windows(self.sizes, sequences, seed);
         if self.masked.is_none() {
             return batch;
         }
-        let (t, each) = (self.config.context, self.asked());
+        let (t, each) = (self.sizes.context, self.asked());
         let slots: Vec<u32> = (0..sequences * each).map(|i| ((i / each) * t + i % each * t / each) as u32).collect();
         let segments = (0..batch.input.tokens.len()).map(|i| u32::from(i % t >= t / 2)).collect();
         let input = Input { segments: Some(segments), sight: Sight::Full(None), ..batch.input.clone() };
@@ -98,7 +103,7 @@ impl Workload {
 
     /// Returns the number of predicted tokens of a sequence.
     fn asked(&self) -> usize {
-        let context = self.config.context;
+        let context = self.sizes.context;
         self.masked.map_or(context, |share| ((share * context as f64).round() as usize).clamp(1, context))
     }
 
@@ -109,28 +114,28 @@ impl Workload {
     /// 72·L·d² + 12·L·T·d + a·(6·d·V + 6·d²)        a: fraction of masked tokens; without that layer and with a = 1 for next tokens
     /// ```
     pub fn flops(&self) -> f64 {
-        let whole = self.config.training_flops() as f64;
-        let (d, v) = (self.config.width as f64, self.config.vocab as f64);
-        let asked = self.asked() as f64 / self.config.context as f64;
+        let whole = self.config.training_flops(self.sizes) as f64;
+        let (d, v) = (self.sizes.width as f64, self.sizes.vocab as f64);
+        let asked = self.asked() as f64 / self.sizes.context as f64;
         if self.masked.is_some() { whole - 6.0 * d * v + asked * 6.0 * d * (v + d) } else { whole }
     }
 
     /// Returns the FLOPs per token without those hidden by a causal mask: a slot attends to (T + 1)/2 slots on average, so
     /// attention's 12·L·T·d becomes 6·L·(T + 1)·d. It compares steps with causal and with bidirectional attention.
     pub fn needed_flops(&self) -> f64 {
-        let TransformerConfig { layers, context, width, .. } = self.config;
-        let hidden = 6.0 * (layers * (context - 1) * width) as f64;
+        let Sizes { context, width, .. } = self.sizes;
+        let hidden = 6.0 * (self.config.layers * (context - 1) * width) as f64;
         if self.masked.is_some() { self.flops() } else { self.flops() - hidden }
     }
 
     /// Returns the number of tokens per batch.
     pub fn tokens(&self) -> usize {
-        self.sequences * self.config.context
+        self.sequences * self.sizes.context
     }
 
     /// Returns the number of rows of logits that the output computes at a time.
     pub fn rows_of_logits(&self) -> usize {
-        let most = self.device.rows_of_logits(self.config.vocab).unwrap_or(LOGIT_ROWS);
+        let most = self.device.rows_of_logits(self.sizes.vocab).unwrap_or(LOGIT_ROWS);
         most.min(self.tokens() / self.accumulate)
     }
 }
@@ -150,11 +155,11 @@ pub fn recipe(shards: usize, concurrent_shards: usize, recompute: bool) -> Recip
 }
 
 /// Returns uniformly random tokens, each with the next as its target.
-pub fn random_windows(config: &TransformerConfig, sequences: usize, seed: u64) -> Batch {
-    let (t, mut rng) = (config.context, Philox::new(seed));
+pub fn random_windows(sizes: Sizes, sequences: usize, seed: u64) -> Batch {
+    let (t, mut rng) = (sizes.context, Philox::new(seed));
     let (mut inputs, mut targets) = (Vec::new(), Vec::new());
     for _ in 0..sequences {
-        let window: Vec<u32> = (0..=t).map(|_| rng.below(config.vocab as u64) as u32).collect();
+        let window: Vec<u32> = (0..=t).map(|_| rng.below(sizes.vocab as u64) as u32).collect();
         inputs.extend_from_slice(&window[..t]);
         targets.extend_from_slice(&window[1..]);
     }
@@ -170,7 +175,7 @@ mod tests {
     #[test]
     fn a_causal_mask_hides_half_of_attention() {
         let gpt = Workload::named("tiny").unwrap();
-        let TransformerConfig { layers, context, width, .. } = gpt.config;
+        let (layers, Sizes { context, width, .. }) = (gpt.config.layers, gpt.sizes);
         let seen: usize = (1..=context).sum();
         let hidden = 12.0 * (layers * width * (context * context - seen)) as f64 / context as f64;
         assert_eq!(gpt.flops() - gpt.needed_flops(), hidden);

@@ -225,8 +225,8 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
     let model = match &args.model {
         Some(path) => open_model(path)?.load()?,
         None => {
-            let config = Workload::named(&args.preset).expect("clap lets these names pass").config;
-            Model::init(&config.into(), 0)
+            let workload = Workload::named(&args.preset).expect("clap lets these names pass");
+            Model::init(&workload.model(), 0)
         }
     };
     let context = model.sizes().context;

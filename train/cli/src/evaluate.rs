@@ -177,8 +177,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         let no_special_tokens =
             || CliError::of_model(&args.model, FillError::NoSpecialTokens { found: SpecialTokens::found(&tokenizer) });
         let special = SpecialTokens::of(&tokenizer).ok_or_else(no_special_tokens)?;
-        let context = args.context.unwrap_or(config.sizes().context);
-        within("context", context, MaskPlan::SPECIAL_SLOTS + 1..=config.sizes().context, ", the model's context")?;
+        let context = args.context.unwrap_or(config.sizes.context);
+        within("context", context, MaskPlan::SPECIAL_SLOTS + 1..=config.sizes.context, ", the model's context")?;
         let sequences = corpus(path, &tokenizer)?;
         if sequences.ids.iter().all(Vec::is_empty) {
             return Err(CliError::Empty { path: path.to_owned() });
@@ -246,19 +246,19 @@ fn print(args: &Args, result: &Value) -> Result<(), CliError> {
 }
 
 fn windows(args: &Args, config: &ModelConfig) -> Result<SlidingWindow, CliError> {
-    let context = args.context.unwrap_or(config.sizes().context);
-    within("context", context, 1..=config.sizes().context, ", the model's context")?;
+    let context = args.context.unwrap_or(config.sizes.context);
+    within("context", context, 1..=config.sizes.context, ", the model's context")?;
     let stride = args.stride.unwrap_or(context);
     within("stride", stride, 1..=context, ", the context, so that no token is left out")?;
     Ok(SlidingWindow { context, stride })
 }
 
 fn one_sequence(path: &Path, config: &ModelConfig) -> Result<Sequences, CliError> {
-    let ids = read_ids(path, config.sizes().vocab, "model")?;
+    let ids = read_ids(path, config.sizes.vocab, "model")?;
     if ids.len() < 2 {
         return Err(CliError::TooShort { path: path.to_owned(), tokens: ids.len() });
     }
-    let (found, most) = (format!("{}: {} tokens", path.display(), ids.len()), config.sizes().context);
+    let (found, most) = (format!("{}: {} tokens", path.display(), ids.len()), config.sizes.context);
     let expected = format!("at most {most}, the model's context; cut the sequence, or give text with --corpus");
     require("ids", found, ids.len() <= most, expected)?;
     Ok(Sequences { ids: vec![ids], bytes: None })

@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         }
         Ok::<_, CliError>(tokenizer.save_release(fresh)?)
     })?;
-    if let Some(flags) = model.config().transformer().map(openai::flags) {
+    if let Some(flags) = model.config().transformer().map(|gpt| openai::flags(model.sizes(), gpt)) {
         output::aside(&format!("train.py reads it with {flags}"));
     }
     report(&args.openai, &model, &tokenizer, args.json)

@@ -132,14 +132,14 @@ pub fn report(out: &Path, model: &Model<Tensor<f32>>, tokenizer: &Tokenizer, as_
         .map_err(ModelDirError::from)?;
     let (parameters, mode) = (config.parameters(), tokenizer.mode().map_or("none", Mode::name));
     let (blocks, heads) = (count_of(gpt.layers, "block"), count_of(gpt.heads, "head"));
-    let sizes = format!("{blocks} of width {} and {heads}, context {}", gpt.width, gpt.context);
-    let [shown, vocab] = [parameters, gpt.vocab].map(|n| count(n as u64));
+    let sizes = format!("{blocks} of width {} and {heads}, context {}", config.sizes.width, config.sizes.context);
+    let [shown, vocab] = [parameters, config.sizes.vocab].map(|n| count(n as u64));
     output::aside(&format!("{shown} parameters ({sizes}) and {vocab} tokens, mode {mode} → {}", out.display()));
     if !as_json {
         return Ok(());
     }
     output::json(&json!({
-        "out": out.display().to_string(), "parameters": parameters, "vocab": gpt.vocab, "context": gpt.context, "width": gpt.width, "layers": gpt.layers,
+        "out": out.display().to_string(), "parameters": parameters, "vocab": config.sizes.vocab, "context": config.sizes.context, "width": config.sizes.width, "layers": gpt.layers,
         "heads": gpt.heads, "mode": mode,
     }))
 }

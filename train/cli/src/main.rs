@@ -168,7 +168,7 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use clap::{Arg, ValueEnum};
-    use gradus_model::TransformerConfig;
+    use gradus_model::ModelConfig;
     use gradus_tensor::device::GpuInfo;
     use gradus_tests::lines;
     use gradus_train::finetune::FinetuneSettings;
@@ -245,9 +245,7 @@ mod tests {
         let mut in_words = Vec::new();
         for arg in Flags::command().get_arguments() {
             let (id, flag) = (arg.get_id().as_str(), format!("--{}", arg.get_long().expect("a flag")));
-            for (stated, preset) in
-                stated(arg).iter().flat_map(|stated| TransformerConfig::PRESETS.map(|preset| (stated, preset)))
-            {
+            for (stated, preset) in stated(arg).iter().flat_map(|stated| ModelConfig::PRESETS.map(|preset| (stated, preset))) {
                 let plain: &[&str] = match id {
                     "preset" => &[],
                     "units" => &["--preset", preset, "--backbone", "lstm"],

@@ -22,7 +22,7 @@ use gradus_cluster::control::Limits;
 use gradus_cluster::cost::{Link, Work, cost};
 use gradus_cluster::rendezvous::{Hosts, Met, meet};
 use gradus_cluster::secret::Secret;
-use gradus_model::{Batch, Model, Transformer, TransformerConfig, Tree};
+use gradus_model::{Batch, Model, ModelConfig, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_train::trainer::{Recipe, Trainer};
@@ -105,9 +105,9 @@ impl Stream for Late {
 }
 
 /// Returns a batch of random tokens.
-fn batch(config: &TransformerConfig, sequences: usize) -> Batch {
-    let (n, mut rng) = (sequences * config.context, Philox::new(1));
-    let mut tokens = || (0..n).map(|_| rng.below(config.vocab as u64) as u32).collect::<Vec<_>>();
+fn batch(config: &ModelConfig, sequences: usize) -> Batch {
+    let (n, mut rng) = (sequences * config.sizes.context, Philox::new(1));
+    let mut tokens = || (0..n).map(|_| rng.below(config.sizes.vocab as u64) as u32).collect::<Vec<_>>();
     Batch::next(sequences, tokens(), tokens(), vec![1.0 / n as f64; n])
 }
 
@@ -129,14 +129,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "small" => 8_000,
         _ => 40_478,
     };
-    let config = TransformerConfig { vocab, ..TransformerConfig::preset(preset).ok_or("tiny, small or gpt1")? };
+    let config = ModelConfig::preset(preset).ok_or("tiny, small or gpt1")?.with_vocab(vocab);
     let secret = Secret::from_hex(&"5e".repeat(16)).expect("16 bytes");
     let limits = Limits { silence: Duration::from_secs(60), step: Duration::from_secs(600), stuck: None };
     let Met { control, data, session } = meet(&hosts, &secret, Duration::from_secs(60))?;
     let late = data.into_iter().map(|socket| socket.map(|socket| Late::new(socket, Duration::from_secs_f64(delay))));
     let cluster = Arc::new(Cluster::over(hosts.me, control, late.collect(), session, limits)?);
 
-    let params: Model<Tensor> = Transformer::init(&config, 1).into();
+    let params: Model<Tensor> = Model::init(&config, 1);
     let (mut gradient, mut at_the_end) = (0, 0);
     params.as_ref().visit(|name, p| {
         gradient += 4 * p.len();

@@ -9,21 +9,21 @@
 //! are 350, 64, 125e6, 0.001 and 5e-10.
 
 use gradus_cluster::cost::{Link, Work, cost};
-use gradus_model::{Model, TransformerConfig, Tree};
+use gradus_model::{Model, ModelConfig, Tree};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut given = std::env::args().skip(1);
     let mut next = |default: f64| given.next().map_or(Ok(default), |text| text.parse::<f64>());
     let (rate_of_one, sequences) = (next(350.0)?, next(64.0)?);
     let link = Link { rate: next(125e6)?, latency: next(0.001)?, copying: next(5e-10)? };
-    let config = TransformerConfig::default();
+    let config = ModelConfig::default();
     let (mut gradient, mut at_the_end) = (0.0, 0.0);
-    Model::declare(&config.clone().into()).visit(|name, p| {
+    Model::declare(&config).visit(|name, p| {
         let bytes = 4.0 * p.shape.numel() as f64;
         gradient += bytes;
         at_the_end += if name.contains("embed") { bytes } else { 0.0 };
     });
-    let all = sequences * config.context as f64 / rate_of_one;
+    let all = sequences * config.sizes.context as f64 / rate_of_one;
     // The optimizer reads four numbers per parameter and writes three, at some 10 GB/s.
     let update = 7.0 * gradient / 10e9;
     println!("machines   seconds a step   waiting   times one machine   of what is possible");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gradus_collective::Collective;
 use gradus_model::check::{random_batch, tiny_gpt};
-use gradus_model::{GradientMode, Objective, Transformer, TransformerConfig};
+use gradus_model::{GradientMode, Model, ModelConfig, Objective, Sizes};
 use gradus_tensor::rng::Philox;
 use gradus_train::optim::Optimizer;
 use gradus_train::trainer::{Recipe, StepSummary, Trainer};
@@ -12,13 +12,17 @@ use gradus_train::trainer::{Recipe, StepSummary, Trainer};
 use crate::with_processes;
 
 /// Returns a configuration with dropout and with parameters of more than one piece.
-fn config() -> TransformerConfig {
-    TransformerConfig { vocab: 2500, width: 48, layers: 2, heads: 4, context: 6, ..tiny_gpt() }.with_dropout(0.1)
+fn config() -> ModelConfig {
+    ModelConfig {
+        sizes: Sizes { vocab: 2500, context: 6, width: 48 },
+        ..tiny_gpt().with_transformer(|c| (c.layers, c.heads) = (2, 4))
+    }
+    .with_dropout(0.1)
 }
 
 /// Returns the summaries of three steps, and the trainer after them.
 fn trained(recipe: &Recipe, collective: Option<Arc<dyn Collective<f32>>>, in_parts: bool) -> (Vec<StepSummary>, Trainer) {
-    let mut trainer: Trainer = Trainer::new(recipe.clone(), Transformer::init(&config(), 1));
+    let mut trainer: Trainer = Trainer::new(recipe.clone(), Model::init(&config(), 1));
     trainer.collective = collective.unwrap_or_else(|| Arc::clone(&trainer.collective));
     if in_parts {
         trainer.shard_moments().unwrap();
@@ -26,7 +30,7 @@ fn trained(recipe: &Recipe, collective: Option<Arc<dyn Collective<f32>>>, in_par
     let sequences = 12;
     let weights = Objective::TokenMean.weights(&vec![1.0; sequences * 6], sequences);
     let step = |t| {
-        let batch = random_batch(&mut Philox::new(t), config().vocab, sequences, weights.clone());
+        let batch = random_batch(&mut Philox::new(t), config().sizes.vocab, sequences, weights.clone());
         trainer.step(&batch).unwrap()
     };
     let summaries = (1..=3).map(step).collect();

@@ -10,7 +10,7 @@ use gradus_io::files::quoted;
 use gradus_io::interrupt;
 use gradus_io::numbers::count;
 use gradus_io::progress::Monitor;
-use gradus_model::{LstmConfig, Model, Transfer, TransformerConfig};
+use gradus_model::{LstmConfig, Model, ModelConfig, Transfer};
 use gradus_report::metrics::{self, Record, VALIDATION};
 use gradus_study::plan::Plan;
 use gradus_study::{StudyError, records};
@@ -150,8 +150,8 @@ fn settings(sizes: &Sizes, seed: u64, body: Body) -> Result<PretrainSettings, Re
     settings.retold = sizes.retold;
     if let (Body::Lstm, Some(gpt)) = (body, settings.model.transformer()) {
         // The vocabulary size is the tokenizer's; the world's BPE reaches it.
-        let gpt = TransformerConfig { vocab: pretrain::VOCABULARY, ..gpt.clone() };
-        settings.model = LstmConfig::matching(&gpt).into();
+        let sizes = gradus_model::Sizes { vocab: pretrain::VOCABULARY, ..settings.model.sizes };
+        settings.model = ModelConfig::new(sizes, LstmConfig::matching(sizes, gpt));
         settings.optimizer.lr *= LSTM_PRETRAINING;
     }
     Ok(settings)

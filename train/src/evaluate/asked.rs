@@ -43,8 +43,8 @@ impl Asked {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::check::{tiny_bert_of, tiny_gpt2};
-    use gradus_model::{TransformerConfig, Tree};
+    use gradus_model::check::{tiny_bert, tiny_gpt2};
+    use gradus_model::{ModelConfig, Sizes, Tree};
 
     use super::*;
 
@@ -53,7 +53,10 @@ mod tests {
     fn the_gradient_is_that_of_the_mean() {
         let tokens = vec![1, 5, 3, 0, 2];
         let asked = Asked { tokens, segments: None, targets: vec![Some(4), None, Some(1), None, Some(1)] };
-        for config in [tiny_bert_of(7, 6), TransformerConfig { vocab: 7, context: 6, ..tiny_gpt2() }.into()] {
+        for config in [
+            ModelConfig { sizes: Sizes { vocab: 7, context: 6, width: 12 }, ..tiny_bert() },
+            ModelConfig { sizes: Sizes { vocab: 7, context: 6, width: 12 }, ..tiny_gpt2() },
+        ] {
             let model: Model<Tensor<f64>> = Model::init(&config, 3);
             let direction: Model<Tensor<f64>> = Model::init(&model.config(), 9);
             let mut slope = 0.0;

@@ -56,15 +56,16 @@ fn with_each_hidden(window: &[u32], hidden: &[usize], special: SpecialTokens) ->
 #[cfg(test)]
 mod tests {
     use gradus_autograd::Tape;
-    use gradus_model::Tree;
-    use gradus_model::check::tiny_bert_of;
+    use gradus_model::check::tiny_bert;
+    use gradus_model::{ModelConfig, Sizes, Tree};
 
     use super::*;
 
     /// Each expected loss comes from the logits of a separate forward pass; windows end anywhere.
     #[test]
     fn each_token_is_told_from_all_others_of_its_window() {
-        let model: Model<Tensor<f64>> = Model::init(&tiny_bert_of(9, 8), 3);
+        let model: Model<Tensor<f64>> =
+            Model::init(&ModelConfig { sizes: Sizes { vocab: 9, context: 8, width: 12 }, ..tiny_bert() }, 3);
         let special = SpecialTokens { open: 6, close: 7, mask: 8, words: 6 };
         let texts: [&[u32]; 3] = [&[1, 2, 3, 4, 5, 0, 1, 1, 3, 2, 2, 4, 5], &[], &[4]];
         for context in [3, 5, 8] {

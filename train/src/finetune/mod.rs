@@ -175,7 +175,7 @@ impl TaskModel {
         // A larger embedding may already have rows for the appended tokens, trained as tokens that never occur; they are
         // initialized anew. A smaller embedding grows to hold them; texts with other ids that had no row are still rejected.
         // Without appended tokens it does not grow.
-        let known = before.min(config.sizes().vocab);
+        let known = before.min(config.sizes.vocab);
         let fresh = if tokenizer.vocab_size() > before { known..tokenizer.vocab_size() } else { known..known };
         let model = model.with_tokens(fresh.clone(), config.body.initializer_range(), seed);
         Ok(TaskModel { fresh, model, tokenizer, format })
@@ -366,7 +366,7 @@ pub fn evenly<R>(mut rows: Vec<R>, most: Option<usize>) -> Vec<R> {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::TransformerConfig;
+    use gradus_model::ModelConfig;
 
     use super::*;
 
@@ -374,8 +374,8 @@ mod tests {
     #[test]
     fn special_tokens_are_fresh_also_in_a_vocabulary_with_room() {
         for vocab in [256, 258, 300] {
-            let config = TransformerConfig { vocab, ..TransformerConfig::preset("tiny").unwrap() };
-            let model: Model<Tensor> = Model::init(&config.into(), 1);
+            let config = ModelConfig::preset("tiny").unwrap().with_vocab(vocab);
+            let model: Model<Tensor> = Model::init(&config, 1);
             let row = |m: &Model<Tensor>, token: u32| {
                 let table = &m.transformer().unwrap().tokens_embed.weight.0;
                 let d = table.shape()[1];
@@ -398,8 +398,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("dev.tsv"), "sentence\tlabel\nabba\t1\nabcba\t0\n").unwrap();
         let tokenizer = Tokenizer::characters(["ab"]);
-        let config = TransformerConfig { vocab: tokenizer.vocab_size(), ..TransformerConfig::preset("tiny").unwrap() };
-        let task_model = TaskModel::prepare(Model::init(&config.into(), 1), tokenizer, 1).unwrap();
+        let config = ModelConfig::preset("tiny").unwrap().with_vocab(tokenizer.vocab_size());
+        let task_model = TaskModel::prepare(Model::init(&config, 1), tokenizer, 1).unwrap();
         let told = task_model.read(Task::named("sst-2").unwrap(), folder.path(), Split::Dev).unwrap_err().to_string();
         for part in ["SST-2, split `dev`", &folder.path().display().to_string(), "example 1", "'c'"] {
             assert!(told.contains(part), "{part} in {told}");
@@ -435,8 +435,8 @@ mod tests {
     fn ids_that_had_no_row_stay_refused() {
         let mut tokenizer = Tokenizer::bytes();
         tokenizer.add_special("<x>").unwrap();
-        let config = TransformerConfig { vocab: 256, ..TransformerConfig::preset("tiny").unwrap() };
-        let found = TaskModel::prepare(Model::init(&config.into(), 1), tokenizer.with_rows(256), 1).unwrap();
+        let config = ModelConfig::preset("tiny").unwrap().with_vocab(256);
+        let found = TaskModel::prepare(Model::init(&config, 1), tokenizer.with_rows(256), 1).unwrap();
         let dir = tempfile::tempdir().unwrap();
         gradus_model::checkpoint::save(dir.path(), &found.model).unwrap();
         found.tokenizer.save(dir.path()).unwrap();

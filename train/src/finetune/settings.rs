@@ -147,7 +147,7 @@ impl FinetuneSettings {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::TransformerConfig;
+
     use gradus_model::check::tiny_bert;
 
     use super::*;
@@ -157,7 +157,7 @@ mod tests {
     fn the_defaults_are_those_of_the_paper() {
         let settings = FinetuneSettings::default();
         assert_eq!((settings.lr, settings.batch, settings.epochs), (6.25e-5, 32, 3));
-        let (gpt, bert) = (ModelConfig::from(TransformerConfig::default()), tiny_bert());
+        let (gpt, bert) = (ModelConfig::default(), tiny_bert());
         assert_eq!((settings.lambda(gpt.predicts()), settings.lambda(bert.predicts())), (0.5, 0.0));
         assert!(settings.check(&gpt).is_ok() && settings.check(&bert).is_ok());
         let other = FinetuneSettings { aux: Some(0.5), ..settings.clone() };

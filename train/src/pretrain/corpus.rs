@@ -124,7 +124,7 @@ impl Corpus {
             digest.update(file.path().file_name().unwrap_or_default().as_encoded_bytes());
             Ok(Arc::new(file))
         };
-        let (tokens, context) = (open(corpus)?, settings.model.sizes().context);
+        let (tokens, context) = (open(corpus)?, settings.model.sizes.context);
         let (train, rest) = match &settings.held_out_corpus {
             None => {
                 let (train, rest) = gradus_data::split(tokens.len(), settings.held_out)?;
@@ -203,8 +203,8 @@ impl TextSource for Corpus {
 #[cfg(test)]
 mod tests {
     use gradus_io::progress::Silent;
+    use gradus_model::Model;
     use gradus_model::check::tiny_gpt;
-    use gradus_model::{Model, TransformerConfig};
 
     use super::*;
     use crate::pretrain::{PretrainOptions, ViewKind, Viewer};
@@ -232,8 +232,8 @@ mod tests {
         let settings = PretrainOptions { context: Some(9), held_out: Some(0.1), ..PretrainOptions::default() };
         let settings = settings.settle().unwrap();
         let source = Corpus::open(&settings, &text, Tokenizer::bytes(), dir.path(), &Silent).unwrap();
-        let config = TransformerConfig { vocab: 256, ..tiny_gpt() };
-        let (viewer, model) = (Viewer::new(&settings, &source).unwrap(), Model::init(&config.into(), 1));
+        let config = tiny_gpt().with_vocab(256);
+        let (viewer, model) = (Viewer::new(&settings, &source).unwrap(), Model::init(&config, 1));
         for limit in [1, 9, 10, 50, 90, 91, 99, 100, usize::MAX] {
             assert_eq!(viewer.validate(&source, &model, limit).unwrap().tokens, viewer.validated(&source, limit), "{limit}");
         }

@@ -134,7 +134,7 @@ pub fn begin(
     out: &Path,
     control: &PretrainControl<'_>,
 ) -> Result<PretrainOutcome, PretrainError> {
-    let context = settings.model.sizes().context;
+    let context = settings.model.sizes.context;
     let least = world::context(settings.retold) + usize::from(!settings.view.is_next()); // a mark at each end
     let expected =
         format!("at least {least}, to hold the longest story of the micro-world and its special tokens, or a --corpus");
@@ -261,7 +261,7 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
     let settings = &manifest.settings;
     settings.check()?;
     if let Some(own) = own {
-        let model = own.model.clone().with_vocab(settings.model.sizes().vocab);
+        let model = own.model.clone().with_vocab(settings.model.sizes.vocab);
         let mut own = PretrainSettings { model, recompute: settings.recompute, ..own.clone() }; // `recompute` changes no result
         own.take_evaluations(settings);
         run::same_settings(&own, settings)?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::disk;
 use gradus_model::{
     Activation, BodyConfig, ConfigError, Embedding, Form, GradientMode, HeadConfig, LstmConfig, ModelConfig, NormPlace,
-    Objective, OutputConfig, Parts, Positions, Predicts, TransformConfig, TransformerConfig, checkpoint,
+    Objective, OutputConfig, Parts, Positions, Predicts, Sizes, TransformConfig, TransformerConfig, checkpoint,
 };
 use gradus_text::Mode;
 use serde::{Deserialize, Serialize};
@@ -304,8 +304,8 @@ impl PretrainOptions {
     pub fn settle(&self) -> Result<PretrainSettings, SettingsError> {
         let axes = self.axes()?;
         let preset = self.preset.as_deref().unwrap_or("tiny");
-        let base = TransformerConfig::preset(preset).ok_or_else(|| {
-            let [tiny, small, gpt1] = TransformerConfig::PRESETS;
+        let base = ModelConfig::preset(preset).ok_or_else(|| {
+            let [tiny, small, gpt1] = ModelConfig::PRESETS;
             RangeError::new("preset", preset, format!("{tiny}, {small} or {gpt1}"))
         })?;
         // Small models bear higher rates than the paper's 2.5e-4.
@@ -316,7 +316,7 @@ impl PretrainOptions {
         };
         let (batch, accumulate) = (self.batch.unwrap_or(batch), self.accumulate.unwrap_or(1));
         let settings = PretrainSettings {
-            model: self.model(base, &axes),
+            model: self.model(&base, &axes),
             view: axes.view,
             optimizer: self.optimizer(lr),
             schedule: Schedule { kind: self.schedule.unwrap_or_default(), warmup: self.warmup.unwrap_or(warmup) },
@@ -455,12 +455,11 @@ impl PretrainOptions {
     }
 
     /// The model, of a vocabulary of 1 until there is a tokenizer.
-    pub fn model(&self, base: TransformerConfig, axes: &Axes) -> ModelConfig {
-        let (width, dropout) = (self.width.unwrap_or(base.width), self.dropout.unwrap_or(base.embd_dropout));
+    pub fn model(&self, preset: &ModelConfig, axes: &Axes) -> ModelConfig {
+        let base = preset.transformer().expect("presets are Transformers");
+        let (width, dropout) = (self.width.unwrap_or(preset.sizes.width), self.dropout.unwrap_or(base.embd_dropout));
+        let sizes = Sizes { vocab: 1, context: self.context.unwrap_or(preset.sizes.context), width };
         let gpt = TransformerConfig {
-            vocab: 1,
-            context: self.context.unwrap_or(base.context),
-            width,
             layers: self.layers.unwrap_or(base.layers),
             heads: self.heads.unwrap_or(base.heads),
             inner: None,
@@ -475,15 +474,12 @@ impl PretrainOptions {
             parts: axes.parts,
         };
         let gpt = match self.inner {
-            Some(inner) => gpt.with_inner(inner),
+            Some(inner) => gpt.with_inner(inner, width),
             None => gpt,
         };
         let body: BodyConfig = match axes.backbone {
             BackboneKind::Transformer => gpt.into(),
             BackboneKind::Lstm => LstmConfig {
-                vocab: gpt.vocab,
-                context: gpt.context,
-                width,
                 units: self.units.unwrap_or(LstmConfig::default().units),
                 embd_dropout: gpt.embd_dropout,
                 resid_dropout: gpt.resid_dropout,
@@ -505,7 +501,7 @@ impl PretrainOptions {
             ..HeadConfig::new(Form::Classify, checkpoint::NEXT.len())
         };
         let pairs = matches!(axes.view, ViewPlan::Masked(plan) if plan.pairs);
-        ModelConfig { outputs: vec![output], heads: pairs.then_some(next).into_iter().collect(), ..body.into() }
+        ModelConfig { outputs: vec![output], heads: pairs.then_some(next).into_iter().collect(), ..ModelConfig::new(sizes, body) }
     }
 
     fn optimizer(&self, lr: f64) -> Optimizer {
@@ -556,7 +552,7 @@ impl PretrainSettings {
         require("view", "masked", predicts == Predicts::Masked, "next, for a model that predicts the next token")?;
         let segments = self.model.body.segments();
         require("segments", segments, !plan.pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
-        let (found, context) = (self.objective, self.model.sizes().context);
+        let (found, context) = (self.objective, self.model.sizes.context);
         require("objective", found, found == Objective::TokenMean, "token_mean, over the predicted tokens")?;
         require("context", context, context > MaskPlan::SPECIAL_SLOTS, "more than 2, since two tokens open and close a view")?;
         let expected = "more than 4 with --pairs, for a token of each text and three special tokens";
@@ -623,15 +619,15 @@ mod tests {
         let said: PretrainOptions = toml::from_str("preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"").unwrap();
         let settings = said.settle().unwrap();
         assert_eq!((settings.optimizer.lr, settings.length, settings.batch), (0.01, Length::Epochs(3.0), 8));
-        let model = settings.model.transformer().unwrap();
-        assert_eq!((model.width, model.activation), (384, Activation::Relu));
+        let activation = settings.model.transformer().unwrap().activation;
+        assert_eq!((settings.model.sizes.width, activation), (384, Activation::Relu));
     }
 
     #[test]
     fn an_lstm_has_the_sizes_of_the_transformer_and_units() {
         let lstm = PretrainOptions { backbone: Some(BackboneKind::Lstm), ..Default::default() };
-        let BodyConfig::Lstm(model) = lstm.settle().unwrap().model.body else { panic!("an LSTM") };
-        assert_eq!((model.units, model.width, model.context), (2048, 128, 128));
+        let ModelConfig { sizes, body: BodyConfig::Lstm(lstm), .. } = lstm.settle().unwrap().model else { panic!("an LSTM") };
+        assert_eq!((lstm.units, sizes.width, sizes.context), (2048, 128, 128));
     }
 
     #[test]

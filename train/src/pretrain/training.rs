@@ -212,7 +212,7 @@ impl<'c> Pretraining<'c> {
     /// Generates a text from the model's distribution, with separate random numbers.
     fn written(&self) -> Result<String, PretrainError> {
         let (trainer, source, settings) = (&self.run.trainer, &self.run.source, &self.run.manifest.settings);
-        let context = settings.model.sizes().context;
+        let context = settings.model.sizes.context;
         let mut rng = Philox::with_stream(settings.seed ^ 0x5341_4d50_4c45, trainer.done());
         let mut ids = source.prompt();
         ids.truncate(context - 1);

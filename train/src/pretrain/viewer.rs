@@ -36,7 +36,7 @@ pub(super) fn specials(view: &ViewPlan) -> &'static [&'static str] {
 
 /// Returns the most tokens of a text in a masked view.
 pub(super) fn room(settings: &PretrainSettings) -> usize {
-    settings.model.sizes().context.saturating_sub(MaskPlan::SPECIAL_SLOTS)
+    settings.model.sizes.context.saturating_sub(MaskPlan::SPECIAL_SLOTS)
 }
 
 impl Viewer {

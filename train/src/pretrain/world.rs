@@ -74,10 +74,10 @@ impl WorldSource {
         let stop = tokenizer.encode(".")?.first().copied();
         if settings.shuffle_sentences {
             train_ids = shuffled(train_ids, stop, settings.seed);
-            train_ids.iter_mut().for_each(|ids| ids.truncate(settings.model.sizes().context - 1));
+            train_ids.iter_mut().for_each(|ids| ids.truncate(settings.model.sizes.context - 1));
         }
         train_ids = opened_anywhere(train_ids, stop, settings.seed);
-        let rows = |ids| Rows::new(ids, separator, true, settings.model.sizes().context, tokenizer.vocab_size());
+        let rows = |ids| Rows::new(ids, separator, true, settings.model.sizes.context, tokenizer.vocab_size());
         let (train, held_out) = (rows(train_ids)?, rows(held_out_ids)?);
         let predicts_all = settings.view.is_next();
         Ok(WorldSource { tokenizer, separator, seed: settings.seed, predicts_all, world, train, held_out, stories, baseline })
@@ -181,7 +181,7 @@ impl TextSource for WorldSource {
 #[cfg(test)]
 mod tests {
     use gradus_model::check::tiny_gpt;
-    use gradus_model::{Model, TransformerConfig};
+    use gradus_model::{Model, ModelConfig, Sizes};
 
     use super::*;
     use crate::pretrain::{PretrainOptions, Viewer};
@@ -201,15 +201,15 @@ mod tests {
     fn evaluations_read_the_tokens_that_are_counted_for_them() {
         let mut tokenizer = Tokenizer::bytes();
         let separator = tokenizer.add_special(SEPARATOR).unwrap();
-        let config = TransformerConfig { vocab: tokenizer.vocab_size(), context: 2000, ..tiny_gpt() };
+        let config = ModelConfig { sizes: Sizes { vocab: tokenizer.vocab_size(), context: 2000, width: 12 }, ..tiny_gpt() };
         let world = World::named(false);
         let stories = world.corpus(&mut Philox::with_stream(1, 2), 5);
         let ids = stories.iter().map(|story| tokenizer.encode(&story.text).unwrap()).collect();
-        let rows = Rows::new(ids, separator, true, config.context, config.vocab).unwrap();
-        let (train, held_out, baseline) = (rows.clone(), rows, baseline(Vec::new(), Vec::new(), config.vocab));
+        let rows = Rows::new(ids, separator, true, config.sizes.context, config.sizes.vocab).unwrap();
+        let (train, held_out, baseline) = (rows.clone(), rows, baseline(Vec::new(), Vec::new(), config.sizes.vocab));
         let source = WorldSource { tokenizer, separator, seed: 1, predicts_all: true, world, train, held_out, stories, baseline };
         let settings = PretrainOptions::micro_world().settle().unwrap();
-        let (viewer, model) = (Viewer::new(&settings, &source).unwrap(), Model::init(&config.into(), 1));
+        let (viewer, model) = (Viewer::new(&settings, &source).unwrap(), Model::init(&config, 1));
         for limit in [1, 300, 1000, usize::MAX] {
             assert_eq!(viewer.validate(&source, &model, limit).unwrap().tokens, viewer.validated(&source, limit), "{limit}");
         }

@@ -153,7 +153,7 @@ impl<M: SharedManifest> Begun<M> {
     /// Returns an error if a process is lost or differs.
     pub fn trainer(
         &mut self,
-        config: impl Into<ModelConfig>,
+        config: ModelConfig,
         recipe: Recipe,
         fresh: impl FnOnce(Recipe) -> Trainer,
         data: &str,
@@ -269,8 +269,8 @@ mod tests {
     use std::ops::Range;
 
     use gradus_collective::{AdditionTree, AllGather, ParamRange, Reduction, SingleProcess, Sum};
+    use gradus_model::Model;
     use gradus_model::check::tiny_gpt;
-    use gradus_model::{Model, Transformer};
     use gradus_tensor::{Shape, Tensor};
 
     use super::*;
@@ -317,7 +317,7 @@ mod tests {
     }
 
     fn trainer() -> Trainer {
-        let params: Model<Tensor> = Transformer::init(&tiny_gpt(), 1).into();
+        let params: Model<Tensor> = Model::init(&tiny_gpt(), 1);
         Trainer::new(Recipe::new(5, 2), params)
     }
 

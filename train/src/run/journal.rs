@@ -152,12 +152,11 @@ pub type State<P> = (Trainer, P, Past);
 /// Returns an error if no state is sound, or if the state belongs to another run.
 pub fn load_state<P: DeserializeOwned>(
     dir: &Path,
-    config: impl Into<ModelConfig>,
+    config: ModelConfig,
     recipe: &Recipe,
     identity: &str,
     monitor: &dyn Monitor,
 ) -> Result<Option<State<P>>, StateError> {
-    let config = config.into();
     let load = |name: &str| -> Result<State<P>, StateError> {
         let path = dir.join(name);
         let bytes = checksums::read(dir, name)?;

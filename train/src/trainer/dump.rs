@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_step_without_a_number_at_fault_is_not_kept() {
         let run = tempfile::tempdir().unwrap();
-        let mut trainer: Trainer = Trainer::new(Recipe::new(5, 1), Model::init(&tiny_gpt().into(), 1));
+        let mut trainer: Trainer = Trainer::new(Recipe::new(5, 1), Model::init(&tiny_gpt(), 1));
         let batch = Batch::next(4, [1; 12], [2; 12], [0.5; 12]);
         trainer.step(&batch).unwrap();
         for error in [TrainError::Device { step: 2, error: DeviceError::NotBuilt }, TrainError::Broken { name: "x".into() }] {

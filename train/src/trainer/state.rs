@@ -55,7 +55,7 @@ impl Trainer {
     }
 
     /// Reads the file that [`Trainer::save`] wrote for this configuration. Returns the trainer and `extra`.
-    pub fn load(path: &Path, config: impl Into<ModelConfig>, recipe: Recipe) -> Result<(Self, String), StateError> {
+    pub fn load(path: &Path, config: ModelConfig, recipe: Recipe) -> Result<(Self, String), StateError> {
         let bytes = disk::read(path).map_err(|e| FileError::new("read", path, e))?;
         Self::from_state(path, &bytes, config, recipe)
     }
@@ -64,13 +64,7 @@ impl Trainer {
     ///
     /// # Errors
     /// Returns [`StateError::Damaged`] if the bytes are malformed or do not fit the configuration.
-    pub fn from_state(
-        path: &Path,
-        bytes: &[u8],
-        config: impl Into<ModelConfig>,
-        recipe: Recipe,
-    ) -> Result<(Self, String), StateError> {
-        let config = config.into();
+    pub fn from_state(path: &Path, bytes: &[u8], config: ModelConfig, recipe: Recipe) -> Result<(Self, String), StateError> {
         let damaged = |problem: String| StateError::Damaged { path: path.to_owned(), problem };
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(e.to_string()))?;
         let (done, extra) = metadata(header.metadata()).map_err(damaged)?;
@@ -102,8 +96,8 @@ fn metadata(found: &Option<HashMap<String, String>>) -> Result<(u64, String), St
 
 #[cfg(test)]
 mod tests {
+    use gradus_model::Objective;
     use gradus_model::check::{random_batch, tiny_gpt};
-    use gradus_model::{Objective, TransformerConfig};
     use gradus_tensor::rng::Philox;
     use safetensors::tensor::TensorView;
 
@@ -114,9 +108,9 @@ mod tests {
     }
 
     fn trained() -> Trainer {
-        let mut trainer: Trainer = Trainer::new(recipe(), Model::init(&tiny_gpt().into(), 1));
+        let mut trainer: Trainer = Trainer::new(recipe(), Model::init(&tiny_gpt(), 1));
         let weights = Objective::TokenMean.weights(&[1.0; 8], 2);
-        let batch = random_batch(&mut Philox::new(8), tiny_gpt().vocab, 2, weights);
+        let batch = random_batch(&mut Philox::new(8), tiny_gpt().sizes.vocab, 2, weights);
         for _ in 0..3 {
             trainer.step(&batch).unwrap();
         }
@@ -172,7 +166,7 @@ mod tests {
         refused(&rewritten(same, &[("steps", "many")]), "metadata without a number of steps");
         refused(&rewritten(same, &[("extra", "")]), "metadata without a number of steps");
         refused(b"not a file", "");
-        let more = TransformerConfig { layers: 3, ..tiny_gpt() };
+        let more = tiny_gpt().with_transformer(|c| c.layers = 3);
         let other = Trainer::from_state(Path::new("state"), &rewritten(same, &steps), more, recipe()).map(|_| ()).unwrap_err();
         assert!(other.to_string().contains("h.2.attn.c_attn.weight"), "{other}");
     }

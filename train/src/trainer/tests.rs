@@ -1,19 +1,19 @@
 use gradus_collective::testing::processes;
 use gradus_model::check::{Loss, Sample, random_batch, tiny_gpt};
-use gradus_model::{Form, HeadConfig, ModelConfig, Objective, Transformer, TransformerConfig};
+use gradus_model::{Form, HeadConfig, ModelConfig, Objective};
 use gradus_tensor::rng::Philox;
 
 use super::distributed::StepFlags;
 use super::*;
 
-fn batch(config: &TransformerConfig) -> Batch {
+fn batch(config: &ModelConfig) -> Batch {
     let weights = Objective::TokenMean.weights(&[1.0; 12], 3);
-    random_batch(&mut Philox::new(8), config.vocab, 3, weights)
+    random_batch(&mut Philox::new(8), config.sizes.vocab, 3, weights)
 }
 
 fn trainer() -> (Trainer, Batch) {
     let recipe = Recipe { optimizer: Optimizer { lr: 0.01, ..Optimizer::default() }, seed: 3, ..Recipe::new(20, 2) };
-    (Trainer::new(recipe, Transformer::init(&tiny_gpt(), 1)), batch(&tiny_gpt()))
+    (Trainer::new(recipe, Model::init(&tiny_gpt(), 1)), batch(&tiny_gpt()))
 }
 
 /// Scales the loss and the gradient as on a GPU that multiplies in f16. A power of two rounds nothing.
@@ -148,7 +148,7 @@ fn the_words_for_divergence_say_where_it_began_and_what_helps() {
         "{half}"
     );
 
-    let config = ModelConfig::from(tiny_gpt());
+    let config = tiny_gpt();
     let mut broken: Trainer = Trainer::new(Recipe::new(20, 1), Model::init(&config, 1));
     broken.params.as_mut().visit(|_, p| p.set(0, f32::INFINITY));
     let anomaly = broken.anomaly(&batch(&tiny_gpt())).map(Box::new);
@@ -158,10 +158,10 @@ fn the_words_for_divergence_say_where_it_began_and_what_helps() {
 
 /// Returns a model with parameters of more than one part, and a batch for it.
 fn larger() -> (Trainer, Batch) {
-    let config = TransformerConfig { vocab: 1500, ..tiny_gpt() }.with_dropout(0.1);
+    let config = tiny_gpt().with_vocab(1500).with_dropout(0.1);
     let recipe = Recipe { optimizer: Optimizer { lr: 0.01, ..Optimizer::default() }, seed: 3, ..Recipe::new(20, 6) };
     let weights = Objective::TokenMean.weights(&[1.0; 24], 6);
-    (Trainer::new(recipe, Transformer::init(&config, 1)), random_batch(&mut Philox::new(8), config.vocab, 6, weights))
+    (Trainer::new(recipe, Model::init(&config, 1)), random_batch(&mut Philox::new(8), config.sizes.vocab, 6, weights))
 }
 
 #[test]

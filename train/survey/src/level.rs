@@ -31,13 +31,13 @@ fn with_words(settings: &PretrainSettings) -> PretrainSettings {
 /// feed-forward networks or by its number of LSTM units.
 fn levelled(settings: &PretrainSettings, parameters: usize) -> BodyConfig {
     let with = |body| ModelConfig { body, ..settings.model.clone() };
+    let width = settings.model.sizes.width;
     let of = |body: &BodyConfig| with(body.clone()).with_vocab(VOCABULARY).parameters();
     let sized = |n| match &settings.model.body {
-        BodyConfig::Transformer(gpt) => BodyConfig::from(gpt.clone().with_inner(n)),
+        BodyConfig::Transformer(gpt) => BodyConfig::from(gpt.clone().with_inner(n, width)),
         BodyConfig::Lstm(lstm) => LstmConfig { units: n, ..lstm.clone() }.into(),
     };
-    let most = 8 * settings.model.sizes().width;
-    (1..=most).map(sized).min_by_key(|body| of(body).abs_diff(parameters)).expect("one at least")
+    (1..=8 * width).map(sized).min_by_key(|body| of(body).abs_diff(parameters)).expect("one at least")
 }
 
 /// The amount of training of a system.

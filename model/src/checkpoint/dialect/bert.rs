@@ -17,10 +17,11 @@ use serde_json::{Map, Value, json};
 use super::super::config_json::{HEADS, class, contradicted, field, given, heads_from_json, required, unread};
 use super::{Dialect, Fields, Held, Theirs, activation};
 use crate::body::BodyConfig;
-use crate::config::{Activation, Embedding, NormPlace, Parts, Positions, TransformerConfig};
+use crate::config::{Activation, Sizes};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 use crate::output::{OutputConfig, Predicts, TransformConfig};
+use crate::transformer::{Embedding, NormPlace, Parts, Positions, TransformerConfig};
 
 /// The properties that distinguish the model types.
 pub(super) struct Encoder {
@@ -254,10 +255,8 @@ impl Dialect for Encoder {
         let context = rows.checked_sub(unused).filter(|&context| context > 0);
         let dropout = field(fields, "hidden_dropout_prob", 0.1)?;
         let too_few = || format!("max_position_embeddings: expected more than {unused}, found {rows}");
+        let sizes = Sizes { vocab: required(fields, "vocab_size")?, context: context.ok_or_else(too_few)?, width };
         let body = TransformerConfig {
-            vocab: required(fields, "vocab_size")?,
-            context: context.ok_or_else(too_few)?,
-            width,
             layers: required(fields, "num_hidden_layers")?,
             heads: required(fields, "num_attention_heads")?,
             inner: None,
@@ -271,14 +270,14 @@ impl Dialect for Encoder {
             initializer_range: field(fields, "initializer_range", 0.02)?,
             parts,
         };
-        let body = body.with_inner(field(fields, "intermediate_size", 3072)?);
+        let body = body.with_inner(field(fields, "intermediate_size", 3072)?, width);
         let (activation, layer_norm_epsilon) = (body.activation, body.layer_norm_epsilon);
         let transform = has_transform.then_some(TransformConfig { activation, layer_norm_epsilon });
         Ok(ModelConfig {
             model_type: (!self.is_type_of(None, &body.parts)).then(|| self.model_types[0].into()),
             outputs: vec![OutputConfig { predicts: Predicts::Masked, tied: true, transform }],
             heads: self.heads(fields, held, class)?,
-            ..body.into()
+            ..ModelConfig::new(sizes, body)
         })
     }
 
@@ -308,18 +307,18 @@ impl Dialect for Encoder {
             "dtype": "float32",
             "hidden_act": of_activation(c.activation),
             "hidden_dropout_prob": c.resid_dropout,
-            "hidden_size": c.width,
+            "hidden_size": config.sizes.width,
             "initializer_range": c.initializer_range,
-            "intermediate_size": c.inner(),
+            "intermediate_size": c.inner(config.sizes.width),
             "layer_norm_eps": c.layer_norm_epsilon,
-            "max_position_embeddings": c.context + self.unused(&c.parts) + usize::from(padding.is_some()),
+            "max_position_embeddings": config.sizes.context + self.unused(&c.parts) + usize::from(padding.is_some()),
             "model_type": self.model_types[0],
             "num_attention_heads": c.heads,
             "num_hidden_layers": c.layers,
             "pad_token_id": padding.unwrap_or(u32::from(self.skips_padding)),
             "tie_word_embeddings": true,
             "type_vocab_size": segments,
-            "vocab_size": c.vocab,
+            "vocab_size": config.sizes.vocab,
         });
         let Value::Object(mut fields) = fields else { unreachable!("an object") };
         if self.skips_padding && padding.is_none() {

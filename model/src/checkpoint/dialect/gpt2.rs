@@ -7,9 +7,10 @@ use super::super::config_json::{field, given, heads_from_json, required};
 use super::openai_gpt::{WEIGHT, classifies, gpts_name, has_output, is_plain, is_theirs, size_name};
 use super::{Dialect, Fields, Held, Theirs, activation};
 use crate::body::BodyConfig;
-use crate::config::{Activation, Embedding, NormPlace, Parts, Positions, TransformerConfig};
+use crate::config::{Activation, Sizes};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
+use crate::transformer::{Embedding, NormPlace, Parts, Positions, TransformerConfig};
 
 pub(super) struct Gpt2;
 
@@ -33,10 +34,8 @@ impl Dialect for Gpt2 {
         expects("scale_attn_weights", json!(true))?;
         expects("scale_attn_by_inverse_layer_idx", json!(false))?;
         expects("add_cross_attention", json!(false))?;
+        let (vocab, context) = (required(fields, "vocab_size")?, field(fields, size("n_positions"), 1024)?);
         let body = TransformerConfig {
-            vocab: required(fields, "vocab_size")?,
-            context: field(fields, size("n_positions"), 1024)?,
-            width,
             layers: required(fields, size("n_layer"))?,
             heads: required(fields, size("n_head"))?,
             inner: None,
@@ -50,11 +49,11 @@ impl Dialect for Gpt2 {
             initializer_range: field(fields, "initializer_range", 0.02)?,
             parts: Parts { scaled_init: field(fields, "gradus_scaled_init", true)?, ..PARTS },
         };
-        let body = body.with_inner(field(fields, "n_inner", width.saturating_mul(4))?);
+        let body = body.with_inner(field(fields, "n_inner", width.saturating_mul(4))?, width);
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
         Ok(ModelConfig {
             heads: heads_from_json(fields, classifies(fields, held, CLASSES)?, held.rows(WEIGHT), theirs)?,
-            ..body.into()
+            ..ModelConfig::new(Sizes { vocab, context, width }, body)
         })
     }
 
@@ -79,14 +78,14 @@ impl Dialect for Gpt2 {
             "initializer_range": c.initializer_range,
             "layer_norm_epsilon": c.layer_norm_epsilon,
             "model_type": "gpt2",
-            "n_embd": c.width,
+            "n_embd": config.sizes.width,
             "n_head": c.heads,
             "n_inner": c.inner,
             "n_layer": c.layers,
-            "n_positions": c.context,
+            "n_positions": config.sizes.context,
             "resid_pdrop": c.resid_dropout,
             "tie_word_embeddings": true,
-            "vocab_size": c.vocab,
+            "vocab_size": config.sizes.vocab,
         });
         let Value::Object(mut fields) = fields else { unreachable!("an object") };
         if !c.parts.scaled_init {

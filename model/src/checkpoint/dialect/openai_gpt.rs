@@ -7,10 +7,12 @@ use super::super::HEAD;
 use super::super::config_json::{HEADS, TIED, class, contradicted, field, given, heads_from_json, is_class, required, unread};
 use super::{Dialect, Fields, Held, Theirs, model_types};
 use crate::body::BodyConfig;
-use crate::config::{Activation, Embedding, Parts, Positions, TransformerConfig};
+use crate::config::{Activation, Sizes};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 use crate::output::{OutputConfig, Predicts};
+use crate::recurrent::LstmConfig;
+use crate::transformer::{Embedding, Parts, Positions, TransformerConfig};
 
 pub(super) struct OpenAiGpt;
 
@@ -23,7 +25,7 @@ const CLASSES: [&str; 3] = ["OpenAIGPTModel", "OpenAIGPTLMHeadModel", "OpenAIGPT
 /// The weight of the classifier.
 pub(super) const WEIGHT: &str = "score.weight";
 /// Fields of an LSTM's file that its configuration does not have.
-const NOT_SIZES: [&str; 8] = ["model_type", "architectures", TIED, OUTPUTS, HEADS, "id2label", "label2id", "pad_token_id"];
+const NOT_OPTIONS: [&str; 8] = ["model_type", "architectures", TIED, OUTPUTS, HEADS, "id2label", "label2id", "pad_token_id"];
 /// The field of outputs that `transformers` does not have.
 const OUTPUTS: &str = "gradus_outputs";
 
@@ -89,19 +91,15 @@ impl Dialect for OpenAiGpt {
     }
 
     fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String> {
-        let body = match fields.get("model_type").and_then(Value::as_str) {
-            Some(LSTM) => {
-                let sizes = fields.iter().filter(|(name, _)| !NOT_SIZES.contains(&name.as_str()));
-                let sizes: Fields = sizes.map(|(name, value)| (name.clone(), value.clone())).collect();
-                BodyConfig::Lstm(serde_json::from_value(sizes.into()).map_err(|e| e.to_string())?)
-            }
-            _ => gpt_from_json(fields)?.into(),
+        let model = match fields.get("model_type").and_then(Value::as_str) {
+            Some(LSTM) => lstm_from_json(fields).map_err(|e| e.to_string())?,
+            _ => gpt_from_json(fields)?,
         };
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
         Ok(ModelConfig {
             outputs: field(fields, OUTPUTS, vec![OutputConfig::NEXT])?,
             heads: heads_from_json(fields, classifies(fields, held, CLASSES)?, held.rows(WEIGHT), theirs)?,
-            ..body.into()
+            ..model
         })
     }
 
@@ -109,7 +107,8 @@ impl Dialect for OpenAiGpt {
         let fields = match &config.body {
             BodyConfig::Transformer(c) => gpt_to_json(config, c),
             BodyConfig::Lstm(c) => {
-                let mut fields = serde_json::to_value(c).expect("plain values");
+                let mut fields = json!(config.sizes);
+                fields.as_object_mut()?.extend(json!(c).as_object()?.clone());
                 fields["model_type"] = json!(LSTM);
                 fields
             }
@@ -186,10 +185,10 @@ fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Value {
         "initializer_range": c.initializer_range,
         "layer_norm_epsilon": c.layer_norm_epsilon,
         "model_type": if is_ours(config, c) { OURS } else { HUGGING_FACE },
-        "n_embd": c.width,
+        "n_embd": config.sizes.width,
         "n_head": c.heads,
         "n_layer": c.layers,
-        "n_positions": c.context,
+        "n_positions": config.sizes.context,
         "resid_pdrop": c.resid_dropout,
         "summary_activation": null,
         "summary_first_dropout": 0.1,
@@ -197,7 +196,7 @@ fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Value {
         "summary_type": "cls_index",
         "summary_use_proj": true,
         "tie_word_embeddings": true,
-        "vocab_size": c.vocab,
+        "vocab_size": config.sizes.vocab,
     });
     if c.positions == Positions::Sinusoidal {
         fields["gradus_positions"] = json!(c.positions);
@@ -214,18 +213,30 @@ fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Value {
     fields
 }
 
-fn gpt_from_json(fields: &Fields) -> Result<TransformerConfig, String> {
+fn lstm_from_json(fields: &Fields) -> serde_json::Result<ModelConfig> {
+    let (mut sizes, mut options) = (Fields::new(), Fields::new());
+    for (name, value) in fields.iter().filter(|(name, _)| !NOT_OPTIONS.contains(&name.as_str())) {
+        let part = if ["vocab", "context", "width"].contains(&name.as_str()) { &mut sizes } else { &mut options };
+        part.insert(name.clone(), value.clone());
+    }
+    let (sizes, options): (Sizes, LstmConfig) = (serde_json::from_value(sizes.into())?, serde_json::from_value(options.into())?);
+    Ok(ModelConfig::new(sizes, options))
+}
+
+fn gpt_from_json(fields: &Fields) -> Result<ModelConfig, String> {
     match given(fields, "model_type") {
         Some(Value::String(name)) if name == HUGGING_FACE || name == OURS => {}
         Some(other) => return Err(format!("model_type: expected {}, found {other}", known())),
         None => return Err(format!("model_type is missing: expected {}", known())),
     }
-    let default = TransformerConfig::default();
+    let (paper, default) = (ModelConfig::default().sizes, TransformerConfig::default());
     let size = |name| size_name(fields, name);
-    Ok(TransformerConfig {
-        vocab: field(fields, "vocab_size", default.vocab)?,
-        context: field(fields, size("n_positions"), default.context)?,
+    let sizes = Sizes {
+        vocab: field(fields, "vocab_size", paper.vocab)?,
+        context: field(fields, size("n_positions"), paper.context)?,
         width: required(fields, size("n_embd"))?,
+    };
+    let body = TransformerConfig {
         layers: required(fields, size("n_layer"))?,
         heads: required(fields, size("n_head"))?,
         inner: field(fields, "gradus_inner", None)?,
@@ -238,7 +249,8 @@ fn gpt_from_json(fields: &Fields) -> Result<TransformerConfig, String> {
         layer_norm_epsilon: field(fields, "layer_norm_epsilon", default.layer_norm_epsilon)?,
         initializer_range: field(fields, "initializer_range", default.initializer_range)?,
         parts: field(fields, "gradus_parts", default.parts)?,
-    })
+    };
+    Ok(ModelConfig::new(sizes, body))
 }
 
 /// All model types that are read, in words.

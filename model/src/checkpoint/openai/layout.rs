@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::checkpoint::CheckpointError;
-use crate::config::{Embedding, TransformerConfig};
+use crate::config::Sizes;
+use crate::model::ModelConfig;
 use crate::param::Role;
 use crate::transformer::Transformer;
+use crate::transformer::{Embedding, TransformerConfig};
 use crate::tree::Tree;
 
 /// Number of arrays of a block.
@@ -16,10 +18,10 @@ const BLOCK: usize = 12;
 pub(super) type Shapes = Vec<Vec<usize>>;
 
 /// The arrays of a model: names of our parameters, with two tables even where we have one, and shapes.
-pub(super) fn arrays(config: &TransformerConfig) -> Vec<(String, Vec<usize>)> {
+pub(super) fn arrays(sizes: Sizes, config: &TransformerConfig) -> Vec<(String, Vec<usize>)> {
     let mut arrays = Vec::new();
     let separate = TransformerConfig { embedding: Embedding::Separate, ..config.clone() };
-    Transformer::declare(&separate).visit(|name, p| {
+    Transformer::declare(sizes, &separate).visit(|name, p| {
         // A convolution over one position, as OpenAI's code has it, has an axis more than the product that it is.
         let conv = (p.role == Role::Weight).then_some(1);
         arrays.push((name.to_owned(), conv.into_iter().chain(p.shape.iter().copied()).collect()));
@@ -29,14 +31,14 @@ pub(super) fn arrays(config: &TransformerConfig) -> Vec<(String, Vec<usize>)> {
 }
 
 /// The shapes of a model's arrays.
-pub(super) fn shapes(config: &TransformerConfig) -> Shapes {
-    arrays(config).into_iter().map(|(_, shape)| shape).collect()
+pub(super) fn shapes(sizes: Sizes, config: &TransformerConfig) -> Shapes {
+    arrays(sizes, config).into_iter().map(|(_, shape)| shape).collect()
 }
 
 /// Where the elements of each parameter begin in the flat vector.
-pub(super) fn offsets(config: &TransformerConfig) -> HashMap<String, usize> {
+pub(super) fn offsets(sizes: Sizes, config: &TransformerConfig) -> HashMap<String, usize> {
     let mut next = 0;
-    let begins = arrays(config).into_iter().map(|(name, shape)| {
+    let begins = arrays(sizes, config).into_iter().map(|(name, shape)| {
         let begin = next;
         next += shape.iter().product::<usize>();
         (name, begin)
@@ -51,9 +53,9 @@ pub(super) fn offsets(config: &TransformerConfig) -> HashMap<String, usize> {
 pub(super) fn config(
     path: &Path,
     shapes: &Shapes,
-    known: Option<TransformerConfig>,
+    known: Option<(Sizes, TransformerConfig)>,
     heads: Option<usize>,
-) -> Result<TransformerConfig, CheckpointError> {
+) -> Result<(Sizes, TransformerConfig), CheckpointError> {
     let other = |problem: String| CheckpointError::NotRelease { path: path.to_owned(), problem };
     let [positions, tokens, blocks @ ..] = &shapes[..] else {
         return Err(other(format!("expected the shapes of positions, tokens and blocks, found {}", shapes.len())));
@@ -66,26 +68,30 @@ pub(super) fn config(
     }
     let layers = blocks.len() / BLOCK;
     // Where nobody says otherwise, heads, activation and dropouts are the paper's.
-    let options = known.clone().unwrap_or_default();
+    let options = known.clone().map(|(_, options)| options).unwrap_or_default();
     if known.is_none() && heads.is_none() && width % options.heads != 0 {
         let theirs = options.heads;
         return Err(other(format!(
             "a release does not tell the heads, and the paper's {theirs} do not divide width {width}: give --heads"
         )));
     }
-    let config = TransformerConfig { vocab, context, width, layers, heads: heads.unwrap_or(options.heads), ..options };
-    config.check().map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
-    for (i, ((name, expected), found)) in arrays(&config).iter().zip(shapes).enumerate() {
+    let sizes = Sizes { vocab, context, width };
+    let config = TransformerConfig { layers, heads: heads.unwrap_or(options.heads), ..options };
+    ModelConfig::new(sizes, config.clone())
+        .check()
+        .map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
+    for (i, ((name, expected), found)) in arrays(sizes, &config).iter().zip(shapes).enumerate() {
         if expected != found {
             return Err(other(format!("array {i} (from 0), {name}: expected {expected:?}, found {found:?}")));
         }
     }
-    let sizes = |c: &TransformerConfig| [c.vocab, c.context, c.width, c.layers];
-    match known.map(|known| sizes(&known)).filter(|known| *known != sizes(&config)) {
+    let all = |(s, c): &(Sizes, TransformerConfig)| [s.vocab, s.context, s.width, c.layers];
+    let config = (sizes, config);
+    match known.map(|known| all(&known)).filter(|known| *known != all(&config)) {
         None => Ok(config),
         Some(known) => Err(other(format!(
             "tokens, positions, width and blocks are {:?} by these shapes, {known:?} by the config.json beside them",
-            sizes(&config)
+            all(&config)
         ))),
     }
 }

@@ -39,10 +39,11 @@ use gradus_tensor::{Device, Tensor};
 use super::source::{Bytes, Source};
 use super::values::{convert, tensor};
 use super::{CONFIG_FILE, CheckpointError, config_json};
-use crate::config::{Activation, Embedding, Parts, Positions, TransformerConfig};
+use crate::config::{Activation, Sizes};
 use crate::model::{Model, ModelConfig};
 use crate::output::OutputConfig;
 use crate::transformer::Transformer;
+use crate::transformer::{Embedding, Parts, Positions, TransformerConfig};
 use crate::tree::Tree;
 
 /// The file of the arrays' shapes.
@@ -86,21 +87,22 @@ pub fn read(
     untold: Untold,
 ) -> Result<Model<Tensor<f32>>, CheckpointError> {
     let source = Source { place, open };
-    let config = config(source, untold)?;
+    let (sizes, config) = config(source, untold)?;
     let mut pieces = Vec::new();
     while let Some(bytes) = source.find(&piece(pieces.len()))? {
         pieces.push(bytes);
     }
     let flat = Flat::of(source, &pieces)?;
-    if flat.len() != config.parameters() {
+    if flat.len() != config.parameters(sizes) {
         let (next, found) = (piece(pieces.len()), flat.len());
-        let problem = format!("these are shapes of {} numbers, found {found} in the files before {next}", config.parameters());
+        let problem =
+            format!("these are shapes of {} numbers, found {found} in the files before {next}", config.parameters(sizes));
         return Err(CheckpointError::NotRelease { path: source.path(SHAPES_FILE), problem });
     }
-    let begins = layout::offsets(&config);
-    let gpt = Transformer::declare(&config).map(|name, p| {
+    let begins = layout::offsets(sizes, &config);
+    let gpt = Transformer::declare(sizes, &config).map(|name, p| {
         tensor(&p.shape, |out| {
-            let tokens = if name == TOKENS { config.vocab * config.width } else { out.len() };
+            let tokens = if name == TOKENS { sizes.vocab * sizes.width } else { out.len() };
             let (first, positions) = out.split_at_mut(tokens);
             flat.copy(begins[name], first);
             flat.copy(begins[POSITIONS], positions); // of the joint matrix; of others there is nothing left
@@ -113,17 +115,17 @@ const TOKENS: &str = "tokens_embed.weight";
 const POSITIONS: &str = "positions_embed.weight";
 
 /// What the release and the `config.json` beside it say.
-fn config(source: Source<'_>, untold: Untold) -> Result<TransformerConfig, CheckpointError> {
+fn config(source: Source<'_>, untold: Untold) -> Result<(Sizes, TransformerConfig), CheckpointError> {
     let path = source.path(SHAPES_FILE);
     let other = |problem: String| CheckpointError::NotRelease { path: path.clone(), problem };
     let shapes = source.find(SHAPES_FILE)?.ok_or_else(|| other("there is no such file".into()))?;
     let shapes = serde_json::from_slice(&shapes).map_err(|e| other(format!("expected a list of shapes: {e}")))?;
     let known = source.find(CONFIG_FILE)?.map(|bytes| config_json::read(&source.path(CONFIG_FILE), &bytes)).transpose()?;
-    let known = known.map(|(known, _)| sayable(&known).cloned()).transpose()?;
-    let mut config = layout::config(&path, &shapes, known, untold.heads)?;
+    let known = known.map(|(known, _)| sayable(&known).map(|config| (known.sizes, config.clone()))).transpose()?;
+    let (sizes, mut config) = layout::config(&path, &shapes, known, untold.heads)?;
     config.embedding = untold.embedding.unwrap_or(config.embedding);
-    config.check().map_err(|source| CheckpointError::Config { path, source })?;
-    Ok(config)
+    config.check(sizes).map_err(|source| CheckpointError::Config { path, source })?;
+    Ok((sizes, config))
 }
 
 /// The flat vector, in its pieces.
@@ -165,12 +167,12 @@ pub fn file_names() -> impl Iterator<Item = String> {
 }
 
 /// The flags that tell `train.py` what the release does not.
-pub fn flags(config: &TransformerConfig) -> String {
+pub fn flags(sizes: Sizes, config: &TransformerConfig) -> String {
     let afn = serde_json::to_value(config.activation).unwrap_or_default();
     format!(
         "--n_ctx {} --n_embd {} --n_head {} --n_layer {} --afn {} --embd_pdrop {} --attn_pdrop {} --resid_pdrop {}",
-        config.context,
-        config.width,
+        sizes.context,
+        sizes.width,
         config.heads,
         config.layers,
         afn.as_str().unwrap_or_default(),
@@ -187,8 +189,8 @@ pub fn flags(config: &TransformerConfig) -> String {
 /// What the layout cannot hold, by name; where the GPU that the parameters are on fails.
 pub fn files(model: &Model<Tensor<f32>>) -> Result<impl Iterator<Item = (String, Vec<u8>)>, CheckpointError> {
     let model_config = model.config();
-    let config = sayable(&model_config)?.clone();
-    let arrays = flat_arrays(model, &config)?;
+    let config = sayable(&model_config)?;
+    let arrays = flat_arrays(model)?;
     let total: usize = arrays.iter().map(Tensor::len).sum();
     // As numpy.array_split cuts: pieces of two lengths, the longer ones first.
     let bounds: Vec<usize> = (0..=PIECES).map(|n| n * (total / PIECES) + n.min(total % PIECES)).collect();
@@ -204,19 +206,20 @@ pub fn files(model: &Model<Tensor<f32>>) -> Result<impl Iterator<Item = (String,
         }
         (piece(n), bytes)
     });
-    let rest = [(SHAPES_FILE, shapes_json(&config).into_bytes()), (CONFIG_FILE, config_json::encode(&model_config))];
+    let rest =
+        [(SHAPES_FILE, shapes_json(model_config.sizes, config).into_bytes()), (CONFIG_FILE, config_json::encode(&model_config))];
     Ok(pieces.chain(rest.map(|(name, bytes)| (name.to_owned(), bytes))))
 }
 
 /// The shapes as OpenAI's file has them, to the byte.
-fn shapes_json(config: &TransformerConfig) -> String {
-    format!("{:?}", layout::shapes(config))
+fn shapes_json(sizes: Sizes, config: &TransformerConfig) -> String {
+    format!("{:?}", layout::shapes(sizes, config))
 }
 
 /// The arrays in their order, each as a flat vector.
-fn flat_arrays(model: &Model<Tensor<f32>>, config: &TransformerConfig) -> Result<Vec<Tensor<f32>>, CheckpointError> {
+fn flat_arrays(model: &Model<Tensor<f32>>) -> Result<Vec<Tensor<f32>>, CheckpointError> {
     let mut arrays = Vec::new();
-    let tokens = config.vocab;
+    let tokens = model.sizes().vocab;
     model.to(&Device::Cpu)?.as_ref().visit(|name, p| match name {
         TOKENS => arrays.extend([p.slice(0, tokens..p.shape()[0]), p.slice(0, 0..tokens)].into_iter().filter(|p| !p.is_empty())),
         POSITIONS => arrays.insert(0, p.clone()),

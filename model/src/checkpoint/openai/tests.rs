@@ -21,9 +21,7 @@ fn read_files(files: &Files, untold: Untold) -> Result<Model<Tensor<f32>>, Check
 }
 
 fn with(change: impl FnOnce(&mut TransformerConfig)) -> Model<Tensor<f32>> {
-    let mut config = tiny().transformer().unwrap().config().clone();
-    change(&mut config);
-    Model::init(&config.into(), 4)
+    Model::init(&tiny().config().with_transformer(change), 4)
 }
 
 #[track_caller]
@@ -54,9 +52,10 @@ fn the_shapes_of_gpt_1_are_the_published_ones() {
         [1, 768, 3072], [3072], [1, 3072, 768], [768], [768], [768]";
     let published = format!("[[512, 768], [40478, 768]{}]", block.repeat(12));
     assert_eq!(published.len(), 1478, "bytes of the published file");
-    let shapes = layout::shapes(&TransformerConfig::default());
+    let (sizes, gpt1) = (ModelConfig::default().sizes, TransformerConfig::default());
+    let shapes = layout::shapes(sizes, &gpt1);
     assert_eq!(serde_json::from_str::<layout::Shapes>(&published).unwrap(), shapes);
-    assert_eq!(shapes_json(&TransformerConfig::default()), published);
+    assert_eq!(shapes_json(sizes, &gpt1), published);
     assert_eq!(shapes.iter().map(|shape| shape.iter().product::<usize>()).sum::<usize>(), 116_534_784);
 }
 
@@ -107,13 +106,15 @@ fn files_and_flags_are_told_by_name() {
     assert!(names.iter().eq(release(&tiny()).keys()), "{names:?}");
     let paper =
         "--n_ctx 512 --n_embd 768 --n_head 12 --n_layer 12 --afn gelu --embd_pdrop 0.1 --attn_pdrop 0.1 --resid_pdrop 0.1";
-    assert_eq!(flags(&TransformerConfig::default()), paper);
+    assert_eq!(flags(ModelConfig::default().sizes, &TransformerConfig::default()), paper);
 }
 
 /// The paper's 12 where nobody says otherwise and they divide the width.
 #[test]
 fn heads_that_nobody_tells_are_the_papers() {
-    let model = with(|c| *c = TransformerConfig { width: 24, heads: 12, ..c.clone() });
+    let mut config = tiny().config().with_transformer(|c| c.heads = 12);
+    config.sizes.width = 24;
+    let model = Model::init(&config, 4);
     let mut files = release(&model);
     files.remove(CONFIG_FILE);
     assert_eq!(read_files(&files, Untold::default()).unwrap(), model);
@@ -123,15 +124,15 @@ fn heads_that_nobody_tells_are_the_papers() {
 
 #[test]
 fn what_the_layout_cannot_hold_is_refused_by_name() {
-    let gpt = tiny().transformer().unwrap().config().clone();
-    let head = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 2)], ..gpt.clone().into() };
+    let gpt = tiny().config();
+    let head = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 2)], ..gpt.clone() };
     for (model, word) in [
-        (Model::init(&LstmConfig::matching(&gpt).into(), 1), "an LSTM"),
+        (Model::init(&ModelConfig::new(gpt.sizes, LstmConfig::default()), 1), "an LSTM"),
         (Model::init(&head, 1), "a task's head"),
         (with(|c| c.positions = Positions::Sinusoidal), "sinusoidal positions"),
         (with(|c| c.activation = Activation::GeluErf), "gelu_erf"),
-        (with(|c| c.parts = tiny_gpt2().parts), "parts that GPT-1 lacks"),
-        (Model::init(&ModelConfig { outputs: vec![], ..gpt.clone().into() }, 1), "parts that GPT-1 lacks"),
+        (with(|c| c.parts = tiny_gpt2().transformer().unwrap().parts), "parts that GPT-1 lacks"),
+        (Model::init(&ModelConfig { outputs: vec![], ..gpt.clone() }, 1), "parts that GPT-1 lacks"),
         (with(|c| c.layer_norm_epsilon = 1e-2), "ε of 0.01, only 0.00001"),
     ] {
         let error = files(&model).map(|_| ()).unwrap_err().to_string();
@@ -156,7 +157,7 @@ fn what_does_not_fit_is_named() {
     refused(&shapes(json!([[5, 4]])), &["the shapes of positions, tokens and blocks, found 1"]);
     refused(&shapes(json!([[5, 4], [7]])), &["two tables", "found [5, 4] and [7]"]);
     refused(&shapes(json!([[5, 4], [7, 4], [3]])), &["12 arrays for each block after the two tables, found 1"]);
-    let mut one_off = layout::shapes(tiny().transformer().unwrap().config());
+    let mut one_off = layout::shapes(tiny().sizes(), tiny().transformer().unwrap().config());
     one_off[3] = vec![13];
     refused(&shapes(json!(one_off)), &["array 3 (from 0), h.0.attn.c_attn.bias: expected [12], found [13]"]);
     one_off[3] = vec![12];

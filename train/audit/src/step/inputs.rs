@@ -6,7 +6,9 @@ use gradus_data::sets::{Answer, Split, Task};
 use gradus_data::{DataError, Rows, TokenBatch};
 use gradus_io::hex;
 use gradus_io::numbers::{count, count_of};
-use gradus_model::{Batch, ClassLoss, GradientMode, Init, Model, Objective, Param, Sight, TokenLoss, TransformerConfig, Tree};
+use gradus_model::{
+    Batch, ClassLoss, GradientMode, Init, Model, ModelConfig, Objective, Param, Sight, Sizes, TokenLoss, TransformerConfig, Tree,
+};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
@@ -59,15 +61,18 @@ impl StepInputs {
 
     /// Returns a step whose every number can be computed with pen and paper: two tokens, three dimensions, one head, one block.
     pub fn by_hand() -> Self {
-        let config = TransformerConfig { vocab: 4, context: 2, width: 3, layers: 1, heads: 1, ..TransformerConfig::default() }
-            .with_dropout(0.0);
+        let config = ModelConfig::new(
+            Sizes { vocab: 4, context: 2, width: 3 },
+            TransformerConfig { layers: 1, heads: 1, ..Default::default() },
+        )
+        .with_dropout(0.0);
         // The weights are eighths, so that products are short; gains are 1 and biases 0, as in a new model.
         let mut number = 0;
         let mut eighth = || {
             number = (number * 5 + 3) % 16;
             f64::from(number - 8) / 8.0
         };
-        let model = Model::declare(&config.into()).map(|_, p| match p {
+        let model = Model::declare(&config).map(|_, p| match p {
             Param { init: Init::Normal(_), shape, .. } => Tensor::new(shape, (0..shape.numel()).map(|_| eighth()).collect()),
             constant => constant.draw(0, 0),
         });
@@ -100,8 +105,11 @@ impl StepInputs {
         let rows = stories.iter().map(beginning).collect::<Result<Vec<_>, TextError>>()?;
         let vocab = tokenizer.vocab_size();
         let rows = Rows::new(rows, start, false, LENGTH, vocab)?;
-        let sizes = TransformerConfig { vocab, context: LENGTH, width: 32, layers: 2, heads: 4, ..TransformerConfig::default() };
-        let model = Model::init(&TransformerConfig { initializer_range: 0.1, ..sizes }.into(), seed);
+        let sizes = ModelConfig::new(
+            Sizes { vocab, context: LENGTH, width: 32 },
+            TransformerConfig { layers: 2, heads: 4, ..Default::default() },
+        );
+        let model = Model::init(&sizes.with_transformer(|c| c.initializer_range = 0.1), seed);
         let mut trainer = Trainer::new(recipe(Optimizer { lr: 3e-3, ..Optimizer::default() }, seed), model);
         let mut rng = Philox::with_stream(seed, 2);
         let mut draw = |n: usize| {
@@ -192,7 +200,7 @@ impl StepInputs {
             return Err(StepInputsError::Finished { dir: path.to_owned(), steps });
         }
         let all = settings.batch;
-        let opened = sequences.unwrap_or_else(|| (TOKENS / settings.model.sizes().context).clamp(1, all));
+        let opened = sequences.unwrap_or_else(|| (TOKENS / settings.model.sizes.context).clamp(1, all));
         let expected = format!("a number from 1 to {all}, the sequences of the run's batch");
         require("sequences", opened, (1..=all).contains(&opened), expected)?;
         let batch = stored.batch(step, opened);

@@ -87,7 +87,7 @@ fn checkpoint(args: &Args, path: &Path, depth: Depth) -> Result<(String, Loss), 
     let dir = open_model(path)?;
     let model = dir.read()?;
     let config = model.config();
-    let context = config.sizes().context;
+    let context = config.sizes.context;
     if context < 2 {
         return Err(CliError::Usage(format!("{}: a context of {context}; the audit needs at least two tokens", path.display())));
     }

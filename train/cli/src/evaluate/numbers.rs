@@ -14,15 +14,15 @@ use crate::ids::{read_ids, read_segments, read_targets};
 
 /// Reads the sequence, its segments and its targets.
 pub fn read(args: &Args, ids: &Path, targets: &Path, config: &ModelConfig) -> Result<Asked, CliError> {
-    let tokens = read_ids(ids, config.sizes().vocab, "model")?;
-    let (n, most) = (tokens.len(), config.sizes().context);
+    let tokens = read_ids(ids, config.sizes.vocab, "model")?;
+    let (n, most) = (tokens.len(), config.sizes.context);
     let expected = format!("at most {most}, the model's context");
     require("ids", format!("{}: {n} tokens", ids.display()), n <= most, expected)?;
     let as_long = |flag, path: &Path, found: usize| {
         require(flag, format!("{}: {found} entries", path.display()), found == n, format!("{n}, one for each token of --ids"))
     };
     let targets_path = targets;
-    let targets = read_targets(targets_path, config.sizes().vocab)?;
+    let targets = read_targets(targets_path, config.sizes.vocab)?;
     as_long("targets", targets_path, targets.len())?;
     let asks = targets.iter().any(Option::is_some);
     require("targets", targets_path.display(), asks, "at least one token to predict, not only `-`")?;

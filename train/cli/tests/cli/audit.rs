@@ -2,7 +2,7 @@
 
 use gradus_audit::step::StepInputs;
 use gradus_io::progress::Silent;
-use gradus_model::{Activation, ModelConfig};
+use gradus_model::{Activation, ModelConfig, Sizes};
 use gradus_report::metrics::{self, Record};
 use gradus_train::pretrain::Stored;
 use gradus_train::systems;
@@ -117,8 +117,11 @@ fn whole_models_are_audited_parameter_by_parameter() {
 #[test]
 fn a_checkpoint_is_audited_and_a_broken_one_refused() {
     let desk = Desk::new();
-    let config = TransformerConfig { vocab: 23, context: 12, width: 8, layers: 1, heads: 2, ..TransformerConfig::default() };
-    desk.save(".", &Model::init(&config.into(), 1));
+    let config = ModelConfig::new(
+        Sizes { vocab: 23, context: 12, width: 8 },
+        TransformerConfig { layers: 1, heads: 2, ..Default::default() },
+    );
+    desk.save(".", &Model::init(&config, 1));
     let line = "model --model . --sequences 2 --tokens 6 --dropout --quiet";
     assert_eq!(desk.audit(line)["models"][0]["parameters"], 1152);
     for wrong in ["--tokens 13", "--tokens 1", "--sequences 3", "--coordinates 1001"] {
@@ -135,19 +138,16 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
 #[test]
 fn what_is_right_in_unusual_models_is_not_refused() {
     let desk = Desk::new();
-    let sized = |width| TransformerConfig {
-        vocab: 23,
-        context: 12,
-        width,
-        layers: 2,
-        heads: 1,
-        initializer_range: 0.3,
-        ..TransformerConfig::default()
+    let sized = |width| {
+        ModelConfig::new(
+            Sizes { vocab: 23, context: 12, width },
+            TransformerConfig { layers: 2, heads: 1, initializer_range: 0.3, ..Default::default() },
+        )
     };
     for (config, seeds) in [
-        (TransformerConfig { activation: Activation::Relu, ..sized(8) }, 8),
+        (sized(8).with_transformer(|c| c.activation = Activation::Relu), 8),
         (sized(1), 1),
-        (TransformerConfig { layers: 8, initializer_range: 0.6, ..sized(3) }, 2),
+        (sized(3).with_transformer(|c| (c.layers, c.initializer_range) = (8, 0.6)), 2),
     ] {
         desk.save(".", &Model::init(&ModelConfig::from(config), 1));
         for seed in 1..=seeds {

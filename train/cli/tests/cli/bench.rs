@@ -65,8 +65,8 @@ fn generation_reports_what_it_reads() {
     let json = desk.gradus("bench generate --model model --prompt-tokens 2 --tokens 6 --json").json();
     let rate = number(&json["tokens_per_second"]);
     assert_near(&json["token_ms"], 1e3 / rate, 1e-6 / rate);
-    let sizes = model.transformer().expect("a Transformer").config();
-    let read = sizes.parameters() - sizes.context * sizes.width + sizes.width;
+    let sizes = model.sizes();
+    let read = model.config().parameters() - sizes.context * sizes.width + sizes.width;
     assert_eq!(json["weight_bytes_per_token"], 4 * read);
     let share = giga(&json, "weight_gb_per_second") / giga(&json, "bandwidth_gb_per_second");
     assert_near(&json["share_of_bandwidth"], share, 1e-9 * share);

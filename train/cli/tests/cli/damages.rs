@@ -14,7 +14,7 @@ fn made(desk: &Desk) -> Vec<&'static str> {
         desk.copy(&of_others.folder);
     }
     desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(60));
-    desk.byte_model("model", |c| c.context = 32);
+    desk.byte_model("model", |c| c.sizes.context = 32);
     for (split, rows) in [("train", 8), ("dev", 4)] {
         let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}\n", ["entailment", "not_entailment"][i % 2])).collect();
         desk.write(format!("rte/{split}.tsv"), format!("index\tsentence1\tsentence2\tlabel\n{lines}"));

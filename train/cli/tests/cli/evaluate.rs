@@ -91,7 +91,7 @@ fn a_corpus_by_its_convention() {
     desk.write("corpus.txt", text);
     desk.write("short.txt", "fox");
     for embedding in [Embedding::Joint, Embedding::Separate] {
-        desk.byte_model("model", |c| c.embedding = embedding);
+        desk.byte_model("model", |c| *c = c.clone().with_transformer(|c| c.embedding = embedding));
         let evaluate = |flags: &str| desk.gradus(&format!("evaluate --model model --json {flags}")).json();
         let json = evaluate("--corpus corpus.txt --dtype f64");
         assert_eq!((&json["tokens"], &json["bytes"]), (&predicted.into(), &predicted.into()));

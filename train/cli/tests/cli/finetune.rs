@@ -35,7 +35,7 @@ impl Desk {
     /// Creates a folder with a pre-trained model of two blocks and context 64, and the data of some tasks.
     pub(super) fn with_data(tasks: &[&str]) -> Self {
         let desk = Desk::new();
-        desk.byte_model("model", |c| c.context = 64);
+        desk.byte_model("model", |c| c.sizes.context = 64);
         tasks.iter().for_each(|task| desk.data(task));
         desk
     }
@@ -304,7 +304,10 @@ fn options_reach_the_model_and_the_data() {
     assert_eq!(desk.parameters("bias")["score.bias"].len(), 2);
     assert_eq!(desk.ask("evaluate", "bias", "cola", "--rows 2 --json").json()["score"], made["score"]);
     // The joint form, and a model that is fine-tuned again: its head is dropped, and its special tokens are kept.
-    desk.byte_model("model", |c| (c.context, c.embedding) = (64, Embedding::Joint));
+    desk.byte_model("model", |c| {
+        c.sizes.context = 64;
+        *c = c.clone().with_transformer(|c| c.embedding = Embedding::Joint);
+    });
     desk.begin("cola", "joint", SHORT).json();
     fs::remove_dir_all(desk.path("model")).unwrap();
     fs::rename(desk.path("joint"), desk.path("model")).unwrap();
@@ -410,8 +413,8 @@ fn a_model_is_fine_tuned_on_words_cut_in_another_mode() {
     let mut words = trainer.word_counts();
     words.add("a red fox, it rains, no, never, we sat \"here\" x don't");
     let tokenizer = trainer.train(&words, |_, _| ()).unwrap();
-    let config = desk.byte_model("model", |c| c.context = 64).transformer().unwrap().config().clone();
-    desk.model_with("words", &tokenizer, TransformerConfig { vocab: tokenizer.vocab_size(), ..config });
+    let config = desk.byte_model("model", |c| c.sizes.context = 64).config();
+    desk.model_with("words", &tokenizer, config.with_vocab(tokenizer.vocab_size()));
     desk.write("data-rte/dev.tsv", format!("{RTE}0\tI don't\tno\tentailment\n1\tit rains\tno\tnot_entailment\n"));
     let begin = |out: &str, more: &str| {
         desk.gradus(&format!("finetune --model words --task rte --data data-rte --out {out} {SHORT} {more}"))
@@ -651,16 +654,16 @@ fn bad_pre_trained_models_are_refused_and_nothing_is_written() {
         assert!(!desk.exists("out"), "{words:?}");
     };
     for (parameter, value, name) in [("h.1.ln_2.bias", f32::INFINITY, "infinity"), ("h.0.mlp.c_fc.bias", f32::NAN, "NaN")] {
-        desk.byte_model("model", |c| c.context = 64);
+        desk.byte_model("model", |c| c.sizes.context = 64);
         desk.spoil("model", parameter, value);
         begin(&[parameter, name, "earlier checkpoint"]);
     }
-    desk.byte_model("model", |c| c.context = 7);
+    desk.byte_model("model", |c| c.sizes.context = 7);
     begin(&["context of 7", "at least 8"]);
     desk.remove("model/gradus_tokenizer.json");
     desk.forget("model");
     begin(&["no tokenizer beside the model"]);
-    desk.byte_model("model", |c| c.vocab = 100);
+    desk.byte_model("model", |c| c.sizes.vocab = 100);
     begin(&["trained with 100 rows", "another model's"]);
     desk.write("model/model.safetensors", "torn");
     begin(&["model.safetensors"]);

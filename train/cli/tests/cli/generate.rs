@@ -112,7 +112,7 @@ fn what_cannot_be_generated_is_refused() {
 #[test]
 fn ids_that_the_tokenizer_lacks_are_never_drawn() {
     let desk = Desk::new();
-    desk.byte_model("model", |c| (c.vocab, c.context) = (300, 64));
+    desk.byte_model("model", |c| (c.sizes.vocab, c.sizes.context) = (300, 64));
     desk.tokenizer("model", &Tokenizer::characters(["abc"]));
     let json = desk.gradus("generate --model model --prompt ab --tokens 62 --seed 3 --json").json();
     let ids = ids_of(&json["ids"]);

@@ -33,7 +33,7 @@ impl Moments {
 
 fn works(desk: &Desk) -> Vec<Work> {
     desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(60));
-    desk.byte_model("model", |c| c.context = 32);
+    desk.byte_model("model", |c| c.sizes.context = 32);
     for (split, rows) in [("train", 24), ("dev", 8)] {
         let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}.0\n", i % 5)).collect();
         desk.write(format!("sts/{split}.tsv"), format!("index\tsentence1\tsentence2\tscore\n{lines}"));

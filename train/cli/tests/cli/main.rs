@@ -30,7 +30,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use gradus_model::{Model, TransformerConfig, Tree, checkpoint};
+use gradus_model::{Model, ModelConfig, Sizes, TransformerConfig, Tree, checkpoint};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 use serde_json::Value;
@@ -234,23 +234,18 @@ impl Desk {
     }
 
     /// Writes a random byte-level model of context 8, with its tokenizer.
-    fn byte_model(&self, name: &str, change: impl FnOnce(&mut TransformerConfig)) -> Model<Tensor<f32>> {
-        let mut config = TransformerConfig {
-            vocab: 256,
-            context: 8,
-            width: 12,
-            layers: 2,
-            heads: 3,
-            initializer_range: 0.4,
-            ..Default::default()
-        };
+    fn byte_model(&self, name: &str, change: impl FnOnce(&mut ModelConfig)) -> Model<Tensor<f32>> {
+        let mut config = ModelConfig::new(
+            Sizes { vocab: 256, context: 8, width: 12 },
+            TransformerConfig { layers: 2, heads: 3, initializer_range: 0.4, ..Default::default() },
+        );
         change(&mut config);
         self.model_with(name, &Tokenizer::bytes(), config)
     }
 
     /// Writes a random model with a tokenizer.
-    fn model_with(&self, name: &str, tokenizer: &Tokenizer, config: TransformerConfig) -> Model<Tensor<f32>> {
-        let model = Model::init(&config.into(), 5);
+    fn model_with(&self, name: &str, tokenizer: &Tokenizer, config: ModelConfig) -> Model<Tensor<f32>> {
+        let model = Model::init(&config, 5);
         fs::create_dir_all(self.path(name)).expect("a directory");
         self.save(name, &model);
         self.tokenizer(name, tokenizer);

@@ -346,7 +346,7 @@ fn nothing_makes_a_terminal_do_anything() {
         assert!(run.code.is_some_and(|code| code != 0) && run.stderr.contains("error: "), "{arguments:?}: {}", run.stderr);
         assert!(!run.stderr.contains(|c: char| c.is_control() && c != '\n'), "{arguments:?}: {:?}", run.stderr);
     }
-    desk.byte_model("bytes", |c| c.context = 32);
+    desk.byte_model("bytes", |c| c.sizes.context = 32);
     let fill = ["fill", "--model", "bytes", "--text", "a\x1b[31m [MASK]\x07", "--top", "256"];
     let filled = Run::from(desk.prepare(command("")).args(fill).output().unwrap());
     assert_holds(filled.printed(), &[r"a\u{1b}[31m "]);
@@ -370,7 +370,7 @@ fn odd_names_are_no_obstacle() {
 #[test]
 fn a_finished_fine_tuning_does_not_take_another_model_for_its_own() {
     let desk = Desk::new();
-    desk.byte_model("model", |c| c.context = 32);
+    desk.byte_model("model", |c| c.sizes.context = 32);
     for (split, rows) in [("train", 8), ("dev", 4)] {
         let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}\n", ["entailment", "not_entailment"][i % 2])).collect();
         desk.write(format!("rte/{split}.tsv"), format!("index\tsentence1\tsentence2\tlabel\n{lines}"));
@@ -431,7 +431,7 @@ fn links_and_pipes_in_a_run_lead_nowhere() {
     assert_eq!(left, 0, "what was unfinished is gone");
 
     // A link in the place of a seed's directory; a pipe in the place of a result.
-    desk.byte_model("model", |c| c.context = 32);
+    desk.byte_model("model", |c| c.sizes.context = 32);
     for (split, rows) in [("train", 8), ("dev", 4)] {
         let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}\n", ["entailment", "not_entailment"][i % 2])).collect();
         desk.write(format!("rte/{split}.tsv"), format!("index\tsentence1\tsentence2\tlabel\n{lines}"));

@@ -12,7 +12,7 @@ use gradus_cluster::rendezvous::{Hosts, RendezvousError, VERSION, local_addresse
 use gradus_cluster::secret::{Secret, digest};
 use gradus_collective::Collective;
 use gradus_model::check::{random_batch, tiny_gpt};
-use gradus_model::{Model, Objective, Transformer};
+use gradus_model::{Model, Objective};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_train::trainer::{Recipe, Trainer};
@@ -134,11 +134,11 @@ fn connect(address: SocketAddr, closed: &AtomicUsize, until: Instant) -> Option<
 
 /// Trains a small model for one step and returns it.
 fn trained(collective: Option<Arc<dyn Collective<f32>>>) -> Model<Tensor> {
-    let mut trainer: Trainer = Trainer::new(Recipe { seed: 5, ..Recipe::new(2, 4) }, Transformer::init(&tiny_gpt(), 1));
+    let mut trainer: Trainer = Trainer::new(Recipe { seed: 5, ..Recipe::new(2, 4) }, Model::init(&tiny_gpt(), 1));
     trainer.collective = collective.unwrap_or_else(|| Arc::clone(&trainer.collective));
-    let context = tiny_gpt().context;
+    let context = tiny_gpt().sizes.context;
     let weights = Objective::TokenMean.weights(&vec![1.0; 4 * context], 4);
-    trainer.step(&random_batch(&mut Philox::new(1), tiny_gpt().vocab, 4, weights)).unwrap();
+    trainer.step(&random_batch(&mut Philox::new(1), tiny_gpt().sizes.vocab, 4, weights)).unwrap();
     trainer.params
 }
 
