@@ -38,7 +38,7 @@ tree! {
 /// Options of a [`Body`].
 ///
 /// In JSON, the field `family` is `gpt` or `lstm`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "family", rename_all = "snake_case")]
 pub enum BodyConfig {
     /// The Transformer's.
@@ -74,20 +74,30 @@ impl BodyConfig {
         each!(BodyConfig, self, c => c.with_dropout(p).into())
     }
 
+    /// The options that distinguish one system from another; all others at their defaults.
+    pub fn design(self) -> Self {
+        match self {
+            BodyConfig::Transformer(c) => c.design().into(),
+            BodyConfig::Lstm(_) => LstmConfig::PAPER.into(),
+        }
+    }
+
+    /// The Transformer's options, where it is one.
+    pub fn transformer(&self) -> Option<&TransformerConfig> {
+        match self {
+            BodyConfig::Transformer(c) => Some(c),
+            BodyConfig::Lstm(_) => None,
+        }
+    }
+
     /// Number of blocks that can be transferred one by one; an LSTM has none.
     pub fn layers(&self) -> usize {
-        match self {
-            BodyConfig::Transformer(c) => c.layers,
-            BodyConfig::Lstm(_) => 0,
-        }
+        self.transformer().map_or(0, |c| c.layers)
     }
 
     /// Number of segments with a vector each; an LSTM has none.
     pub fn segments(&self) -> usize {
-        match self {
-            BodyConfig::Transformer(c) => c.parts.segments,
-            BodyConfig::Lstm(_) => 0,
-        }
+        self.transformer().map_or(0, |c| c.segments)
     }
 
     /// Standard deviation of the initial weights.
@@ -124,7 +134,7 @@ impl<V> Body<V> {
 
     /// The options.
     pub fn config(&self) -> BodyConfig {
-        each!(Body, self, b => b.config().clone().into())
+        each!(Body, self, b => (*b.config()).into())
     }
 }
 
@@ -160,7 +170,7 @@ mod tests {
         for (config, layers) in [(BodyConfig::from(gpt), 3), (lstm.into(), 0)] {
             assert_eq!((config.layers(), config.initializer_range(), config.check(sizes)), (layers, 0.5, Ok(())));
             assert_eq!((Body::declare(sizes, &config).sizes(), config.output_rows(sizes)), (sizes, 5));
-            assert_ne!(config.clone().with_dropout(0.25), config);
+            assert_ne!(config.with_dropout(0.25), config);
         }
     }
 

@@ -64,6 +64,6 @@ pub use param::{Init, Param, Role, Serves};
 pub use recurrent::{Lstm, LstmCell, LstmConfig, LstmState};
 pub use transfer::Transfer;
 pub use transformer::{
-    Block, Embedding, LayerCache, NormPlace, Parts, Positions, SelfAttention, Transformer, TransformerConfig, sinusoids,
+    Block, Embedding, LayerCache, NormPlace, Positions, SelfAttention, Transformer, TransformerConfig, sinusoids,
 };
 pub use tree::Tree;

@@ -25,7 +25,7 @@ use crate::tree;
 use crate::tree::P;
 
 /// Options of an LSTM. The context bounds training windows and batches; the recurrence has no such bound.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LstmConfig {
     /// Number of units H.
@@ -42,15 +42,17 @@ pub struct LstmConfig {
 const MOST_UNITS: usize = 1 << 16;
 
 impl Default for LstmConfig {
-    /// The paper's: 2,048 units, and all else as its GPT-1.
     fn default() -> Self {
-        LstmConfig::of_units(2048, &TransformerConfig::default())
+        Self::PAPER
     }
 }
 
 impl LstmConfig {
+    /// The paper's: 2,048 units, and all else as its GPT-1.
+    pub const PAPER: LstmConfig = LstmConfig::of_units(2048, &TransformerConfig::GPT1);
+
     /// This number of units, and all else as this GPT's.
-    fn of_units(units: usize, transformer: &TransformerConfig) -> Self {
+    const fn of_units(units: usize, transformer: &TransformerConfig) -> Self {
         LstmConfig {
             units,
             embd_dropout: transformer.embd_dropout,

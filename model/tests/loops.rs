@@ -110,9 +110,8 @@ impl Parameters {
         let eps = c.layer_norm_epsilon;
         let embedded = |(t, &id): (usize, &u32)| {
             let sum = plus(&tokens[id as usize], &position(positions[t] as usize));
-            let sum =
-                if c.parts.segments > 0 { plus(&sum, &self.rows("segments_embed.weight")[segments[t] as usize]) } else { sum };
-            if c.parts.embedding_norm { self.layer_norm("ln_embed", &sum, eps) } else { sum }
+            let sum = if c.segments > 0 { plus(&sum, &self.rows("segments_embed.weight")[segments[t] as usize]) } else { sum };
+            if c.embedding_norm { self.layer_norm("ln_embed", &sum, eps) } else { sum }
         };
         let mut h: Vec<Row> = ids.iter().enumerate().map(embedded).collect();
         for l in 0..c.layers {
@@ -124,7 +123,7 @@ impl Parameters {
             };
             let each = |x: &[Row], f: &dyn Fn(&Row) -> Row| x.iter().map(f).collect::<Vec<Row>>();
             let add = |x: &[Row], y: &[Row]| x.iter().zip(y).map(|(x, y)| plus(x, y)).collect::<Vec<Row>>();
-            h = match c.parts.norm {
+            h = match c.norm {
                 NormPlace::After => {
                     let n = each(&add(&h, &attn(&h)), &|x| norm("ln_1", x));
                     each(&add(&n, &each(&n, &mlp)), &|x| norm("ln_2", x))
@@ -135,7 +134,7 @@ impl Parameters {
                 }
             };
         }
-        if c.parts.final_norm { h.iter().map(|h| self.layer_norm("ln_f", h, eps)).collect() } else { h }
+        if c.final_norm { h.iter().map(|h| self.layer_norm("ln_f", h, eps)).collect() } else { h }
     }
 
     fn lstm(&self, c: &LstmConfig, ids: &[u32]) -> Vec<Row> {

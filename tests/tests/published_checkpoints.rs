@@ -125,7 +125,7 @@ fn padding_has_no_position_in_roberta() {
     let model = files.read().unwrap();
     assert!(worst(&logits(&model, sequences, &ids), &theirs) <= 1e-10);
     let config = model.transformer().unwrap().config();
-    assert_eq!((model.sizes().context, config.parts.padding, config.parts.segments), (10, Some(3), 2));
+    assert_eq!((model.sizes().context, config.padding, config.segments), (10, Some(3), 2));
     assert_eq!(model.config().model_type, None);
 
     // Positions that start at another row give other logits.

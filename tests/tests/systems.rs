@@ -8,8 +8,8 @@ use gradus_audit::systems::{answer, audit, tiny};
 use gradus_autograd::Tensor;
 use gradus_model::check::{Loss, labelled_batch, masked_batch};
 use gradus_model::{
-    Batch, BodyConfig, DropoutSeed, GradientMode, LstmConfig, Model, ModelConfig, NormPlace, Objective, Parts, Sizes,
-    TransformerConfig, Tree,
+    Batch, BodyConfig, DropoutSeed, GradientMode, LstmConfig, Model, ModelConfig, NormPlace, Objective, Sizes, TransformerConfig,
+    Tree,
 };
 use gradus_train::pretrain::{PretrainOptions, digest};
 use gradus_train::systems::{self, ALL, Axes, Card, Density};
@@ -67,7 +67,7 @@ fn a_card_that_is_wrong_is_refused() {
 #[test]
 fn each_axis_is_a_flag() {
     for card in all() {
-        let key = |(flag, value): (&str, String)| {
+        let key = |(flag, value): (String, String)| {
             let bare = value.parse::<f64>().is_ok() || value.parse::<bool>().is_ok();
             format!("{} = {}", flag.replace('-', "_"), if bare { value } else { format!("\"{value}\"") })
         };
@@ -75,6 +75,13 @@ fn each_axis_is_a_flag() {
         let settings = toml::from_str::<PretrainOptions>(&said.join("\n")).unwrap().settle().unwrap();
         assert_eq!(settings.axes(), card.axes, "{}", card.name);
     }
+}
+
+/// Returns the axes with other options of the Transformer.
+fn with(axes: &Axes, change: impl FnOnce(&mut TransformerConfig)) -> Axes {
+    let mut config = *axes.body.transformer().expect("a Transformer");
+    change(&mut config);
+    Axes { body: config.into(), ..*axes }
 }
 
 fn card(name: &str) -> &'static Card {
@@ -96,9 +103,9 @@ fn relatives_are_what_a_card_becomes() {
             assert!(!differ.is_empty());
             // Its own flags, with the relative's value where the two differ, and without those that the relative does not have.
             let own = one.axes.flags().into_iter().filter(|(flag, _)| differ.iter().all(|(it, ..)| it != flag));
-            let theirs = differ.iter().filter(|(.., its)| its != "–").map(|(flag, _, its)| (*flag, its.clone()));
+            let theirs = differ.iter().filter(|(.., its)| its != "–").map(|(flag, _, its)| (flag.clone(), its.clone()));
             let said: Vec<String> =
-                own.chain(theirs).map(|(flag, value)| format!("{} = {}", key(flag), quoted(&value))).collect();
+                own.chain(theirs).map(|(flag, value)| format!("{} = {}", key(&flag), quoted(&value))).collect();
             let settings = toml::from_str::<PretrainOptions>(&said.join("\n")).unwrap().settle().unwrap();
             assert_eq!(settings.axes(), other.axes, "{} and {relative}", one.name);
         }
@@ -109,7 +116,8 @@ fn relatives_are_what_a_card_becomes() {
 #[test]
 fn roberta_is_bert_with_one_segment() {
     let (bert, roberta) = (card("bert").axes, card("roberta").axes);
-    let roberta = Axes { activation: bert.activation, epsilon: bert.epsilon, ..roberta };
+    let TransformerConfig { activation, layer_norm_epsilon, .. } = *bert.body.transformer().unwrap();
+    let roberta = with(&roberta, |c| (c.activation, c.layer_norm_epsilon) = (activation, layer_norm_epsilon));
     let params: Model<Tensor<f64>> = Model::init(&tiny(&bert), 7);
     let mut theirs = Vec::new();
     params.as_ref().visit(|name, p| theirs.push((name.to_owned(), p.clone())));
@@ -135,16 +143,15 @@ fn roberta_is_bert_with_one_segment() {
 #[test]
 fn gpt_2_without_its_parts_is_gpt_1() {
     let (gpt, gpt2) = (card("gpt").axes, card("gpt2").axes);
-    let plain = Axes { parts: Parts { norm: NormPlace::After, final_norm: false, scaled_init: false, ..gpt2.parts }, ..gpt2 };
+    let plain = with(&gpt2, |c| (c.norm, c.final_norm, c.scaled_init) = (NormPlace::After, false, false));
     let text = [5, 4, 3, 2, 1, 0];
     let of = |axes: &Axes| answer(&Model::init(&tiny(axes), 7), axes, &text, 5);
     assert_eq!(of(&plain), of(&gpt));
-    for part in [
-        Parts { norm: NormPlace::Before, ..Parts::NONE },
-        Parts { final_norm: true, ..Parts::NONE },
-        Parts { scaled_init: true, ..Parts::NONE },
-    ] {
-        assert_ne!(of(&Axes { parts: part, ..gpt }), of(&gpt), "{part:?} is a difference");
+    let parts: [fn(&mut TransformerConfig); 3] =
+        [|c| c.norm = NormPlace::Before, |c| c.final_norm = true, |c| c.scaled_init = true];
+    for part in parts {
+        let other = with(&gpt, part);
+        assert_ne!(of(&other), of(&gpt), "{other:?} is a difference");
     }
 }
 

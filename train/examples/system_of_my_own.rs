@@ -3,7 +3,7 @@
 //! BERT's view of single texts with GPT-2's order of norms, as later encoders have it. `tests/tests/systems.rs` holds it to its card like
 //! the systems of the house. To keep it: move the card to a file of `train/src/systems`, and add two lines to the list there.
 
-use gradus_model::{Activation, NormPlace, Parts};
+use gradus_model::{BodyConfig, NormPlace, TransformerConfig};
 use gradus_train::systems::{Axes, Card, Density, Settled, named};
 use gradus_train::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
 
@@ -16,12 +16,15 @@ pub const CARD: Card = Card {
     sources: &["Xiong et al. 2020: “On Layer Normalization in the Transformer Architecture”"],
     settled: &[Settled { what: "the norm of the embeddings", here: "none: each branch norms what it reads", by: "us" }],
     axes: Axes {
-        activation: Activation::Gelu,
-        epsilon: 1e-12,
-        parts: Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE },
+        body: BodyConfig::Transformer(TransformerConfig {
+            layer_norm_epsilon: 1e-12,
+            norm: NormPlace::Before,
+            final_norm: true,
+            scaled_init: true,
+            ..TransformerConfig::GPT1
+        }),
         transform: true,
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false }),
-        ..Axes::GPT
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,

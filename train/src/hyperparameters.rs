@@ -44,15 +44,15 @@ pub(crate) use hyperparameters;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("--{flag} {found}: expected {expected}")]
 pub struct RangeError {
-    flag: &'static str,
+    flag: String,
     found: String,
     expected: String,
 }
 
 impl RangeError {
     /// Returns the error for a flag, its value and the expected values.
-    pub fn new(flag: &'static str, found: impl ToString, expected: impl Into<String>) -> Self {
-        RangeError { flag, found: found.to_string(), expected: expected.into() }
+    pub fn new(flag: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
+        RangeError { flag: flag.into(), found: found.to_string(), expected: expected.into() }
     }
 }
 

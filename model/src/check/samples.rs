@@ -14,7 +14,7 @@ use crate::model::{Model, ModelConfig};
 use crate::objectives::Objective;
 use crate::output::{OutputConfig, Predicts, TransformConfig};
 use crate::recurrent::LstmConfig;
-use crate::transformer::{Embedding, NormPlace, Parts, Positions, TransformerConfig};
+use crate::transformer::{Embedding, NormPlace, Positions, TransformerConfig};
 use crate::tree::Tree;
 
 /// A small model, and how its loss is computed from a batch.
@@ -108,14 +108,12 @@ pub fn tiny_bert() -> ModelConfig {
     let TransformerConfig { activation, layer_norm_epsilon, .. } = TransformerConfig::default();
     let transform = Some(TransformConfig { activation, layer_norm_epsilon });
     let outputs = vec![OutputConfig { predicts: Predicts::Masked, transform, ..OutputConfig::NEXT }];
-    let parts = Parts { segments: 2, embedding_norm: true, ..Parts::NONE };
-    ModelConfig { outputs, ..tiny_gpt().with_transformer(|c| c.parts = parts) }
+    ModelConfig { outputs, ..tiny_gpt().with_transformer(|c| (c.segments, c.embedding_norm) = (2, true)) }
 }
 
 /// A GPT-2 of the same sizes.
 pub fn tiny_gpt2() -> ModelConfig {
-    let parts = Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE };
-    tiny_gpt().with_transformer(|c| c.parts = parts)
+    tiny_gpt().with_transformer(|c| (c.norm, c.final_norm, c.scaled_init) = (NormPlace::Before, true, true))
 }
 
 /// An LSTM of the same sizes.

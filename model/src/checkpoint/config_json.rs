@@ -14,7 +14,7 @@ use crate::model::ModelConfig;
 /// The field of the heads, which no dialect has.
 pub(super) const HEADS: &str = "gradus_heads";
 /// The field of one head, as unreleased versions wrote it.
-const BEFORE: &str = "gradus_head";
+pub(super) const BEFORE: &str = "gradus_head";
 
 pub(super) fn encode(config: &ModelConfig) -> Vec<u8> {
     serde_json::to_vec_pretty(&Value::Object(to_json(config))).expect("a map of plain values")
@@ -95,7 +95,7 @@ pub(super) fn model(
         let name = match field {
             "classes" => "num_labels",
             "classifier dropout" => "classifier_dropout",
-            _ => dialect.name(fields, field),
+            _ => &dialect.name(fields, field),
         };
         let found = given(fields, name).map_or(found, Value::to_string);
         problem(path, format!("{name}: expected {expected}, found {found}"))
@@ -182,10 +182,15 @@ pub(super) fn required<T: DeserializeOwned>(fields: &Fields, name: &str) -> Resu
 }
 
 fn value_of<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T, String> {
-    T::deserialize(value).map_err(|e| match value.as_str() {
+    T::deserialize(value).map_err(|e| wrong(name, value, &e))
+}
+
+/// The error of a field with a value of another type.
+pub(super) fn wrong(name: &str, value: &Value, error: &serde_json::Error) -> String {
+    match value.as_str() {
         Some(number) if NOT_FINITE.contains(&number) => format!("{name}: expected a finite number, found {number}"),
-        _ => format!("{name}: {e}"),
-    })
+        _ => format!("{name}: {error}"),
+    }
 }
 
 #[cfg(test)]
@@ -221,11 +226,11 @@ mod tests {
             tiny_bert().with_transformer(|c| c.inner = Some(50)),
             tiny_gpt2().with_transformer(|c| c.inner = Some(50)),
             tiny_bert(),
-            tiny_bert().with_transformer(|c| c.parts.segments = 1),
+            tiny_bert().with_transformer(|c| c.segments = 1),
             ModelConfig { outputs: vec![masked], ..tiny_bert() },
-            tiny_bert().with_transformer(|c| c.parts.final_norm = true),
+            tiny_bert().with_transformer(|c| c.final_norm = true),
             tiny_gpt2(),
-            tiny_gpt2().with_transformer(|c| c.parts.scaled_init = false),
+            tiny_gpt2().with_transformer(|c| c.scaled_init = false),
             ModelConfig { outputs: vec![OutputConfig::NEXT, masked], ..lstm(LstmConfig::default()) },
         ];
         let heads = [

@@ -173,7 +173,7 @@ impl ModelConfig {
         let plain = self.outputs.iter().all(|output| *output == OutputConfig::NEXT);
         let joint = c.embedding == Embedding::Joint;
         ensure(!joint || plain, "embedding", "joint", "separate, in a model with further parts", "--embedding")?;
-        if let (Some(padding), Predicts::Next) = (c.parts.padding, self.predicts()) {
+        if let (Some(padding), Predicts::Next) = (c.padding, self.predicts()) {
             return ensure(false, "padding", padding, "no padding token, in a model that predicts the next token", "--view");
         }
         Ok(())
@@ -186,10 +186,7 @@ impl ModelConfig {
 
     /// The Transformer's options, where it is one.
     pub fn transformer(&self) -> Option<&TransformerConfig> {
-        match &self.body {
-            BodyConfig::Transformer(c) => Some(c),
-            BodyConfig::Lstm(_) => None,
-        }
+        self.body.transformer()
     }
 }
 

@@ -48,7 +48,7 @@ impl Block<Param> {
             ln_1: norm(),
             mlp: Mlp::declare(d, c.inner(d), c.activation, stds),
             ln_2: norm(),
-            norm: c.parts.norm,
+            norm: c.norm,
             drop_attn: drop(Site::AttentionBranch(layer)),
             drop_mlp: drop(Site::MlpBranch(layer)),
         };

@@ -38,44 +38,8 @@ pub enum NormPlace {
     Before,
 }
 
-/// What a Transformer has that GPT-1's lacks; by default nothing.
+/// Options of a Transformer; by default GPT-1's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Parts {
-    /// Segments that are told apart, by a learned vector each (BERT); 0: none are.
-    pub segments: usize,
-    /// A norm of the sum of the embeddings (BERT).
-    pub embedding_norm: bool,
-    /// Where the norms of a block stand.
-    pub norm: NormPlace,
-    /// A norm after the last block (GPT-2).
-    pub final_norm: bool,
-    /// Initial weights of what is added to the residual stream are drawn from N(0, σ²/2L): there are 2L such sums (GPT-2).
-    pub scaled_init: bool,
-    /// The id of a padding token without a position (RoBERTa in `transformers`): it reads row 0 of the position table, and the
-    /// positions of other tokens do not count it. `None`: every token has a position.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub padding: Option<u32>,
-}
-
-impl Parts {
-    /// GPT-1's: none.
-    pub const NONE: Parts = Parts {
-        segments: 0,
-        embedding_norm: false,
-        norm: NormPlace::After,
-        final_norm: false,
-        scaled_init: false,
-        padding: None,
-    };
-
-    fn are_none(&self) -> bool {
-        *self == Self::NONE
-    }
-}
-
-/// Sizes and options of a Transformer; by default a GPT's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TransformerConfig {
     /// Number of blocks.
@@ -101,38 +65,72 @@ pub struct TransformerConfig {
     pub layer_norm_epsilon: f64,
     /// Standard deviation of the initial weights.
     pub initializer_range: f64,
-    /// What it has beside GPT-1's parts.
-    #[serde(skip_serializing_if = "Parts::are_none")]
-    pub parts: Parts,
+    /// Number of segments, each with a learned vector (BERT); 0: there are none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub segments: usize,
+    /// A norm of the sum of the embeddings (BERT).
+    #[serde(skip_serializing_if = "is_default")]
+    pub embedding_norm: bool,
+    /// Where the norms of a block stand.
+    #[serde(skip_serializing_if = "is_default")]
+    pub norm: NormPlace,
+    /// A norm after the last block (GPT-2).
+    #[serde(skip_serializing_if = "is_default")]
+    pub final_norm: bool,
+    /// Initial weights of what is added to the residual stream are drawn from N(0, σ²/2L): there are 2L such sums (GPT-2).
+    #[serde(skip_serializing_if = "is_default")]
+    pub scaled_init: bool,
+    /// The id of a padding token without a position (RoBERTa in `transformers`): it reads row 0 of the position table, and the
+    /// positions of other tokens do not count it. `None`: every token has a position.
+    #[serde(skip_serializing_if = "is_default")]
+    pub padding: Option<u32>,
 }
 
-impl Default for Parts {
-    fn default() -> Self {
-        Self::NONE
-    }
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Default for TransformerConfig {
-    /// The paper's GPT-1.
     fn default() -> Self {
-        TransformerConfig {
-            layers: 12,
-            heads: 12,
-            inner: None,
-            activation: Activation::Gelu,
-            positions: Positions::Learned,
-            embedding: Embedding::Separate,
-            embd_dropout: 0.1,
-            attn_dropout: 0.1,
-            resid_dropout: 0.1,
-            layer_norm_epsilon: 1e-5,
-            initializer_range: 0.02,
-            parts: Parts::default(),
-        }
+        Self::GPT1
     }
 }
 
 impl TransformerConfig {
+    /// The paper's GPT-1.
+    pub const GPT1: TransformerConfig = TransformerConfig {
+        layers: 12,
+        heads: 12,
+        inner: None,
+        activation: Activation::Gelu,
+        positions: Positions::Learned,
+        embedding: Embedding::Separate,
+        embd_dropout: 0.1,
+        attn_dropout: 0.1,
+        resid_dropout: 0.1,
+        layer_norm_epsilon: 1e-5,
+        initializer_range: 0.02,
+        segments: 0,
+        embedding_norm: false,
+        norm: NormPlace::After,
+        final_norm: false,
+        scaled_init: false,
+        padding: None,
+    };
+
+    /// The options that distinguish one system from another; all others as GPT-1's.
+    pub fn design(self) -> Self {
+        let TransformerConfig { layers, heads, inner, positions, embedding, initializer_range, .. } = Self::GPT1;
+        TransformerConfig { layers, heads, inner, positions, embedding, initializer_range, ..self }
+            .with_dropout(Self::GPT1.embd_dropout)
+    }
+
+    /// The parts that GPT-1 lacks; all other options as GPT-1's.
+    pub fn parts(self) -> Self {
+        let TransformerConfig { activation, layer_norm_epsilon, .. } = Self::GPT1;
+        TransformerConfig { activation, layer_norm_epsilon, ..self.design() }
+    }
+
     /// All three dropouts at once.
     pub fn with_dropout(self, p: f64) -> Self {
         TransformerConfig { embd_dropout: p, attn_dropout: p, resid_dropout: p, ..self }
@@ -148,7 +146,7 @@ impl TransformerConfig {
 
     /// Rows of the position table: the context, plus one for padding if it has no position.
     pub(crate) fn position_rows(&self, context: usize) -> usize {
-        context + usize::from(self.parts.padding.is_some())
+        context + usize::from(self.padding.is_some())
     }
 
     /// Sets the width f between the two layers of the feed-forward networks, in a model of width d.
@@ -163,7 +161,7 @@ impl TransformerConfig {
 
     /// Standard deviation of the initial weights of what is added to the residual stream.
     pub(crate) fn residual_std(&self) -> f64 {
-        let sums = if self.parts.scaled_init { 2 * self.layers } else { 1 };
+        let sums = if self.scaled_init { 2 * self.layers } else { 1 };
         self.initializer_range / (sums as f64).sqrt()
     }
 
@@ -173,10 +171,8 @@ impl TransformerConfig {
         let (d, f) = (sizes.width, self.inner(sizes.width));
         let learned = self.embedding == Embedding::Separate && self.positions == Positions::Learned;
         let positions = if learned { self.position_rows(sizes.context) * d } else { 0 };
-        let parts = &self.parts;
-        let norms = [parts.embedding_norm, parts.final_norm].map(|there| if there { 2 * d } else { 0 });
-        let further = parts.segments * d + norms[0] + norms[1];
-        self.layers * (4 * d * d + 2 * d * f + 9 * d + f) + self.output_rows(sizes) * d + positions + further
+        let norms = 2 * d * (usize::from(self.embedding_norm) + usize::from(self.final_norm));
+        self.layers * (4 * d * d + 2 * d * f + 9 * d + f) + self.output_rows(sizes) * d + positions + self.segments * d + norms
     }
 
     /// Floating-point operations of a training step per token: 6·L·(4d² + 2df) + 6·d·V + 12·L·T·d, masked scores counted too.
@@ -200,16 +196,21 @@ impl TransformerConfig {
         check_dropout("resid_dropout", self.resid_dropout)?;
         check_eps(self.layer_norm_epsilon)?;
         check_std(self.initializer_range)?;
-        let segments = self.parts.segments;
-        ensure(segments <= 1 << 10, "segments", segments, "a number from 0 to 1024", "--segments")?;
-        if let Some(padding) = self.parts.padding {
+        ensure(self.segments <= 1 << 10, "segments", self.segments, "a number from 0 to 1024", "--segments")?;
+        if let Some(padding) = self.padding {
             let is_token = (padding as usize) < sizes.vocab;
             ensure(is_token, "padding", padding, format!("a token of the {}", sizes.vocab), "a vocabulary that has it")?;
             let learned = self.positions == Positions::Learned;
             ensure(learned, "padding", padding, "learned positions", "--positions")?;
         }
         let joint = self.embedding == Embedding::Joint;
-        ensure(!joint || self.parts.are_none(), "embedding", "joint", "separate, in a model with further parts", "--embedding")?;
+        ensure(
+            !joint || self.parts() == Self::GPT1,
+            "embedding",
+            "joint",
+            "separate, in a model with further parts",
+            "--embedding",
+        )?;
         check_parameters(self.parameters(sizes), "a smaller --width, --layers or vocabulary")
     }
 }

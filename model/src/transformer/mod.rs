@@ -4,7 +4,7 @@
 //! h₀ = U Wₑ + W_p        hₗ = block(hₗ₋₁), l = 1 … n        P(u) = softmax(hₙ Wₑᵀ)
 //! ```
 //!
-//! and of its relatives, with what they have beside it ([`Parts`]):
+//! and of its relatives, with what they have beside it ([`TransformerConfig`]):
 //!
 //! ```text
 //! BERT      h₀ = LN(U Wₑ + W_p + S W_s)          P(u) = softmax(LN(gelu(hₙ W + b)) Wₑᵀ + b′)
@@ -25,7 +25,7 @@ use gradus_tensor::{Real, Tensor};
 pub use attention::SelfAttention;
 pub use block::Block;
 pub use cache::LayerCache;
-pub use config::{Embedding, NormPlace, Parts, Positions, TransformerConfig};
+pub use config::{Embedding, NormPlace, Positions, TransformerConfig};
 
 use crate::batch::Input;
 use crate::config::Sizes;
@@ -62,16 +62,18 @@ impl Transformer<Param> {
     pub fn declare(sizes: Sizes, config: &TransformerConfig) -> Self {
         let table = |rows, role| Table::declare(rows, sizes.width, config.initializer_range, role);
         let learned = config.embedding == Embedding::Separate && config.positions == Positions::Learned;
-        let (parts, eps) = (&config.parts, config.layer_norm_epsilon);
+        let eps = config.layer_norm_epsilon;
         Transformer {
             tokens_embed: table(config.output_rows(sizes), Role::TokenEmbedding),
             positions_embed: learned.then(|| table(config.position_rows(sizes.context), Role::PositionEmbedding)),
-            segments_embed: (parts.segments > 0).then(|| table(parts.segments, Role::SegmentEmbedding)),
-            ln_embed: parts.embedding_norm.then(|| LayerNorm::declare(sizes.width, eps).map(|_, p| p.serving(Serves::Embedding))),
+            segments_embed: (config.segments > 0).then(|| table(config.segments, Role::SegmentEmbedding)),
+            ln_embed: config
+                .embedding_norm
+                .then(|| LayerNorm::declare(sizes.width, eps).map(|_, p| p.serving(Serves::Embedding))),
             h: Seq((0..config.layers).map(|layer| Block::declare(sizes.width, config, layer)).collect()),
-            ln_f: parts.final_norm.then(|| LayerNorm::declare(sizes.width, eps)),
+            ln_f: config.final_norm.then(|| LayerNorm::declare(sizes.width, eps)),
             sizes,
-            config: Arc::new(config.clone()),
+            config: Arc::new(*config),
         }
     }
 }
@@ -104,7 +106,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         let tokens = output.gather(ids.clone(), [b, t]); // (B, T, d)
         let positions = match &input.positions {
             Some(positions) => self.positions(positions, &output).reshape([b, t, self.sizes.width]),
-            None => match (self.positions_embed.as_ref().filter(|_| !joint), c.parts.padding) {
+            None => match (self.positions_embed.as_ref().filter(|_| !joint), c.padding) {
                 (Some(learned), Some(padding)) => counted(&learned.weight.0, ids, t, padding),
                 (Some(learned), None) => learned.weight.0.slice(0, first..first + t),
                 (None, _) => self.positions(&(first as u32..(first + t) as u32).collect(), &output),
@@ -121,7 +123,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         let shifted = |by: usize| positions.iter().map(|p| p + by as u32).collect::<Arc<[u32]>>();
         match &self.positions_embed {
             _ if c.embedding == Embedding::Joint => output.gather(shifted(self.sizes.vocab), [n]),
-            Some(learned) => learned.weight.0.gather(shifted(usize::from(c.parts.padding.is_some())), [n]),
+            Some(learned) => learned.weight.0.gather(shifted(usize::from(c.padding.is_some())), [n]),
             None => output.constant(sinusoids(output.value(), positions.iter().copied(), self.sizes.width)),
         }
     }

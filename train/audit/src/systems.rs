@@ -2,10 +2,10 @@
 //! turn, and the sum of the probabilities of all short texts.
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, Input, Model, ModelConfig, Objective, Tree};
+use gradus_model::{Batch, BodyConfig, Input, Model, ModelConfig, Objective, Tree};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::PretrainOptions;
-use gradus_train::systems::{Axes, BackboneKind, Card, Density};
+use gradus_train::systems::{Axes, Card, Density};
 use gradus_train::trainer::{Recipe, Trainer};
 use gradus_train::views::{self, Given, SpecialTokens, Text, View};
 use serde::Serialize;
@@ -82,9 +82,9 @@ pub fn tiny(axes: &Axes) -> ModelConfig {
         init_std: Some(0.5),
         ..PretrainOptions::default()
     };
-    let options = match axes.backbone {
-        BackboneKind::Transformer => PretrainOptions { layers: Some(2), heads: Some(2), ..sizes },
-        BackboneKind::Lstm => PretrainOptions { units: Some(12), ..sizes },
+    let options = match axes.body {
+        BodyConfig::Transformer(_) => PretrainOptions { layers: Some(2), heads: Some(2), ..sizes },
+        BodyConfig::Lstm(_) => PretrainOptions { units: Some(12), ..sizes },
     };
     ModelConfig { heads: Vec::new(), ..options.model(&ModelConfig::default(), axes) }.with_vocab(VOCAB)
 }
@@ -102,7 +102,7 @@ fn in_its_format(axes: &Axes, text: &[u32], at: usize) -> (Input, usize) {
     let text = Text { number: 0, epoch: 0, tokens: text.into(), sentences: vec![text.len() / 2, text.len()] };
     let scheme = axes.view.scheme(Some(SPECIAL.open), Some(SPECIAL), ROOM);
     let Some(view) = scheme.eval_view(&text, &[at], Given::All) else { return plainly(axes, &text.tokens, at) };
-    (views::input(std::slice::from_ref(&view), axes.parts.segments > 0), view.asked[0].0)
+    (views::input(std::slice::from_ref(&view), axes.body.segments() > 0), view.asked[0].0)
 }
 
 /// Returns the logits of the prediction of the token at `at`, of words below 8.
@@ -173,7 +173,7 @@ fn learnt(axes: &Axes) -> Model<Tensor<f64>> {
         Batch::next(2, [SPECIAL.open, 0, SPECIAL.open, 1], [0, 0, 1, 1], [0.25; 4])
     } else {
         let all = [masked([0, 0], 0), masked([0, 0], 1), masked([1, 1], 0), masked([1, 1], 1)];
-        views::batch(&all, 0, axes.parts.segments > 0, Objective::TokenMean)
+        views::batch(&all, 0, axes.body.segments() > 0, Objective::TokenMean)
     };
     for _ in 0..STEPS {
         trainer.step(&batch).expect("a step of a tiny model");

@@ -74,7 +74,9 @@ impl Workload {
     pub fn masked(self, share: f64) -> Result<Self, RangeError> {
         require("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
         let first = systems::ALL.iter().find(|card| !card.axes.view.is_next()).expect("one fills masks");
-        Ok(Workload { config: TransformerConfig { parts: first.axes.parts, ..self.config }, masked: Some(share), ..self })
+        let TransformerConfig { layers, heads, .. } = self.config;
+        let parts = first.axes.body.transformer().expect("a Transformer").parts();
+        Ok(Workload { config: TransformerConfig { layers, heads, ..parts }, masked: Some(share), ..self })
     }
 
     /// Returns the model's configuration.

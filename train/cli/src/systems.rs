@@ -77,7 +77,7 @@ fn show(card: &Card, as_json: bool) -> Result<(), CliError> {
 fn compare(card: &Card, other: &Card, as_json: bool) -> Result<(), CliError> {
     let axes = card.against(other);
     if as_json {
-        let axis = |(flag, own, its): (&str, String, String)| json!({ "axis": flag, card.name: own, other.name: its });
+        let axis = |(flag, own, its): (String, String, String)| json!({ "axis": flag, card.name: own, other.name: its });
         return output::json(&json!({ "axes": axes.into_iter().map(axis).collect::<Vec<_>>() }));
     }
     output::line(&format!("{:<16} {:<14} {}", "", card.name, other.name))?;

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use gradus_io::disk;
 use gradus_model::{
     Activation, BodyConfig, ConfigError, Embedding, Form, GradientMode, HeadConfig, LstmConfig, ModelConfig, NormPlace,
-    Objective, OutputConfig, Parts, Positions, Predicts, Sizes, TransformConfig, TransformerConfig, checkpoint,
+    Objective, OutputConfig, Positions, Predicts, Sizes, TransformConfig, TransformerConfig, checkpoint,
 };
 use gradus_text::Mode;
 use serde::{Deserialize, Serialize};
 
 use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, require};
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
-use crate::systems::{self, Axes, BackboneKind, Card};
+use crate::systems::{self, Axes, BackboneKind, Card, transformer_axes};
 use crate::trainer::{Recipe, default_shards};
 use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
 
@@ -346,42 +346,36 @@ impl PretrainOptions {
 
     /// Returns an error if an option was given that has no effect with these settings.
     fn check_used(&self, settings: &PretrainSettings) -> Result<(), RangeError> {
-        let of_transformers = [
-            ("layers", self.layers.is_some()),
-            ("heads", self.heads.is_some()),
-            ("inner", self.inner.is_some()),
-            ("activation", self.activation.is_some()),
-            ("positions", self.positions.is_some()),
-            ("embedding", self.embedding.is_some()),
-            ("attn-dropout", self.attn_dropout.is_some()),
-            ("epsilon", self.epsilon.is_some()),
-            ("norm", self.norm.is_some()),
-            ("final-norm", self.final_norm.is_some()),
-            ("embedding-norm", self.embedding_norm.is_some()),
-            ("segments", self.segments.is_some()),
-            ("transform", self.transform.is_some()),
-            ("scaled-init", self.scaled_init.is_some()),
-            ("recompute", self.recompute.is_some()),
-        ];
-        let of_moments =
-            [("beta1", self.beta1.is_some()), ("beta2", self.beta2.is_some()), ("adam-eps", self.adam_eps.is_some())];
-        let unused = |is_so: bool, flags: &[(&'static str, bool)], with: &str, expected: &str| match flags
-            .iter()
-            .find(|(_, is_said)| is_so && *is_said)
-        {
-            Some((flag, _)) => Err(RangeError::new(flag, with, format!("{expected} with it, or no --{flag}"))),
-            None => Ok(()),
+        macro_rules! names {
+            (; $($option:ident $field:ident),*) => { [$(stringify!($option)),*] };
+        }
+        let axes = transformer_axes!(names!());
+        let sizes = ["layers", "heads", "inner", "positions", "embedding", "attn_dropout", "transform", "recompute"];
+        let unused = |is_so: bool, options: &[&str], with: &str, expected: &str| match self.first_given(options) {
+            Some(flag) if is_so => {
+                let expected = format!("{expected} with it, or no --{flag}");
+                Err(RangeError::new(flag, with, expected))
+            }
+            _ => Ok(()),
         };
         let is_lstm = settings.model.transformer().is_none();
+        let of_transformers = [&sizes[..], &axes].concat();
         unused(is_lstm, &of_transformers, "with an LSTM, which has no such part", "--backbone transformer")?;
-        unused(!is_lstm, &[("units", self.units.is_some())], "with a Transformer, which has none", "--system lstm")?;
+        unused(!is_lstm, &["units"], "with a Transformer, which has none", "--system lstm")?;
         let (optimizer, schedule) = (settings.optimizer.name, settings.schedule.kind);
+        let of_moments = ["beta1", "beta2", "adam_eps"];
         unused(!optimizer.has_moments(), &of_moments, "with sgd, which has no moments", "another --optimizer")?;
-        let warmup = [("warmup", self.warmup.is_some())];
-        unused(schedule == ScheduleKind::Constant, &warmup, "with a constant rate", "another --schedule")?;
-        let (vocab, tokenizer) = ([("vocab", self.vocab.is_some())], settings.tokenizer.as_deref().unwrap_or_default());
-        let with = format!("with --tokenizer {tokenizer}, which has a vocabulary of its own");
-        unused(settings.tokenizer.is_some(), &vocab, &with, "a BPE that is trained here")
+        unused(schedule == ScheduleKind::Constant, &["warmup"], "with a constant rate", "another --schedule")?;
+        let with =
+            format!("with --tokenizer {}, which has a vocabulary of its own", settings.tokenizer.as_deref().unwrap_or_default());
+        unused(settings.tokenizer.is_some(), &["vocab"], &with, "a BPE that is trained here")
+    }
+
+    /// The flag of the first of these options that is given.
+    fn first_given(&self, options: &[&str]) -> Option<String> {
+        let path = self.held_out_corpus.as_ref().map(|_| PathBuf::new()); // which may not be Unicode
+        let given = toml::Table::try_from(PretrainOptions { held_out_corpus: path, ..self.clone() }).expect("plain values");
+        options.iter().find(|name| given.contains_key(**name)).map(|name| name.replace('_', "-"))
     }
 
     /// Returns an error if an option was given that has no effect in the micro-world, which a run without a corpus reads.
@@ -389,54 +383,44 @@ impl PretrainOptions {
     /// # Errors
     /// [`SettingsError::Range`].
     pub fn check_source(&self, has_corpus: bool) -> Result<(), SettingsError> {
-        let of_corpora = [
-            ("held-out", self.held_out.is_some()),
-            ("held-out-corpus", self.held_out_corpus.is_some()),
-            ("tokenizer", self.tokenizer.is_some()),
-            ("vocab", self.vocab.is_some()),
-        ];
-        let unused = of_corpora.into_iter().find(|(_, is_said)| *is_said && !has_corpus);
+        let unused = self.first_given(&["held_out", "held_out_corpus", "tokenizer", "vocab"]).filter(|_| !has_corpus);
         let with = "in the micro-world, which has a tokenizer and held-out stories of its own";
-        unused.map_or(Ok(()), |(flag, _)| Err(RangeError::new(flag, with, format!("a --corpus with it, or no --{flag}")).into()))
+        let Some(flag) = unused else { return Ok(()) };
+        let expected = format!("a --corpus with it, or no --{flag}");
+        Err(RangeError::new(flag, with, expected).into())
     }
 
     /// The axes of the system, but for those that are said.
     fn axes(&self) -> Result<Axes, RangeError> {
         let system = self.system.as_deref().unwrap_or(systems::ALL[0].name);
         let card = systems::named(system).ok_or_else(|| RangeError::new("system", system, systems::names()))?;
-        let Axes { backbone, activation, epsilon, parts, transform, view } = card.axes;
-        let backbone = self.backbone.unwrap_or(backbone);
-        let view = self.view(view)?;
-        let parts = Parts {
-            segments: self.segments.unwrap_or(parts.segments),
-            embedding_norm: self.embedding_norm.unwrap_or(parts.embedding_norm),
-            norm: self.norm.unwrap_or(parts.norm),
-            final_norm: self.final_norm.unwrap_or(parts.final_norm),
-            scaled_init: self.scaled_init.unwrap_or(parts.scaled_init),
-            ..parts
+        let (transform, view) = (self.transform.unwrap_or(card.axes.transform), self.view(card.axes.view)?);
+        let mut body = match (self.backbone, card.axes.body) {
+            (Some(BackboneKind::Transformer), BodyConfig::Lstm(_)) => TransformerConfig::GPT1.into(),
+            (Some(BackboneKind::Lstm), _) => LstmConfig::PAPER.into(),
+            (_, body) => body,
         };
         let expected = "a Transformer, in a system with further parts or a masked view";
         let flag = if self.backbone.is_some() { "backbone" } else { "system" };
-        let transform = self.transform.unwrap_or(transform);
-        let plain = parts == Parts::NONE && !transform && view.is_next();
-        require(flag, "lstm", backbone == BackboneKind::Transformer || plain, expected)?;
-        let (activation, epsilon) = (self.activation.unwrap_or(activation), self.epsilon.unwrap_or(epsilon));
-        Ok(Axes { backbone, activation, epsilon, parts, transform, view })
+        let has_parts = card.axes.body.transformer().is_some_and(|c| c.parts() != TransformerConfig::GPT1);
+        let plain = !has_parts && !transform && view.is_next();
+        require(flag, "lstm", body.transformer().is_some() || plain, expected)?;
+        macro_rules! set {
+            ($c:ident; $($option:ident $field:ident),*) => { $($c.$field = self.$option.unwrap_or($c.$field);)* };
+        }
+        if let BodyConfig::Transformer(c) = &mut body {
+            transformer_axes!(set!(c));
+        }
+        Ok(Axes { body, transform, view })
     }
 
     /// The view of the system, but for what is said.
     fn view(&self, of_system: ViewPlan) -> Result<ViewPlan, RangeError> {
         let plan = match (self.view, of_system) {
             (Some(ViewKind::Next), _) | (None, ViewPlan::Next) => {
-                let said = [
-                    ("mask-rate", self.mask_rate.is_some()),
-                    ("mask-hide", self.mask_hide.is_some()),
-                    ("mask-replace", self.mask_replace.is_some()),
-                    ("masks", self.masks.is_some()),
-                    ("pairs", self.pairs.is_some()),
-                ];
-                return match said.into_iter().find(|(_, said)| *said) {
-                    Some((flag, _)) => Err(RangeError::new(flag, "with texts read from left to right", "--view masked with it")),
+                let of_masks = ["mask_rate", "mask_hide", "mask_replace", "masks", "pairs"];
+                return match self.first_given(&of_masks) {
+                    Some(flag) => Err(RangeError::new(flag, "with texts read from left to right", "--view masked with it")),
                     None => Ok(ViewPlan::Next),
                 };
             }
@@ -459,38 +443,33 @@ impl PretrainOptions {
         let base = preset.transformer().expect("presets are Transformers");
         let (width, dropout) = (self.width.unwrap_or(preset.sizes.width), self.dropout.unwrap_or(base.embd_dropout));
         let sizes = Sizes { vocab: 1, context: self.context.unwrap_or(preset.sizes.context), width };
-        let gpt = TransformerConfig {
-            layers: self.layers.unwrap_or(base.layers),
-            heads: self.heads.unwrap_or(base.heads),
-            inner: None,
-            activation: axes.activation,
-            positions: self.positions.unwrap_or_default(),
-            embedding: self.embedding.unwrap_or_default(),
-            embd_dropout: self.embd_dropout.unwrap_or(dropout),
-            attn_dropout: self.attn_dropout.unwrap_or(dropout),
-            resid_dropout: self.resid_dropout.unwrap_or(dropout),
-            layer_norm_epsilon: axes.epsilon,
-            initializer_range: self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt()),
-            parts: axes.parts,
-        };
-        let gpt = match self.inner {
-            Some(inner) => gpt.with_inner(inner, width),
-            None => gpt,
-        };
-        let body: BodyConfig = match axes.backbone {
-            BackboneKind::Transformer => gpt.into(),
-            BackboneKind::Lstm => LstmConfig {
-                units: self.units.unwrap_or(LstmConfig::default().units),
-                embd_dropout: gpt.embd_dropout,
-                resid_dropout: gpt.resid_dropout,
-                initializer_range: gpt.initializer_range,
+        let initializer_range = self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt());
+        let dropouts = [self.embd_dropout, self.attn_dropout, self.resid_dropout];
+        let [embd_dropout, attn_dropout, resid_dropout] = dropouts.map(|p| p.unwrap_or(dropout));
+        let body: BodyConfig = match axes.body {
+            BodyConfig::Transformer(c) => {
+                let c = TransformerConfig {
+                    layers: self.layers.unwrap_or(base.layers),
+                    heads: self.heads.unwrap_or(base.heads),
+                    positions: self.positions.unwrap_or_default(),
+                    embedding: self.embedding.unwrap_or_default(),
+                    embd_dropout,
+                    attn_dropout,
+                    resid_dropout,
+                    initializer_range,
+                    ..c
+                };
+                self.inner.map_or(c, |inner| c.with_inner(inner, width)).into()
             }
-            .into(),
+            BodyConfig::Lstm(c) => {
+                let units = self.units.unwrap_or(c.units);
+                LstmConfig { units, embd_dropout, resid_dropout, initializer_range }.into()
+            }
         };
-        let transform = TransformConfig { activation: axes.activation, layer_norm_epsilon: axes.epsilon };
+        let TransformerConfig { activation, layer_norm_epsilon, .. } = axes.body.transformer().copied().unwrap_or_default();
         let output = OutputConfig {
             predicts: if axes.view.is_next() { Predicts::Next } else { Predicts::Masked },
-            transform: axes.transform.then_some(transform),
+            transform: axes.transform.then_some(TransformConfig { activation, layer_norm_epsilon }),
             ..OutputConfig::NEXT
         };
         let next = HeadConfig {
@@ -561,14 +540,8 @@ impl PretrainSettings {
 
     /// What distinguishes the system that it trains.
     pub fn axes(&self) -> Axes {
-        let Some(gpt) = self.model.transformer() else {
-            return Axes { backbone: BackboneKind::Lstm, view: self.view, ..Axes::GPT };
-        };
         Axes {
-            backbone: BackboneKind::Transformer,
-            activation: gpt.activation,
-            epsilon: gpt.layer_norm_epsilon,
-            parts: gpt.parts,
+            body: self.model.body.design(),
             transform: self.model.outputs.iter().any(|output| output.transform.is_some()),
             view: self.view,
         }

@@ -1,6 +1,6 @@
 //! BERT (Devlin et al. 2018).
 
-use gradus_model::{Activation, Parts};
+use gradus_model::{BodyConfig, TransformerConfig};
 
 use super::{Axes, Card, Comparison, Density, Figure, Sentence, Settled, Stories};
 use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
@@ -48,12 +48,14 @@ pub const CARD: Card = Card {
         },
     ],
     axes: Axes {
-        activation: Activation::Gelu,
-        epsilon: 1e-12,
-        parts: Parts { segments: 2, embedding_norm: true, ..Parts::NONE },
+        body: BodyConfig::Transformer(TransformerConfig {
+            layer_norm_epsilon: 1e-12,
+            segments: 2,
+            embedding_norm: true,
+            ..TransformerConfig::GPT1
+        }),
         transform: true,
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Copies, pairs: true }),
-        ..Axes::GPT
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,

@@ -1,6 +1,6 @@
 //! GPT-2 (Radford et al. 2019).
 
-use gradus_model::{NormPlace, Parts};
+use gradus_model::{BodyConfig, NormPlace, TransformerConfig};
 
 use super::{Axes, Card, Comparison, Density, Figure, Settled};
 
@@ -29,7 +29,15 @@ pub const CARD: Card = Card {
         },
         Settled { what: "the context", here: "as long as is asked for", by: "us (the paper: 1,024 tokens)" },
     ],
-    axes: Axes { parts: Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE }, ..Axes::GPT },
+    axes: Axes {
+        body: BodyConfig::Transformer(TransformerConfig {
+            norm: NormPlace::Before,
+            final_norm: true,
+            scaled_init: true,
+            ..TransformerConfig::GPT1
+        }),
+        ..Axes::GPT
+    },
     sight: &[('a', "······"), ('b', "a·····"), ('c', "ab····"), ('d', "abc···"), ('e', "abcd··"), ('f', "abcde·")],
     density: Density::Joint,
     relatives: &["gpt"],

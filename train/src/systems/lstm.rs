@@ -1,6 +1,8 @@
 //! The LSTM of GPT-1's ablation (Radford et al. 2018, §5).
 
-use super::{Axes, BackboneKind, Card, Density, Settled};
+use gradus_model::{BodyConfig, LstmConfig};
+
+use super::{Axes, Card, Density, Settled};
 
 /// The LSTM.
 pub const CARD: Card = Card {
@@ -17,7 +19,7 @@ pub const CARD: Card = Card {
         Settled { what: "the initial bias of the forget gate", here: "1", by: "us (Jozefowicz, Zaremba, Sutskever 2015)" },
         Settled { what: "from units to the output's matrix", here: "a linear layer to the embedding's width, tied", by: "us" },
     ],
-    axes: Axes { backbone: BackboneKind::Lstm, ..Axes::GPT },
+    axes: Axes { body: BodyConfig::Lstm(LstmConfig::PAPER), ..Axes::GPT },
     sight: &[('a', "······"), ('b', "a·····"), ('c', "ab····"), ('d', "abc···"), ('e', "abcd··"), ('f', "abcde·")],
     density: Density::Joint,
     relatives: &[],

@@ -10,7 +10,7 @@ mod lstm;
 mod page;
 mod roberta;
 
-use gradus_model::{Activation, Parts};
+use gradus_model::{BodyConfig, TransformerConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::views::ViewPlan;
@@ -23,29 +23,32 @@ pub const ALL: &[&Card] = &[&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD, &
 /// Those that a survey places, unless others are asked for.
 pub const SURVEYED: [&Card; 4] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD];
 
-/// The network that is trained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Names of bodies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum BackboneKind {
     /// The paper's Transformer.
-    #[default]
     Transformer,
     /// One recurrent layer.
     Lstm,
 }
 
+/// Calls a macro with the options of a pre-training that distinguish Transformers, each with the field that it sets.
+macro_rules! transformer_axes {
+    ($each:ident!($($given:tt)*)) => {
+        $each!($($given)*; activation activation, epsilon layer_norm_epsilon, norm norm, final_norm final_norm,
+            embedding_norm embedding_norm, segments segments, scaled_init scaled_init)
+    };
+}
+
+pub(crate) use transformer_axes;
+
 /// What distinguishes one system from another; sizes and rates do not.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axes {
-    /// Its body.
-    pub backbone: BackboneKind,
-    /// The function in a Transformer's feed-forward network.
-    pub activation: Activation,
-    /// ε of its layer norms.
-    pub epsilon: f64,
-    /// What its Transformer has beside GPT-1's parts.
-    pub parts: Parts,
+    /// Its body; sizes, dropouts, positions and the form of the embedding play no part.
+    pub body: BodyConfig,
     /// Whether its output has a layer before the matrix, and a bias per token.
     pub transform: bool,
     /// How it views texts.
@@ -54,14 +57,7 @@ pub struct Axes {
 
 impl Axes {
     /// GPT-1's.
-    pub const GPT: Axes = Axes {
-        backbone: BackboneKind::Transformer,
-        activation: Activation::Gelu,
-        epsilon: 1e-5,
-        parts: Parts::NONE,
-        transform: false,
-        view: ViewPlan::Next,
-    };
+    pub const GPT: Axes = Axes { body: BodyConfig::Transformer(TransformerConfig::GPT1), transform: false, view: ViewPlan::Next };
 }
 
 /// What a system's probabilities of a text's tokens make together.

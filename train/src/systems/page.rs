@@ -1,32 +1,76 @@
 //! The cards as text: of one system, of what two differ in, and of all as a page.
 
-use gradus_model::NormPlace;
+use gradus_model::{BodyConfig, NormPlace};
 use gradus_report::{Block, Document, Row};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
 
-use super::{ALL, Axes, BackboneKind, Card, Density, named};
+use super::{ALL, Axes, BackboneKind, Card, Density, named, transformer_axes};
 use crate::views::{MaskMix, Redraw, ViewPlan};
 
 impl Axes {
     /// Its axes by the names of their flags, with their values.
-    pub fn flags(&self) -> Vec<(&'static str, String)> {
-        let Axes { backbone, activation, epsilon, parts, transform, view } = self;
-        let mut all = vec![("backbone", word(backbone))];
-        if *backbone == BackboneKind::Transformer {
-            all.extend([("activation", word(activation)), ("epsilon", format!("{epsilon:e}"))]);
-            all.extend([("norm", word(&parts.norm)), ("final-norm", parts.final_norm.to_string())]);
-            all.extend([("embedding-norm", parts.embedding_norm.to_string()), ("segments", parts.segments.to_string())]);
-            all.extend([("transform", transform.to_string()), ("scaled-init", parts.scaled_init.to_string())]);
+    pub fn flags(&self) -> Vec<(String, String)> {
+        let mut all = vec![("backbone".to_owned(), word(&self.backbone()))];
+        if self.backbone() == BackboneKind::Transformer {
+            all.extend(self.of_transformer().into_iter().map(|(name, value)| (name.replace('_', "-"), plain(&value))));
+            all.push(("transform".into(), self.transform.to_string()));
         }
-        match view {
-            ViewPlan::Next => all.push(("view", "next".into())),
+        match self.view {
+            ViewPlan::Next => all.push(("view".into(), "next".into())),
             ViewPlan::Masked(plan) => {
-                all.extend([("view", "masked".into()), ("masks", word(&plan.masks)), ("mask-rate", plan.rate.to_string())]);
-                all.extend([("mask-hide", plan.shares.mask.to_string()), ("mask-replace", plan.shares.replace.to_string())]);
-                all.push(("pairs", plan.pairs.to_string()));
+                let of_view = [
+                    ("view", "masked".into()),
+                    ("masks", word(&plan.masks)),
+                    ("mask-rate", plan.rate.to_string()),
+                    ("mask-hide", plan.shares.mask.to_string()),
+                    ("mask-replace", plan.shares.replace.to_string()),
+                    ("pairs", plan.pairs.to_string()),
+                ];
+                all.extend(of_view.map(|(name, value)| (name.to_owned(), value)));
             }
         }
         all
+    }
+
+    /// The name of its body.
+    fn backbone(&self) -> BackboneKind {
+        match self.body {
+            BodyConfig::Transformer(_) => BackboneKind::Transformer,
+            BodyConfig::Lstm(_) => BackboneKind::Lstm,
+        }
+    }
+
+    /// The axes of a Transformer by the names of their options; of another body, GPT-1's.
+    fn of_transformer(&self) -> Vec<(&'static str, Value)> {
+        macro_rules! values {
+            ($c:ident; $($option:ident $field:ident),*) => { vec![$((stringify!($option), json!($c.$field))),*] };
+        }
+        let c = self.body.transformer().copied().unwrap_or_default();
+        transformer_axes!(values!(c))
+    }
+}
+
+impl Serialize for Axes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut parts: Map<String, Value> =
+            self.of_transformer().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let [activation, epsilon] = ["activation", "epsilon"].map(|name| parts.remove(name));
+        let Axes { transform, view, .. } = self;
+        json!({
+            "backbone": self.backbone(), "activation": activation, "epsilon": epsilon, "parts": parts, "transform": transform,
+            "view": view,
+        })
+        .serialize(serializer)
+    }
+}
+
+/// A value as a flag takes it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(word) => word.clone(),
+        Value::Number(number) if number.is_f64() => format!("{:e}", number.as_f64().unwrap_or_default()),
+        other => other.to_string(),
     }
 }
 
@@ -48,16 +92,17 @@ impl Density {
 impl Card {
     /// Its body and view in a sentence.
     fn made_of(&self) -> String {
-        let Axes { backbone, parts, transform, view, .. } = &self.axes;
-        let body = match backbone {
-            BackboneKind::Transformer => "a Transformer",
-            BackboneKind::Lstm => "an LSTM of one layer",
+        let Axes { body, transform, view } = &self.axes;
+        let c = body.transformer().copied().unwrap_or_default();
+        let body = match body {
+            BodyConfig::Transformer(_) => "a Transformer",
+            BodyConfig::Lstm(_) => "an LSTM of one layer",
         };
         let parts = [
-            (parts.norm == NormPlace::Before, "norms before its branches"),
-            (parts.final_norm, "a norm after the last block"),
-            (parts.embedding_norm, "a norm after the embeddings"),
-            (parts.segments > 1, "segments"),
+            (c.norm == NormPlace::Before, "norms before its branches"),
+            (c.final_norm, "a norm after the last block"),
+            (c.embedding_norm, "a norm after the embeddings"),
+            (c.segments > 1, "segments"),
             (*transform, "a layer before the output"),
         ];
         let parts: Vec<&str> = parts.into_iter().filter(|(there, _)| *there).map(|(_, words)| words).collect();
@@ -122,15 +167,15 @@ impl Card {
     }
 
     /// The axes in which it differs from another: flag, its own value and the other's; `–` where one has no such axis.
-    pub fn against(&self, other: &Card) -> Vec<(&'static str, String, String)> {
+    pub fn against(&self, other: &Card) -> Vec<(String, String, String)> {
         let (ours, theirs) = (self.axes.flags(), other.axes.flags());
-        let value = |all: &[(&str, String)], flag: &str| {
+        let value = |all: &[(String, String)], flag: &str| {
             all.iter().find(|(name, _)| *name == flag).map_or("–".to_owned(), |(_, value)| value.clone())
         };
-        let mut flags: Vec<&'static str> = ours.iter().chain(&theirs).map(|(flag, _)| *flag).collect();
+        let mut flags: Vec<&String> = ours.iter().chain(&theirs).map(|(flag, _)| flag).collect();
         let mut seen = std::collections::BTreeSet::new();
         flags.retain(|flag| seen.insert(*flag));
-        let all = flags.into_iter().map(|flag| (flag, value(&ours, flag), value(&theirs, flag)));
+        let all = flags.into_iter().map(|flag| (flag.clone(), value(&ours, flag), value(&theirs, flag)));
         all.filter(|(_, ours, theirs)| ours != theirs).collect()
     }
 }
@@ -170,8 +215,8 @@ mod tests {
     fn two_systems_differ_in_their_axes() {
         let [gpt, lstm, bert, roberta] = ["gpt", "lstm", "bert", "roberta"].map(|name| named(name).unwrap());
         assert_eq!(gpt.against(gpt), []);
-        assert_eq!(gpt.against(lstm)[0], ("backbone", "transformer".into(), "lstm".into()));
-        assert_eq!(gpt.against(lstm)[1], ("activation", "gelu".into(), "–".into()));
+        assert_eq!(gpt.against(lstm)[0], ("backbone".into(), "transformer".into(), "lstm".into()));
+        assert_eq!(gpt.against(lstm)[1], ("activation".into(), "gelu".into(), "–".into()));
         let differences: Vec<_> = bert.against(roberta).into_iter().map(|(flag, ..)| flag).collect();
         assert_eq!(differences, ["activation", "epsilon", "segments", "masks", "pairs"]);
     }

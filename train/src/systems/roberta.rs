@@ -1,6 +1,6 @@
 //! RoBERTa (Liu et al. 2019).
 
-use gradus_model::{Activation, Parts};
+use gradus_model::{Activation, BodyConfig, TransformerConfig};
 
 use super::{Axes, Card, Density, Settled};
 use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
@@ -41,12 +41,14 @@ pub const CARD: Card = Card {
         },
     ],
     axes: Axes {
-        activation: Activation::GeluErf,
-        epsilon: 1e-5,
-        parts: Parts { segments: 1, embedding_norm: true, ..Parts::NONE },
+        body: BodyConfig::Transformer(TransformerConfig {
+            activation: Activation::GeluErf,
+            segments: 1,
+            embedding_norm: true,
+            ..TransformerConfig::GPT1
+        }),
         transform: true,
         view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false }),
-        ..Axes::GPT
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,

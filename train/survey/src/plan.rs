@@ -3,11 +3,12 @@
 use std::fmt;
 
 use gradus_io::numbers::count_of;
+use gradus_model::BodyConfig;
 use gradus_study::plan::Plan;
 use gradus_study::rule::DecisionRule;
 use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::pretrain::HELD_OUT_STORIES;
-use gradus_train::systems::{self, BackboneKind, Card};
+use gradus_train::systems::{self, Card};
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -183,9 +184,9 @@ impl fmt::Display for Survey {
 
 /// Returns the peak rate at the centre of a system's search, which suits the miniature's Transformer and LSTM.
 pub fn usual_rate(card: &Card) -> f64 {
-    match card.axes.backbone {
-        BackboneKind::Transformer => 1e-3,
-        BackboneKind::Lstm => 1.6e-2,
+    match card.axes.body {
+        BodyConfig::Transformer(_) => 1e-3,
+        BodyConfig::Lstm(_) => 1.6e-2,
     }
 }
 

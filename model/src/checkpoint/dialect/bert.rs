@@ -21,7 +21,7 @@ use crate::config::{Activation, Sizes};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 use crate::output::{OutputConfig, Predicts, TransformConfig};
-use crate::transformer::{Embedding, NormPlace, Parts, Positions, TransformerConfig};
+use crate::transformer::{Embedding, Positions, TransformerConfig};
 
 /// The properties that distinguish the model types.
 pub(super) struct Encoder {
@@ -40,6 +40,8 @@ pub(super) struct Encoder {
     segments: bool,
 }
 
+/// The parts beside segments and padding.
+const PARTS: TransformerConfig = TransformerConfig { embedding_norm: true, ..TransformerConfig::GPT1 };
 /// Whether padding tokens have positions too, as in RoBERTa models that Gradus has trained.
 const COUNTS_PADDING: &str = "gradus_counts_padding";
 /// The pooler of a body, without its prefix.
@@ -180,7 +182,7 @@ impl Encoder {
         missing.map_or(Ok(own), |missing| Err(contradicted(own, missing, found)))
     }
 
-    fn parts(&self, fields: &Fields) -> Result<Parts, String> {
+    fn parts(&self, fields: &Fields) -> Result<TransformerConfig, String> {
         let segments = field(fields, "type_vocab_size", 2)?;
         let counts = field(fields, COUNTS_PADDING, false)?;
         let padding = match fields.get("pad_token_id") {
@@ -188,7 +190,7 @@ impl Encoder {
             None => Some(1),
             Some(id) => Some(u32::deserialize(id).map_err(|_| format!("pad_token_id: expected a token's id, found {id}"))?),
         };
-        Ok(Parts { segments, embedding_norm: true, padding, ..Parts::NONE })
+        Ok(TransformerConfig { segments, padding, ..PARTS })
     }
 
     fn heads(&self, fields: &Fields, held: &Held, class: &str) -> Result<Vec<HeadConfig>, String> {
@@ -205,7 +207,7 @@ impl Encoder {
     }
 
     /// Number of rows of the position table before those of our model.
-    fn unused(&self, parts: &Parts) -> usize {
+    fn unused(&self, parts: &TransformerConfig) -> usize {
         match parts.padding {
             Some(padding) => padding as usize,
             None if self.skips_padding => 2,
@@ -215,7 +217,7 @@ impl Encoder {
 
     /// Returns whether a model with these parts is saved as this model type: as RoBERTa with one segment or without a position for
     /// padding, else as BERT, unless its configuration names the type.
-    fn is_type_of(&self, model_type: Option<&str>, parts: &Parts) -> bool {
+    fn is_type_of(&self, model_type: Option<&str>, parts: &TransformerConfig) -> bool {
         match model_type {
             Some(model_type) => self.model_types.contains(&model_type),
             None if self.skips_padding => parts.padding.is_some() || parts.segments == 1,
@@ -259,22 +261,19 @@ impl Dialect for Encoder {
         let body = TransformerConfig {
             layers: required(fields, "num_hidden_layers")?,
             heads: required(fields, "num_attention_heads")?,
-            inner: None,
             activation: activation(fields, "hidden_act", "gelu")?,
-            positions: Positions::Learned,
-            embedding: Embedding::Separate,
             embd_dropout: dropout,
             attn_dropout: field(fields, "attention_probs_dropout_prob", 0.1)?,
             resid_dropout: dropout,
             layer_norm_epsilon: field(fields, "layer_norm_eps", 1e-12)?,
             initializer_range: field(fields, "initializer_range", 0.02)?,
-            parts,
+            ..parts
         };
         let body = body.with_inner(field(fields, "intermediate_size", 3072)?, width);
         let (activation, layer_norm_epsilon) = (body.activation, body.layer_norm_epsilon);
         let transform = has_transform.then_some(TransformConfig { activation, layer_norm_epsilon });
         Ok(ModelConfig {
-            model_type: (!self.is_type_of(None, &body.parts)).then(|| self.model_types[0].into()),
+            model_type: (!self.is_type_of(None, &body)).then(|| self.model_types[0].into()),
             outputs: vec![OutputConfig { predicts: Predicts::Masked, tied: true, transform }],
             heads: self.heads(fields, held, class)?,
             ..ModelConfig::new(sizes, body)
@@ -283,15 +282,15 @@ impl Dialect for Encoder {
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
         let BodyConfig::Transformer(c) = &config.body else { return None };
-        let Parts { segments, embedding_norm, norm, final_norm, scaled_init, padding } = c.parts;
+        let TransformerConfig { segments, padding, .. } = *c;
         let [OutputConfig { predicts: Predicts::Masked, transform, .. }] = config.outputs[..] else { return None };
         let usual = TransformConfig { activation: c.activation, layer_norm_epsilon: c.layer_norm_epsilon };
-        let shape = embedding_norm && norm == NormPlace::After && !final_norm && !scaled_init;
+        let shape = TransformerConfig { segments: 0, padding: None, ..c.parts() } == PARTS;
         let shape = shape && transform.is_none_or(|transform| transform == usual);
         let transform = transform.is_some();
         let plain = c.positions == Positions::Learned && c.embedding == Embedding::Separate && c.embd_dropout == c.resid_dropout;
         let says = segments >= 1 && (self.skips_padding || padding.is_none());
-        let says = says && self.is_type_of(config.model_type.as_deref(), &c.parts);
+        let says = says && self.is_type_of(config.model_type.as_deref(), c);
         if !(shape && plain && says) {
             return None;
         }
@@ -311,7 +310,7 @@ impl Dialect for Encoder {
             "initializer_range": c.initializer_range,
             "intermediate_size": c.inner(config.sizes.width),
             "layer_norm_eps": c.layer_norm_epsilon,
-            "max_position_embeddings": config.sizes.context + self.unused(&c.parts) + usize::from(padding.is_some()),
+            "max_position_embeddings": config.sizes.context + self.unused(c) + usize::from(padding.is_some()),
             "model_type": self.model_types[0],
             "num_attention_heads": c.heads,
             "num_hidden_layers": c.layers,
@@ -353,7 +352,7 @@ impl Dialect for Encoder {
         let Some(theirs) = self.module(module, config) else { return Theirs::same(path.into()) };
         let transposed = matrix && ["transform.dense", "score.pooler"].contains(&module);
         let positions = config.transformer().filter(|_| module == "positions_embed");
-        let unused = positions.map_or(0, |c| self.unused(&c.parts));
+        let unused = positions.map_or(0, |c| self.unused(c));
         vec![Theirs { name: format!("{theirs}.{kind}"), transposed, unused }]
     }
 
@@ -382,8 +381,8 @@ impl Dialect for Encoder {
         config.outputs.iter().any(|output| output.transform.is_some())
     }
 
-    fn name(&self, _: &Fields, ours: &'static str) -> &'static str {
-        match ours {
+    fn name(&self, _: &Fields, ours: &str) -> String {
+        let name = match ours {
             "vocab" => "vocab_size",
             "context" => "max_position_embeddings",
             "width" => "hidden_size",
@@ -396,7 +395,8 @@ impl Dialect for Encoder {
             "segments" => "type_vocab_size",
             "padding" => "pad_token_id",
             other => other,
-        }
+        };
+        name.into()
     }
 
     /// A body alone has a pooler, which only heads read; one that fills masks may have been published with the head for pairs.

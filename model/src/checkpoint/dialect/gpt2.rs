@@ -10,11 +10,12 @@ use crate::body::BodyConfig;
 use crate::config::{Activation, Sizes};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
-use crate::transformer::{Embedding, NormPlace, Parts, Positions, TransformerConfig};
+use crate::transformer::{Embedding, NormPlace, Positions, TransformerConfig};
 
 pub(super) struct Gpt2;
 
-const PARTS: Parts = Parts { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..Parts::NONE };
+const PARTS: TransformerConfig =
+    TransformerConfig { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..TransformerConfig::GPT1 };
 const PREFIX: &str = "transformer.";
 /// The classes in `transformers`: of the body, the language model and the classifier.
 const CLASSES: [&str; 3] = ["GPT2Model", "GPT2LMHeadModel", "GPT2ForSequenceClassification"];
@@ -38,16 +39,14 @@ impl Dialect for Gpt2 {
         let body = TransformerConfig {
             layers: required(fields, size("n_layer"))?,
             heads: required(fields, size("n_head"))?,
-            inner: None,
             activation: activation(fields, "activation_function", "gelu_new")?,
-            positions: Positions::Learned,
-            embedding: Embedding::Separate,
             embd_dropout: field(fields, "embd_pdrop", 0.1)?,
             attn_dropout: field(fields, "attn_pdrop", 0.1)?,
             resid_dropout: field(fields, "resid_pdrop", 0.1)?,
             layer_norm_epsilon: field(fields, "layer_norm_epsilon", 1e-5)?,
             initializer_range: field(fields, "initializer_range", 0.02)?,
-            parts: Parts { scaled_init: field(fields, "gradus_scaled_init", true)?, ..PARTS },
+            scaled_init: field(fields, "gradus_scaled_init", true)?,
+            ..PARTS
         };
         let body = body.with_inner(field(fields, "n_inner", width.saturating_mul(4))?, width);
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
@@ -60,7 +59,7 @@ impl Dialect for Gpt2 {
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
         let BodyConfig::Transformer(c) = &config.body else { return None };
         let here = c.positions == Positions::Learned && c.embedding == Embedding::Separate && is_plain(config);
-        if !here || (Parts { scaled_init: true, ..c.parts }) != PARTS {
+        if !here || (TransformerConfig { scaled_init: true, ..c.parts() }) != PARTS {
             return None;
         }
         let fields = json!({
@@ -88,7 +87,7 @@ impl Dialect for Gpt2 {
             "vocab_size": config.sizes.vocab,
         });
         let Value::Object(mut fields) = fields else { unreachable!("an object") };
-        if !c.parts.scaled_init {
+        if !c.scaled_init {
             fields.insert("gradus_scaled_init".into(), json!(false));
         }
         Some(fields)
@@ -127,8 +126,8 @@ impl Dialect for Gpt2 {
         has_output(fields, CLASSES)
     }
 
-    fn name(&self, fields: &Fields, ours: &'static str) -> &'static str {
-        if ours == "inner" { "n_inner" } else { gpts_name(fields, ours) }
+    fn name(&self, fields: &Fields, ours: &str) -> String {
+        if ours == "inner" { "n_inner".into() } else { gpts_name(fields, ours) }
     }
 
     /// The causal mask was a buffer once.

@@ -123,7 +123,7 @@ pub(super) trait Dialect: Sync {
     /// Returns whether the model's class in `transformers` has an output matrix, tied or not.
     fn has_output(&self, fields: &Fields, config: &ModelConfig) -> bool;
     /// The field of `config.json` from which one of ours is read.
-    fn name(&self, fields: &Fields, ours: &'static str) -> &'static str;
+    fn name(&self, fields: &Fields, ours: &str) -> String;
     /// Returns whether a tensor, named without the prefix, is ignored: a buffer, or a part that only an absent head reads.
     fn ignores(&self, name: &str) -> bool;
 }

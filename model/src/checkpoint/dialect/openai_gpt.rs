@@ -1,10 +1,13 @@
 //! `openai-gpt`, and our own model types: `gradus-gpt` for a Transformer that no other dialect can say, which `transformers` refuses
 //! instead of misreading it, and `gradus-lstm`.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::HEAD;
-use super::super::config_json::{HEADS, TIED, class, contradicted, field, given, heads_from_json, is_class, required, unread};
+use super::super::config_json::{
+    BEFORE, HEADS, TIED, class, contradicted, field, given, heads_from_json, is_class, required, unread, wrong,
+};
 use super::{Dialect, Fields, Held, Theirs, model_types};
 use crate::body::BodyConfig;
 use crate::config::{Activation, Sizes};
@@ -12,7 +15,7 @@ use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 use crate::output::{OutputConfig, Predicts};
 use crate::recurrent::LstmConfig;
-use crate::transformer::{Embedding, Parts, Positions, TransformerConfig};
+use crate::transformer::{Embedding, TransformerConfig};
 
 pub(super) struct OpenAiGpt;
 
@@ -28,12 +31,29 @@ pub(super) const WEIGHT: &str = "score.weight";
 const NOT_OPTIONS: [&str; 8] = ["model_type", "architectures", TIED, OUTPUTS, HEADS, "id2label", "label2id", "pad_token_id"];
 /// The field of outputs that `transformers` does not have.
 const OUTPUTS: &str = "gradus_outputs";
+/// The beginning of the names of fields that `transformers` does not have.
+const GRADUS: &str = "gradus_";
 
 /// Does `transformers`' classifier compute what this head does? It reads one sequence, at its last token that is not padding,
 /// and has no bias.
 pub(super) fn is_theirs(head: &HeadConfig) -> bool {
     head.form == Form::Classify && !head.bias && !head.pooler
 }
+
+/// Our fields, and theirs. A field without a name there is `gradus_` and ours.
+const NAMES: [(&str, &str); 11] = [
+    ("vocab", "vocab_size"),
+    ("context", "n_positions"),
+    ("width", "n_embd"),
+    ("layers", "n_layer"),
+    ("heads", "n_head"),
+    ("activation", "afn"),
+    ("embd_dropout", "embd_pdrop"),
+    ("attn_dropout", "attn_pdrop"),
+    ("resid_dropout", "resid_pdrop"),
+    ("layer_norm_epsilon", "layer_norm_epsilon"),
+    ("initializer_range", "initializer_range"),
+];
 
 /// The name under which `config.json` has a size: its alias in `transformers` (`attribute_map`), which prevails, or its own.
 pub(super) fn size_name(fields: &Fields, name: &'static str) -> &'static str {
@@ -48,20 +68,10 @@ pub(super) fn size_name(fields: &Fields, name: &'static str) -> &'static str {
 }
 
 /// The name in a GPT's `config.json` of one of our fields.
-pub(super) fn gpts_name(fields: &Fields, ours: &'static str) -> &'static str {
-    match ours {
-        "vocab" => "vocab_size",
-        "context" => size_name(fields, "n_positions"),
-        "width" => size_name(fields, "n_embd"),
-        "layers" => size_name(fields, "n_layer"),
-        "heads" => size_name(fields, "n_head"),
-        "inner" => "gradus_inner",
-        "positions" => "gradus_positions",
-        "embedding" => "gradus_embedding",
-        "embd_dropout" => "embd_pdrop",
-        "attn_dropout" => "attn_pdrop",
-        "resid_dropout" => "resid_pdrop",
-        other => other,
+pub(super) fn gpts_name(fields: &Fields, ours: &str) -> String {
+    match NAMES.iter().find(|(name, _)| *name == ours) {
+        Some((_, theirs)) => size_name(fields, theirs).into(),
+        None => Some(format!("{GRADUS}{ours}")).filter(|name| fields.contains_key(name)).unwrap_or_else(|| ours.into()),
     }
 }
 
@@ -149,9 +159,9 @@ impl Dialect for OpenAiGpt {
         has_output(fields, CLASSES)
     }
 
-    fn name(&self, fields: &Fields, ours: &'static str) -> &'static str {
+    fn name(&self, fields: &Fields, ours: &str) -> String {
         let is_lstm = fields.get("model_type").and_then(Value::as_str) == Some(LSTM);
-        if is_lstm { ours } else { gpts_name(fields, ours) }
+        if is_lstm { ours.into() } else { gpts_name(fields, ours) }
     }
 
     /// Buffers of the causal mask and of positions, as older versions saved them.
@@ -168,7 +178,7 @@ pub(super) fn is_plain(config: &ModelConfig) -> bool {
 /// Returns whether `transformers` has no class for a Transformer.
 fn is_ours(config: &ModelConfig, c: &TransformerConfig) -> bool {
     !is_plain(config)
-        || c.parts != Parts::default()
+        || c.parts() != TransformerConfig::GPT1
         || c.inner.is_some()
         || c.embedding == Embedding::Joint
         || c.activation == Activation::GeluErf
@@ -177,38 +187,24 @@ fn is_ours(config: &ModelConfig, c: &TransformerConfig) -> bool {
 /// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
 fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Value {
     let mut fields = json!({
-        "afn": c.activation,
         "architectures": ["OpenAIGPTLMHeadModel"],
-        "attn_pdrop": c.attn_dropout,
         "dtype": "float32",
-        "embd_pdrop": c.embd_dropout,
-        "initializer_range": c.initializer_range,
-        "layer_norm_epsilon": c.layer_norm_epsilon,
         "model_type": if is_ours(config, c) { OURS } else { HUGGING_FACE },
-        "n_embd": config.sizes.width,
-        "n_head": c.heads,
-        "n_layer": c.layers,
-        "n_positions": config.sizes.context,
-        "resid_pdrop": c.resid_dropout,
         "summary_activation": null,
         "summary_first_dropout": 0.1,
         "summary_proj_to_labels": true,
         "summary_type": "cls_index",
         "summary_use_proj": true,
         "tie_word_embeddings": true,
-        "vocab_size": config.sizes.vocab,
     });
-    if c.positions == Positions::Sinusoidal {
-        fields["gradus_positions"] = json!(c.positions);
-    }
-    if c.embedding == Embedding::Joint {
-        fields["gradus_embedding"] = json!(c.embedding);
-    }
-    if c.inner.is_some() {
-        fields["gradus_inner"] = json!(c.inner);
-    }
-    if c.parts != Parts::default() {
-        fields["gradus_parts"] = json!(c.parts);
+    let gpt1 = json!(TransformerConfig::GPT1);
+    let all = [json!(config.sizes), json!(c)];
+    for (ours, value) in all.iter().filter_map(Value::as_object).flatten() {
+        match NAMES.iter().find(|(name, _)| name == ours) {
+            Some((_, theirs)) => fields[*theirs] = value.clone(),
+            None if gpt1.get(ours) != Some(value) => fields[format!("{GRADUS}{ours}")] = value.clone(),
+            None => {}
+        }
     }
     fields
 }
@@ -229,28 +225,26 @@ fn gpt_from_json(fields: &Fields) -> Result<ModelConfig, String> {
         Some(other) => return Err(format!("model_type: expected {}, found {other}", known())),
         None => return Err(format!("model_type is missing: expected {}", known())),
     }
-    let (paper, default) = (ModelConfig::default().sizes, TransformerConfig::default());
+    let paper = ModelConfig::default().sizes;
     let size = |name| size_name(fields, name);
     let sizes = Sizes {
         vocab: field(fields, "vocab_size", paper.vocab)?,
         context: field(fields, size("n_positions"), paper.context)?,
         width: required(fields, size("n_embd"))?,
     };
-    let body = TransformerConfig {
-        layers: required(fields, size("n_layer"))?,
-        heads: required(fields, size("n_head"))?,
-        inner: field(fields, "gradus_inner", None)?,
-        activation: field(fields, "afn", default.activation)?,
-        positions: field(fields, "gradus_positions", default.positions)?,
-        embedding: field(fields, "gradus_embedding", default.embedding)?,
-        embd_dropout: field(fields, "embd_pdrop", default.embd_dropout)?,
-        attn_dropout: field(fields, "attn_pdrop", default.attn_dropout)?,
-        resid_dropout: field(fields, "resid_pdrop", default.resid_dropout)?,
-        layer_norm_epsilon: field(fields, "layer_norm_epsilon", default.layer_norm_epsilon)?,
-        initializer_range: field(fields, "initializer_range", default.initializer_range)?,
-        parts: field(fields, "gradus_parts", default.parts)?,
-    };
-    Ok(ModelConfig::new(sizes, body))
+    let _: [usize; 2] = [required(fields, size("n_layer"))?, required(fields, size("n_head"))?];
+    let mut body = json!({});
+    let theirs = NAMES[3..].iter().map(|&(ours, theirs)| (ours, size(theirs)));
+    let own = fields.keys().filter(|name| ![OUTPUTS, HEADS, BEFORE].contains(&name.as_str()));
+    let own = own.filter_map(|name| Some((name.strip_prefix(GRADUS)?, name.as_str())));
+    for (ours, name) in theirs.chain(own) {
+        if let Some(value) = given(fields, name) {
+            // By itself first, so that an error has its name.
+            TransformerConfig::deserialize(json!({ ours: value })).map_err(|e| wrong(name, value, &e))?;
+            body[ours] = value.clone();
+        }
+    }
+    Ok(ModelConfig::new(sizes, TransformerConfig::deserialize(body).map_err(|e| e.to_string())?))
 }
 
 /// All model types that are read, in words.

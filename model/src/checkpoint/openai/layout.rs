@@ -20,7 +20,7 @@ pub(super) type Shapes = Vec<Vec<usize>>;
 /// The arrays of a model: names of our parameters, with two tables even where we have one, and shapes.
 pub(super) fn arrays(sizes: Sizes, config: &TransformerConfig) -> Vec<(String, Vec<usize>)> {
     let mut arrays = Vec::new();
-    let separate = TransformerConfig { embedding: Embedding::Separate, ..config.clone() };
+    let separate = TransformerConfig { embedding: Embedding::Separate, ..*config };
     Transformer::declare(sizes, &separate).visit(|name, p| {
         // A convolution over one position, as OpenAI's code has it, has an axis more than the product that it is.
         let conv = (p.role == Role::Weight).then_some(1);
@@ -68,7 +68,7 @@ pub(super) fn config(
     }
     let layers = blocks.len() / BLOCK;
     // Where nobody says otherwise, heads, activation and dropouts are the paper's.
-    let options = known.clone().map(|(_, options)| options).unwrap_or_default();
+    let options = known.map(|(_, options)| options).unwrap_or_default();
     if known.is_none() && heads.is_none() && width % options.heads != 0 {
         let theirs = options.heads;
         return Err(other(format!(
@@ -77,9 +77,7 @@ pub(super) fn config(
     }
     let sizes = Sizes { vocab, context, width };
     let config = TransformerConfig { layers, heads: heads.unwrap_or(options.heads), ..options };
-    ModelConfig::new(sizes, config.clone())
-        .check()
-        .map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
+    ModelConfig::new(sizes, config).check().map_err(|source| CheckpointError::Config { path: path.to_owned(), source })?;
     for (i, ((name, expected), found)) in arrays(sizes, &config).iter().zip(shapes).enumerate() {
         if expected != found {
             return Err(other(format!("array {i} (from 0), {name}: expected {expected:?}, found {found:?}")));

@@ -43,7 +43,7 @@ use crate::config::{Activation, Sizes};
 use crate::model::{Model, ModelConfig};
 use crate::output::OutputConfig;
 use crate::transformer::Transformer;
-use crate::transformer::{Embedding, Parts, Positions, TransformerConfig};
+use crate::transformer::{Embedding, Positions, TransformerConfig};
 use crate::tree::Tree;
 
 /// The file of the arrays' shapes.
@@ -121,7 +121,7 @@ fn config(source: Source<'_>, untold: Untold) -> Result<(Sizes, TransformerConfi
     let shapes = source.find(SHAPES_FILE)?.ok_or_else(|| other("there is no such file".into()))?;
     let shapes = serde_json::from_slice(&shapes).map_err(|e| other(format!("expected a list of shapes: {e}")))?;
     let known = source.find(CONFIG_FILE)?.map(|bytes| config_json::read(&source.path(CONFIG_FILE), &bytes)).transpose()?;
-    let known = known.map(|(known, _)| sayable(&known).map(|config| (known.sizes, config.clone()))).transpose()?;
+    let known = known.map(|(known, _)| sayable(&known).map(|config| (known.sizes, *config))).transpose()?;
     let (sizes, mut config) = layout::config(&path, &shapes, known, untold.heads)?;
     config.embedding = untold.embedding.unwrap_or(config.embedding);
     config.check(sizes).map_err(|source| CheckpointError::Config { path, source })?;
@@ -232,11 +232,10 @@ fn flat_arrays(model: &Model<Tensor<f32>>) -> Result<Vec<Tensor<f32>>, Checkpoin
 fn sayable(model: &ModelConfig) -> Result<&TransformerConfig, CheckpointError> {
     let refused = |what: String| Err(CheckpointError::NotSayable { what });
     let Some(config) = model.transformer() else { return refused("an LSTM".into()) };
-    let defaults = TransformerConfig::default();
     if !model.heads.is_empty() {
         return refused("a task's head; it holds the language model alone, before fine-tuning".into());
     }
-    if config.parts != Parts::default() || model.outputs != [OutputConfig::NEXT] {
+    if config.parts() != TransformerConfig::GPT1 || model.outputs != [OutputConfig::NEXT] {
         return refused("parts that GPT-1 lacks: the norms of GPT-2, say".into());
     }
     if config.positions != Positions::Learned {
@@ -245,8 +244,12 @@ fn sayable(model: &ModelConfig) -> Result<&TransformerConfig, CheckpointError> {
     if config.activation == Activation::GeluErf {
         return refused("GELU by the error function (gelu_erf), only gelu, its tanh form, and relu".into());
     }
-    if config.layer_norm_epsilon != defaults.layer_norm_epsilon {
-        return refused(format!("a layer norm's ε of {}, only {}", config.layer_norm_epsilon, defaults.layer_norm_epsilon));
+    if config.layer_norm_epsilon != TransformerConfig::GPT1.layer_norm_epsilon {
+        return refused(format!(
+            "a layer norm's ε of {}, only {}",
+            config.layer_norm_epsilon,
+            TransformerConfig::GPT1.layer_norm_epsilon
+        ));
     }
     Ok(config)
 }
