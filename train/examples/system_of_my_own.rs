@@ -5,7 +5,7 @@
 
 use gradus_model::{BodyConfig, NormPlace, TransformerConfig};
 use gradus_train::systems::{Axes, Card, Density, Settled, named};
-use gradus_train::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
+use gradus_train::views::{Corrupt, ViewPlan};
 
 /// A BERT of single texts whose norms stand before each branch.
 pub const CARD: Card = Card {
@@ -24,7 +24,7 @@ pub const CARD: Card = Card {
             ..TransformerConfig::GPT1
         }),
         transform: true,
-        view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false }),
+        view: ViewPlan::Masked(Corrupt::BERT),
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,

@@ -13,7 +13,7 @@ use crate::evaluate::fills_masks;
 use crate::finetune::task_head;
 use crate::pretrain::SEPARATOR;
 use crate::tasks::probabilities;
-use crate::views::{self, MaskPlan, SpecialTokens};
+use crate::views::{self, Corrupt, SpecialTokens};
 
 /// The text that marks a gap.
 pub const GAP: &str = "[MASK]";
@@ -128,7 +128,7 @@ pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mu
             return Err(FillError::OwnMask { own });
         }
         let inner = pieces.join(&special.mask);
-        let (found, room) = (inner.len(), model.sizes().context.saturating_sub(MaskPlan::SPECIAL_SLOTS));
+        let (found, room) = (inner.len(), model.sizes().context.saturating_sub(Corrupt::SPECIAL_SLOTS));
         if found > room {
             return Err(FillError::NoRoom { found, room });
         }

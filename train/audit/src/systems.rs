@@ -102,7 +102,7 @@ fn in_its_format(axes: &Axes, text: &[u32], at: usize) -> (Input, usize) {
     let text = Text { number: 0, epoch: 0, tokens: text.into(), sentences: vec![text.len() / 2, text.len()] };
     let scheme = axes.view.scheme(Some(SPECIAL.open), Some(SPECIAL), ROOM);
     let Some(view) = scheme.eval_view(&text, &[at], Given::All) else { return plainly(axes, &text.tokens, at) };
-    (views::input(std::slice::from_ref(&view), axes.body.segments() > 0), view.asked[0].0)
+    (views::input(std::slice::from_ref(&view), axes.body.segments() > 0), view.targets[0].0)
 }
 
 /// Returns the logits of the prediction of the token at `at`, of words below 8.
@@ -120,7 +120,7 @@ fn answer_to(ask: Ask, model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at
 
 /// Returns the tokens that the prediction of a token of `abcdef` depends on, in the notation of the cards: changing a visible token
 /// changes a network's logits. If the result differs between formats, returns both.
-fn seen(axes: &Axes, asked: char) -> String {
+fn seen(axes: &Axes, targets: char) -> String {
     let models = SEEDS.map(|seed| Model::init(&tiny(axes), seed));
     let at = asked as usize - 'a' as usize;
     let seen_by = |ask: Ask| -> String {
@@ -165,7 +165,7 @@ fn learnt(axes: &Axes) -> Model<Tensor<f64>> {
         View {
             segments: vec![0; input.tokens.len()],
             tokens: input.tokens.to_vec(),
-            asked: vec![(slot, text[at])],
+            targets: vec![(slot, text[at])],
             ..View::default()
         }
     };

@@ -17,7 +17,7 @@ use gradus_train::fill::FillError;
 use gradus_train::finetune::task_head;
 use gradus_train::hyperparameters::require;
 use gradus_train::model_dir::ModelDir;
-use gradus_train::views::{MaskPlan, SpecialTokens};
+use gradus_train::views::{Corrupt, SpecialTokens};
 use serde_json::{Map, Value, json};
 
 use crate::common::{On, Talk, open_model, say_if_headless, within};
@@ -178,7 +178,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             || CliError::of_model(&args.model, FillError::NoSpecialTokens { found: SpecialTokens::found(&tokenizer) });
         let special = SpecialTokens::of(&tokenizer).ok_or_else(no_special_tokens)?;
         let context = args.context.unwrap_or(config.sizes.context);
-        within("context", context, MaskPlan::SPECIAL_SLOTS + 1..=config.sizes.context, ", the model's context")?;
+        within("context", context, Corrupt::SPECIAL_SLOTS + 1..=config.sizes.context, ", the model's context")?;
         let sequences = corpus(path, &tokenizer)?;
         if sequences.ids.iter().all(Vec::is_empty) {
             return Err(CliError::Empty { path: path.to_owned() });

@@ -14,11 +14,11 @@ use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 
 use super::{Continuation, GenerateError, Overflow, Slide};
-use crate::views::{self, MaskPlan, SpecialTokens};
+use crate::views::{self, Corrupt, SpecialTokens};
 
 /// Returns the number of tokens of the text to read, and the number of masks after them, with `left` tokens to come.
 fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
-    let room = context - MaskPlan::SPECIAL_SLOTS;
+    let room = context - Corrupt::SPECIAL_SLOTS;
     if text + left <= room {
         return (text, left);
     }
@@ -28,7 +28,7 @@ fn window(text: usize, left: usize, context: usize) -> (usize, usize) {
 
 /// Returns the first token drawn without the beginning of the text, as [`Slide::first`] does, for a model that fills masks.
 pub fn first_unseen(prompt: usize, tokens: usize, context: usize) -> Option<Slide> {
-    if context <= MaskPlan::SPECIAL_SLOTS {
+    if context <= Corrupt::SPECIAL_SLOTS {
         return None; // no token fits: an error of `generate_masked`
     }
     let unseen = |drawn: usize| {
@@ -53,7 +53,7 @@ pub fn generate_masked(
     let Continuation { vocab, tokens, choice, overflow } = how;
     choice.check()?;
     let context = model.sizes().context;
-    let (prompt, room) = (ids.len(), context.saturating_sub(MaskPlan::SPECIAL_SLOTS));
+    let (prompt, room) = (ids.len(), context.saturating_sub(Corrupt::SPECIAL_SLOTS));
     if room == 0 || overflow == Overflow::Refuse && prompt.saturating_add(tokens) > room {
         return Err(GenerateError::NoRoom { prompt, tokens, room });
     }

@@ -139,7 +139,7 @@ impl Corpus {
         let windows = RandomWindows::new(tokens.clone(), train.clone(), context, settings.seed)?;
         let (train, held_out) = match settings.view {
             ViewPlan::Next => (Texts::Windows(windows.clone()), in_order.map(Texts::InOrder)),
-            ViewPlan::Masked(_) => {
+            ViewPlan::Masked(_) | ViewPlan::Pairs(_) => {
                 let chunks = |(tokens, range): (Arc<TokenFile>, Range<usize>)| {
                     Chunks::new(tokens, range, viewer::room(settings), settings.seed).map(Texts::Chunks)
                 };
@@ -207,7 +207,7 @@ mod tests {
     use gradus_model::check::tiny_gpt;
 
     use super::*;
-    use crate::pretrain::{PretrainOptions, ViewKind, Viewer};
+    use crate::pretrain::{PretrainOptions, ViewOption, Viewer};
 
     /// Of 180 letters to train on, a window of 22 reads 22, a masked view two less; an epoch reads each letter once.
     #[test]
@@ -215,7 +215,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("text.txt");
         std::fs::write(&text, "abcdefghi\n".repeat(20)).unwrap();
-        for (view, tokens) in [(ViewKind::Next, 66.0), (ViewKind::Masked, 60.0)] {
+        for (view, tokens) in [(ViewOption::Plan(ViewPlan::Next), 66.0), (ViewOption::Masked, 60.0)] {
             let settings =
                 PretrainOptions { view: Some(view), context: Some(22), held_out: Some(0.1), ..PretrainOptions::default() };
             let settings = settings.settle().unwrap();

@@ -45,7 +45,7 @@ use crate::trainer::{self, ANOMALY, Trainer, check_room};
 
 pub use flops::flops_per_step;
 pub use report::compared;
-pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, ViewKind};
+pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, ViewOption};
 pub use source::{Split, TextSource, Validation, weighted};
 pub use stored::{PretrainManifest, Stored};
 pub use viewer::Viewer;

@@ -16,7 +16,7 @@ use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, require
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
 use crate::systems::{self, Axes, BackboneKind, Card, transformer_axes};
 use crate::trainer::{Recipe, default_shards};
-use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
+use crate::views::{Corrupt, MaskMix, Noise, Redraw, ViewPlan};
 
 hyperparameters! {
     /// What a user may say, on the command line or in a config file; what is not said takes the preset's value.
@@ -84,9 +84,11 @@ hyperparameters! {
             init_std: Option<f64>,
         }
         "View": {
-            /// What the model predicts: `next`, the token after each token, or `masked`, some tokens from all others (BERT)
-            /// [default: next]
-            view: Option<ViewKind>,
+            /// What the model predicts: `next`, the token after each token; `masked`, some tokens from all others (BERT), or `pairs`, of two
+            /// texts, and whether the second follows the first; perhaps with options, as `gradus systems` prints them:
+            /// masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic. Without options, they are those of the system [default: next]
+            #[cfg_attr(feature = "clap", arg(value_parser = named::<ViewOption>))]
+            view: Option<ViewOption>,
             /// Share of the tokens that is predicted in a masked view [default: 0.15]
             mask_rate: Option<f64>,
             /// Share of the predicted tokens that is replaced by the mask token [default: 0.8]
@@ -174,16 +176,37 @@ hyperparameters! {
     }
 }
 
-/// What the model predicts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[serde(rename_all = "snake_case")]
-pub enum ViewKind {
-    /// The token after each token.
-    #[default]
-    Next,
-    /// Some tokens, from all others.
+/// A view, as `--view` takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ViewOption {
+    /// Some tokens, with the options of the system.
     Masked,
+    /// Some tokens of pairs of texts, with the options of the system.
+    Pairs,
+    /// A view with its options.
+    Plan(ViewPlan),
+}
+
+impl TryFrom<String> for ViewOption {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        match &*text {
+            "masked" => Ok(ViewOption::Masked),
+            "pairs" => Ok(ViewOption::Pairs),
+            plan => plan.parse().map(ViewOption::Plan),
+        }
+    }
+}
+
+impl From<ViewOption> for String {
+    fn from(option: ViewOption) -> Self {
+        match option {
+            ViewOption::Masked => "masked".into(),
+            ViewOption::Pairs => "pairs".into(),
+            ViewOption::Plan(plan) => plan.into(),
+        }
+    }
 }
 
 /// A value by its name in a config file.
@@ -416,26 +439,25 @@ impl PretrainOptions {
 
     /// The view of the system, but for what is said.
     fn view(&self, of_system: ViewPlan) -> Result<ViewPlan, RangeError> {
-        let plan = match (self.view, of_system) {
-            (Some(ViewKind::Next), _) | (None, ViewPlan::Next) => {
-                let of_masks = ["mask_rate", "mask_hide", "mask_replace", "masks", "pairs"];
-                return match self.first_given(&of_masks) {
-                    Some(flag) => Err(RangeError::new(flag, "with texts read from left to right", "--view masked with it")),
-                    None => Ok(ViewPlan::Next),
-                };
-            }
-            (_, ViewPlan::Masked(plan)) => plan,
-            (Some(ViewKind::Masked), ViewPlan::Next) => MaskPlan::PLAIN,
+        let plan = match self.view {
+            Some(ViewOption::Plan(plan)) => plan,
+            Some(ViewOption::Masked) if of_system.is_next() => ViewPlan::Masked(Corrupt::BERT),
+            Some(ViewOption::Pairs) => ViewPlan::Pairs(of_system.corrupt().copied().unwrap_or(Corrupt::BERT)),
+            Some(ViewOption::Masked) | None => of_system,
         };
-        Ok(ViewPlan::Masked(MaskPlan {
-            rate: self.mask_rate.unwrap_or(plan.rate),
-            shares: MaskMix {
-                mask: self.mask_hide.unwrap_or(plan.shares.mask),
-                replace: self.mask_replace.unwrap_or(plan.shares.replace),
-            },
-            masks: self.masks.unwrap_or(plan.masks),
-            pairs: self.pairs.unwrap_or(plan.pairs),
-        }))
+        let Some(&Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, redraw }) = plan.corrupt() else {
+            return match self.first_given(&["mask_rate", "mask_hide", "mask_replace", "masks", "pairs"]) {
+                Some(flag) => Err(RangeError::new(flag, "with texts read from left to right", "--view masked with it")),
+                None => Ok(ViewPlan::Next),
+            };
+        };
+        let corrupt = Corrupt {
+            noise: Noise::Share(self.mask_rate.unwrap_or(rate)),
+            replacement: MaskMix { mask: self.mask_hide.unwrap_or(mask), replace: self.mask_replace.unwrap_or(replace) },
+            redraw: self.masks.unwrap_or(redraw),
+        };
+        let pairs = self.pairs.unwrap_or(plan.has_pairs());
+        Ok(if pairs { ViewPlan::Pairs(corrupt) } else { ViewPlan::Masked(corrupt) })
     }
 
     /// The model, of a vocabulary of 1 until there is a tokenizer.
@@ -479,7 +501,7 @@ impl PretrainOptions {
             labels: checkpoint::NEXT.map(str::to_owned).into(),
             ..HeadConfig::new(Form::Classify, checkpoint::NEXT.len())
         };
-        let pairs = matches!(axes.view, ViewPlan::Masked(plan) if plan.pairs);
+        let pairs = axes.view.has_pairs();
         ModelConfig { outputs: vec![output], heads: pairs.then_some(next).into_iter().collect(), ..ModelConfig::new(sizes, body) }
     }
 
@@ -524,18 +546,19 @@ impl PretrainSettings {
     /// Do the view, the model and the objective fit together?
     fn check_view(&self) -> Result<(), RangeError> {
         let predicts = self.model.predicts();
-        let ViewPlan::Masked(plan) = &self.view else {
+        let Some(corrupt) = self.view.corrupt() else {
             return require("view", "next", predicts == Predicts::Next, "masked, for a model that fills masks");
         };
-        plan.check()?;
+        corrupt.check()?;
+        let pairs = self.view.has_pairs();
         require("view", "masked", predicts == Predicts::Masked, "next, for a model that predicts the next token")?;
         let segments = self.model.body.segments();
-        require("segments", segments, !plan.pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
+        require("segments", segments, !pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
         let (found, context) = (self.objective, self.model.sizes.context);
         require("objective", found, found == Objective::TokenMean, "token_mean, over the predicted tokens")?;
-        require("context", context, context > MaskPlan::SPECIAL_SLOTS, "more than 2, since two tokens open and close a view")?;
+        require("context", context, context > Corrupt::SPECIAL_SLOTS, "more than 2, since two tokens open and close a view")?;
         let expected = "more than 4 with --pairs, for a token of each text and three special tokens";
-        require("context", context, !plan.pairs || context > MaskPlan::SPECIAL_SLOTS + 2, expected)
+        require("context", context, !pairs || context > Corrupt::SPECIAL_SLOTS + 2, expected)
     }
 
     /// What distinguishes the system that it trains.
@@ -583,8 +606,8 @@ mod tests {
     fn the_example_of_a_config_is_one() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloze.toml");
         let settings = PretrainOptions::read(&path).unwrap().settle().unwrap();
-        let ViewPlan::Masked(plan) = settings.view else { panic!("masked") };
-        assert_eq!((plan.pairs, plan.rate, settings.batch, settings.optimizer.lr), (false, 0.2, 32, 6e-4));
+        let ViewPlan::Masked(Corrupt { noise: Noise::Share(rate), .. }) = settings.view else { panic!("masked") };
+        assert_eq!((rate, settings.batch, settings.optimizer.lr), (0.2, 32, 6e-4));
     }
 
     #[test]
@@ -652,7 +675,7 @@ mod tests {
         assert_eq!(settle(""), settle("system = 'gpt'"));
         let single = settle("system = 'bert'\npairs = false");
         assert_eq!((single.system(), single.model.head().cloned()), (None, None));
-        assert_eq!(single.view, ViewPlan::Masked(MaskPlan { masks: Redraw::Copies, ..MaskPlan::PLAIN }));
+        assert_eq!(single.view, ViewPlan::Masked(Corrupt { redraw: Redraw::Copies, ..Corrupt::BERT }));
         let bert = settle("system = 'bert'");
         assert_eq!(bert.model.head().unwrap().labels, checkpoint::NEXT);
         // RoBERTa is BERT without pairs, with one segment, and a new mask each time (and in fairseq's numbers).

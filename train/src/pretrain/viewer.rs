@@ -10,7 +10,7 @@ use super::source::{Split, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, SettingsError};
 use crate::hyperparameters::{RangeError, require};
 use crate::tasks::largest;
-use crate::views::{self, Draw, Given, MaskPlan, Redraw, Scheme, SpecialTokens, Text, View, ViewPlan};
+use crate::views::{self, Corrupt, Draw, Given, Redraw, Scheme, SpecialTokens, Text, View, ViewPlan};
 
 /// The number of rows of an evaluation batch.
 const ROWS: usize = 16;
@@ -36,7 +36,7 @@ pub(super) fn specials(view: &ViewPlan) -> &'static [&'static str] {
 
 /// Returns the most tokens of a text in a masked view.
 pub(super) fn room(settings: &PretrainSettings) -> usize {
-    settings.model.sizes.context.saturating_sub(MaskPlan::SPECIAL_SLOTS)
+    settings.model.sizes.context.saturating_sub(Corrupt::SPECIAL_SLOTS)
 }
 
 impl Viewer {
@@ -49,7 +49,7 @@ impl Viewer {
         let expected = format!("a tokenizer with the tokens {}", SpecialTokens::BERT.join(", "));
         let special = SpecialTokens::of(tokenizer);
         require("tokenizer", tokenizer.kind(), plan.is_next() || special.is_some(), expected).map_err(range)?;
-        let pairs = matches!(plan, ViewPlan::Masked(plan) if plan.pairs);
+        let pairs = plan.has_pairs();
         let viewer = Viewer {
             scheme: plan.scheme(source.separator(), special, room(settings)),
             plan,
@@ -72,10 +72,8 @@ impl Viewer {
     pub fn batch(&self, source: &dyn TextSource, t: u64, rows: usize) -> Batch {
         let view = |(row, (number, epoch)): (usize, (usize, u64))| {
             let text = self.text(source, Split::Train, number, epoch);
-            let rng = match self.plan {
-                ViewPlan::Next => Philox::new(self.seed), // nothing is drawn
-                ViewPlan::Masked(plan) => plan.masks.rng(self.seed, &text, t, row),
-            };
+            let redraw = self.plan.corrupt().map_or(Redraw::Static, |corrupt| corrupt.redraw);
+            let rng = redraw.rng(self.seed, &text, t, row);
             self.view(source, Split::Train, &text, rng)
         };
         let mut views: Vec<View> = source.drawn(t, rows).into_iter().enumerate().map(view).collect();
@@ -116,8 +114,8 @@ impl Viewer {
     /// and second texts, else the targets.
     pub fn validated(&self, source: &dyn TextSource, limit: usize) -> u64 {
         let of_text = |number: usize| match self.plan {
-            ViewPlan::Next => self.held_out(source, number).asked.len() as u64,
-            ViewPlan::Masked(_) => source.text(Split::HeldOut, number).len() as u64,
+            ViewPlan::Next => self.held_out(source, number).targets.len() as u64,
+            ViewPlan::Masked(_) | ViewPlan::Pairs(_) => source.text(Split::HeldOut, number).len() as u64,
         };
         source.evaluated(limit).into_iter().map(of_text).sum()
     }
@@ -132,7 +130,7 @@ impl Viewer {
     pub fn sample(&self, source: &dyn TextSource, model: &Model<Tensor>) -> Option<Vec<u32>> {
         let mut view = self.held_out(source, *source.evaluated(1).first()?);
         let input = views::input(std::slice::from_ref(&view), self.segmented);
-        let slots: Vec<usize> = view.asked.iter().map(|(slot, _)| *slot).collect();
+        let slots: Vec<usize> = view.targets.iter().map(|(slot, _)| *slot).collect();
         for (&slot, z) in slots.iter().zip(views::logits(model, &input, &slots)) {
             view.tokens[slot] = largest(&z) as u32;
         }
@@ -158,7 +156,7 @@ impl Viewer {
     pub fn logits(&self, model: &Model<Tensor>, views: &[View]) -> Vec<Vec<f64>> {
         let input = views::input(views, self.segmented);
         let t = input.length();
-        let of_row = |(row, view): (usize, &View)| view.asked.iter().map(move |(slot, _)| row * t + slot).collect::<Vec<_>>();
+        let of_row = |(row, view): (usize, &View)| view.targets.iter().map(move |(slot, _)| row * t + slot).collect::<Vec<_>>();
         views::logits(model, &input, &views.iter().enumerate().flat_map(of_row).collect::<Vec<_>>())
     }
 
@@ -214,11 +212,11 @@ mod tests {
 
     use super::*;
     use crate::pretrain::world::WorldSource;
-    use crate::pretrain::{PretrainControl, PretrainOptions, ViewKind, begin};
+    use crate::pretrain::{PretrainControl, PretrainOptions, ViewOption, begin};
 
     #[test]
     fn rows_of_a_step_are_sorted_by_length_and_are_those_of_the_step() {
-        let options = PretrainOptions { view: Some(ViewKind::Masked), ..PretrainOptions::micro_world() };
+        let options = PretrainOptions { view: Some(ViewOption::Masked), ..PretrainOptions::micro_world() };
         let settings = options.settle().unwrap();
         let source = WorldSource::new(&settings, None).unwrap();
         let viewer = Viewer::new(&settings, &source).unwrap();
@@ -227,7 +225,7 @@ mod tests {
             let Sight::Full(Some(lengths)) = &batch.input.sight else { panic!("rows of their own lengths") };
             assert!(lengths.is_sorted() && lengths.first() < lengths.last(), "{lengths:?}");
             let texts = source.drawn(t, 16).into_iter().map(|(number, _)| source.text(Split::Train, number).len());
-            let mut expected: Vec<usize> = texts.map(|n| n + MaskPlan::SPECIAL_SLOTS).collect();
+            let mut expected: Vec<usize> = texts.map(|n| n + Corrupt::SPECIAL_SLOTS).collect();
             expected.sort_unstable();
             assert_eq!(*lengths, expected.into());
         }
@@ -236,7 +234,9 @@ mod tests {
     /// The longest story has 206 tokens; a masked view has a slot more at each end, a causal view at one end.
     #[test]
     fn a_context_holds_the_longest_story_as_it_is_viewed() {
-        for (view, context, least) in [(ViewKind::Masked, 207, "at least 208"), (ViewKind::Next, 206, "at least 207")] {
+        for (view, context, least) in
+            [(ViewOption::Masked, 207, "at least 208"), (ViewOption::Plan(ViewPlan::Next), 206, "at least 207")]
+        {
             let options = PretrainOptions { view: Some(view), context: Some(context), ..PretrainOptions::micro_world() };
             let dir = tempfile::tempdir().unwrap();
             let run = crate::run::Control::new(&gradus_io::progress::Silent);

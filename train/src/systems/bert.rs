@@ -3,7 +3,7 @@
 use gradus_model::{BodyConfig, TransformerConfig};
 
 use super::{Axes, Card, Comparison, Density, Figure, Sentence, Settled, Stories};
-use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
+use crate::views::{Corrupt, Redraw, ViewPlan};
 
 /// BERT.
 pub const CARD: Card = Card {
@@ -55,7 +55,7 @@ pub const CARD: Card = Card {
             ..TransformerConfig::GPT1
         }),
         transform: true,
-        view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Copies, pairs: true }),
+        view: ViewPlan::Pairs(Corrupt { redraw: Redraw::Copies, ..Corrupt::BERT }),
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::{ALL, Axes, BackboneKind, Card, Density, named, transformer_axes};
-use crate::views::{MaskMix, Redraw, ViewPlan};
+use crate::views::{Corrupt, MaskMix, Noise, Redraw};
 
 impl Axes {
     /// Its axes by the names of their flags, with their values.
@@ -16,20 +16,7 @@ impl Axes {
             all.extend(self.of_transformer().into_iter().map(|(name, value)| (name.replace('_', "-"), plain(&value))));
             all.push(("transform".into(), self.transform.to_string()));
         }
-        match self.view {
-            ViewPlan::Next => all.push(("view".into(), "next".into())),
-            ViewPlan::Masked(plan) => {
-                let of_view = [
-                    ("view", "masked".into()),
-                    ("masks", word(&plan.masks)),
-                    ("mask-rate", plan.rate.to_string()),
-                    ("mask-hide", plan.shares.mask.to_string()),
-                    ("mask-replace", plan.shares.replace.to_string()),
-                    ("pairs", plan.pairs.to_string()),
-                ];
-                all.extend(of_view.map(|(name, value)| (name.to_owned(), value)));
-            }
-        }
+        all.push(("view".into(), self.view.to_string()));
         all
     }
 
@@ -111,18 +98,17 @@ impl Card {
             Some((last, [])) => format!(" with {last}"),
             Some((last, others)) => format!(" with {} and {last}", others.join(", ")),
         };
-        let asked = match view {
-            ViewPlan::Next => "it reads from left to right and predicts the token after each token".into(),
-            ViewPlan::Masked(plan) => {
-                let percent = (100.0 * plan.rate).round();
-                let masks = match plan.masks {
+        let asked = match view.corrupt() {
+            None => "it reads from left to right and predicts the token after each token".into(),
+            Some(&Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, redraw }) => {
+                let percent = (100.0 * rate).round();
+                let masks = match redraw {
                     Redraw::Static => "one mask for good",
                     Redraw::Copies => "ten masks of each text",
                     Redraw::Dynamic => "a new mask each time",
                 };
-                let pairs = if plan.pairs { ", and whether the second of two texts follows the first" } else { "" };
+                let pairs = if view.has_pairs() { ", and whether the second of two texts follows the first" } else { "" };
                 let share = |share: f64| format!("{} %", (100.0 * share).round());
-                let MaskMix { mask, replace } = plan.shares;
                 let (hidden, replaced, left) = (share(mask), share(replace), share(1.0 - mask - replace));
                 let shares = format!("{hidden} of them hidden, {replaced} replaced, {left} left as they are");
                 format!("it sees the whole text and predicts {percent} % of the tokens ({shares}; {masks}){pairs}")
@@ -199,7 +185,9 @@ pub fn page() -> Document {
     page.section("", vec![Block::Words(heads, ALL.iter().map(row).collect())]);
     for card in ALL {
         let entries = card.entries().into_iter().filter(|(name, _)| *name != "sees");
-        let rows = entries.map(|(name, text)| Row::new(name, [text.replace('\n', " · ")])).collect();
+        let of_lines =
+            |(name, text): (&str, String)| text.lines().map(|line| Row::new(name, [line.to_owned()])).collect::<Vec<_>>();
+        let rows = entries.flat_map(of_lines).collect();
         let blocks = vec![Block::Words(["", ""].map(String::from).into(), rows), Block::Listing(card.picture())];
         page.section(&format!("{} ({})", card.title, card.year), blocks);
     }
@@ -218,7 +206,7 @@ mod tests {
         assert_eq!(gpt.against(lstm)[0], ("backbone".into(), "transformer".into(), "lstm".into()));
         assert_eq!(gpt.against(lstm)[1], ("activation".into(), "gelu".into(), "–".into()));
         let differences: Vec<_> = bert.against(roberta).into_iter().map(|(flag, ..)| flag).collect();
-        assert_eq!(differences, ["activation", "epsilon", "segments", "masks", "pairs"]);
+        assert_eq!(differences, ["activation", "epsilon", "segments", "view"]);
     }
 
     #[test]

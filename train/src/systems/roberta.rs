@@ -3,7 +3,7 @@
 use gradus_model::{Activation, BodyConfig, TransformerConfig};
 
 use super::{Axes, Card, Density, Settled};
-use crate::views::{MaskMix, MaskPlan, Redraw, ViewPlan};
+use crate::views::{Corrupt, ViewPlan};
 
 /// RoBERTa.
 pub const CARD: Card = Card {
@@ -48,7 +48,7 @@ pub const CARD: Card = Card {
             ..TransformerConfig::GPT1
         }),
         transform: true,
-        view: ViewPlan::Masked(MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false }),
+        view: ViewPlan::Masked(Corrupt::BERT),
     },
     sight: &[('a', "·bcdef"), ('b', "a·cdef"), ('c', "ab·def"), ('d', "abc·ef"), ('e', "abcd·f"), ('f', "abcde·")],
     density: Density::Pseudo,

@@ -6,8 +6,8 @@
 //! pairs      [CLS] a [SEP] b [SEP], in two segments                  … and [CLS] predicts whether b follows a
 //! ```
 
+mod corrupt;
 mod draw;
-mod masked_lm;
 mod next;
 mod pairs;
 mod plan;
@@ -15,11 +15,11 @@ mod plan;
 use gradus_model::{Batch, ClassLoss, Input, Model, Objective, Sight};
 use gradus_tensor::Tensor;
 
+pub use corrupt::{Corrupt, MaskMix, MaskedLm, Noise};
 pub use draw::{Draw, Redraw};
-pub use masked_lm::{MaskMix, MaskedLm};
 pub use next::Next;
 pub use pairs::Pairs;
-pub use plan::{MaskPlan, ViewPlan};
+pub use plan::ViewPlan;
 
 /// A text of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct View {
     /// The slots that a slot attends to.
     pub given: Given,
     /// The slots with targets, in increasing order, each with its target token.
-    pub asked: Vec<(usize, u32)>,
+    pub targets: Vec<(usize, u32)>,
     /// The class of the row.
     pub class: Option<usize>,
 }
@@ -102,10 +102,10 @@ pub fn batch(views: &[View], classes: usize, segmented: bool, objective: Objecti
     }
     let (mut targets, mut mask) = (vec![0; rows * t], vec![0.0; rows * t]);
     for (row, view) in views.iter().enumerate() {
-        view.asked.iter().for_each(|&(slot, token)| (targets[row * t + slot], mask[row * t + slot]) = (token, 1.0));
+        view.targets.iter().for_each(|&(slot, token)| (targets[row * t + slot], mask[row * t + slot]) = (token, 1.0));
     }
     let weights = objective.weights(&mask, rows);
-    if views.iter().all(|view| view.asked.len() == view.tokens.len()) {
+    if views.iter().all(|view| view.targets.len() == view.tokens.len()) {
         return batch.with_tokens(None, targets, weights);
     }
     let slots: Vec<u32> = (0..).zip(&mask).filter(|(_, m)| **m > 0.0).map(|(slot, _)| slot).collect();
@@ -141,8 +141,9 @@ mod tests {
 
     #[test]
     fn views_become_one_batch() {
-        let a = View { tokens: vec![1, 2, 3], segments: vec![0, 0, 1], asked: vec![(1, 7)], class: Some(1), ..View::default() };
-        let b = View { tokens: vec![4, 5], segments: vec![0, 1], asked: vec![(0, 8), (1, 9)], class: Some(0), ..View::default() };
+        let a = View { tokens: vec![1, 2, 3], segments: vec![0, 0, 1], targets: vec![(1, 7)], class: Some(1), ..View::default() };
+        let b =
+            View { tokens: vec![4, 5], segments: vec![0, 1], targets: vec![(0, 8), (1, 9)], class: Some(0), ..View::default() };
         let batch = batch(&[a, b], 2, true, Objective::TokenMean);
         assert_eq!(batch.input.tokens[..], [1, 2, 3, 4, 5, 0]);
         assert_eq!(batch.input.segments.as_deref(), Some(&[0, 0, 1, 0, 1, 0][..]));

@@ -36,9 +36,9 @@ pub struct Next {
 impl Scheme for Next {
     fn train_view(&self, text: &Text, _: &mut Draw<'_>) -> View {
         let mut tokens = [self.separator.as_slice(), &text.tokens, self.separator.as_slice()].concat();
-        let asked = tokens.iter().copied().skip(1).enumerate().collect();
+        let targets = tokens.iter().copied().skip(1).enumerate().collect();
         tokens.pop();
-        View { segments: vec![0; tokens.len()], tokens, given: Given::Before, asked, class: None }
+        View { segments: vec![0; tokens.len()], tokens, given: Given::Before, targets, class: None }
     }
 
     fn eval_view(&self, text: &Text, at: &[usize], given: Given) -> Option<View> {
@@ -46,8 +46,8 @@ impl Scheme for Next {
         let fits = given == Given::Before && at.iter().all(|at| at + first > 0);
         let last = *at.last().filter(|_| fits)?;
         let tokens = [self.separator.as_slice(), &text.tokens[..last]].concat();
-        let asked = at.iter().map(|&at| (at + first - 1, text.tokens[at])).collect();
-        Some(View { segments: vec![0; tokens.len()], tokens, given, asked, class: None })
+        let targets = at.iter().map(|&at| (at + first - 1, text.tokens[at])).collect();
+        Some(View { segments: vec![0; tokens.len()], tokens, given, targets, class: None })
     }
 }
 
@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn a_token_is_predicted_from_the_tokens_before_it_only() {
         let text = Text { number: 0, epoch: 0, tokens: vec![5, 6, 7], sentences: vec![3] };
-        let of = |separator, at: &[usize], given| Next { separator }.eval_view(&text, at, given).map(|it| (it.tokens, it.asked));
+        let of =
+            |separator, at: &[usize], given| Next { separator }.eval_view(&text, at, given).map(|it| (it.tokens, it.targets));
         assert_eq!(of(Some(9), &[0, 2], Given::Before), Some((vec![9, 5, 6], vec![(0, 5), (2, 7)])));
         assert_eq!(of(None, &[2], Given::Before), Some((vec![5, 6], vec![(1, 7)])));
         assert_eq!(of(None, &[0, 2], Given::Before), None, "nothing is before the first token");

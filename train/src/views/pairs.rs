@@ -48,7 +48,7 @@ impl Pairs {
         let (first, second) = (a.len() + 2, b.len() + 1);
         let slots = (1..=a.len()).chain(first..first + b.len());
         View {
-            asked: slots.zip([a, b].concat()).collect(),
+            targets: slots.zip([a, b].concat()).collect(),
             tokens: [&[open], a, &[close], b, &[close]].concat(),
             segments: [vec![0; first], vec![1; second]].concat(),
             class: Some(class),
@@ -85,7 +85,7 @@ impl Scheme for Pairs {
         let (mut a, mut b, class) = Pairs::divided(text, draw);
         self.cut(&mut a, &mut b, draw);
         let mut view = self.joined(&a, &b, class);
-        let slots = std::mem::take(&mut view.asked).into_iter().map(|(slot, _)| slot).collect();
+        let slots = std::mem::take(&mut view.targets).into_iter().map(|(slot, _)| slot).collect();
         self.0.ask(&mut view, slots, draw);
         view
     }
@@ -103,10 +103,14 @@ impl Scheme for Pairs {
 mod tests {
     use gradus_tensor::rng::Philox;
 
-    use super::super::MaskMix;
+    use super::super::{Corrupt, MaskMix};
     use super::*;
 
     const SPECIAL: SpecialTokens = SpecialTokens { open: 100, close: 101, mask: 102, words: 90 };
+
+    fn corrupt(replacement: MaskMix) -> Corrupt {
+        Corrupt { replacement, ..Corrupt::BERT }
+    }
 
     /// Returns text `number`: three sentences of tokens that no other text has.
     fn text(number: u64) -> Text {
@@ -115,7 +119,7 @@ mod tests {
     }
 
     fn view(room: usize, seed: u64) -> View {
-        let nothing_hidden = MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix { mask: 0.0, replace: 0.0 }, room };
+        let nothing_hidden = MaskedLm { special: SPECIAL, corrupt: corrupt(MaskMix { mask: 0.0, replace: 0.0 }), room };
         let other = |rng: &mut Philox| text(1 + rng.below(3));
         Pairs(nothing_hidden).train_view(&text(0), &mut Draw { rng: Philox::new(seed), other: &other })
     }
@@ -124,14 +128,14 @@ mod tests {
     fn a_pair_is_one_text_divided_or_two() {
         let mut follows = 0;
         for seed in 0..400 {
-            let View { tokens, segments, asked, class, .. } = view(40, seed);
+            let View { tokens, segments, targets, class, .. } = view(40, seed);
             let closes: Vec<usize> = (0..tokens.len()).filter(|&at| tokens[at] == 101).collect();
             let [first, last] = closes[..] else { panic!("{tokens:?}") };
             assert_eq!((tokens[0], last), (100, tokens.len() - 1));
             assert!((0..tokens.len()).all(|at| segments[at] == u32::from(at > first)));
             let (a, b) = (&tokens[1..first], &tokens[first + 1..last]);
             assert!([2, 5].contains(&a.len()) && a.iter().copied().eq(0..a.len() as u32));
-            assert!(asked.iter().all(|(slot, _)| *slot != 0 && *slot != first && *slot != last));
+            assert!(targets.iter().all(|(slot, _)| *slot != 0 && *slot != first && *slot != last));
             if class == Some(FOLLOWS) {
                 follows += 1;
                 assert!(b.iter().copied().eq(a.len() as u32..9));
@@ -150,21 +154,21 @@ mod tests {
     /// The sentences end at 2, 5 and 9: 5 is nearest to the middle. Nine tokens and three special tokens need a room of 10.
     #[test]
     fn a_whole_text_is_divided_near_its_middle_where_there_is_room() {
-        let whole = |room| Pairs(MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix::EIGHTY, room }).whole(&text(0));
+        let whole = |room| Pairs(MaskedLm { special: SPECIAL, corrupt: corrupt(MaskMix::EIGHTY), room }).whole(&text(0));
         let divided = whole(10);
         assert_eq!(divided.tokens, [100, 0, 1, 2, 3, 4, 101, 5, 6, 7, 8, 101]);
         assert_eq!(divided.segments, [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1]);
         let slots = [1, 2, 3, 4, 5, 7, 8, 9, 10].into_iter().zip(0..9);
-        assert!(divided.asked.iter().copied().eq(slots));
+        assert!(divided.targets.iter().copied().eq(slots));
         let undivided = whole(9);
         assert_eq!((undivided.tokens.len(), &undivided.segments[..], undivided.class), (11, &[0; 11][..], Some(FOLLOWS)));
-        assert!(undivided.asked.iter().copied().eq((1..).zip(0..9)));
+        assert!(undivided.targets.iter().copied().eq((1..).zip(0..9)));
     }
 
     /// The sentences of the other text begin at 0, 3, 4 and 8.
     #[test]
     fn another_text_gives_the_end_nearest_in_length() {
-        let masked = MaskedLm { special: SPECIAL, rate: 0.15, shares: MaskMix { mask: 0.0, replace: 0.0 }, room: 40 };
+        let masked = MaskedLm { special: SPECIAL, corrupt: corrupt(MaskMix { mask: 0.0, replace: 0.0 }), room: 40 };
         let long = |sentences: Vec<usize>| {
             let one = Text { number: 0, epoch: 0, tokens: (0..10).collect(), sentences };
             let other = |_: &mut Philox| Text { number: 1, epoch: 0, tokens: (20..30).collect(), sentences: vec![3, 4, 8, 10] };

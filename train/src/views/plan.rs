@@ -1,79 +1,125 @@
-//! The plan by which a run views its texts, which is stored with the run.
+//! The plan by which a run views its texts: one text on a card, as the value of `--view` and in `run.json`.
+//!
+//! ```text
+//! next                                                             the next token after each
+//! masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic              some tokens, most of which are hidden
+//! pairs:rate=0.15,hide=0.8,replace=0.1,masks=dynamic               … and whether the second of two texts follows the first
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
 
 use gradus_model::Input;
 use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 
-use super::{MaskMix, MaskedLm, Next, Pairs, Redraw, Scheme, SpecialTokens};
-use crate::hyperparameters::{RangeError, require};
+use super::{Corrupt, MaskMix, MaskedLm, Next, Noise, Pairs, Redraw, Scheme, SpecialTokens};
 
-/// The objective on a text.
+/// The objective on a text. Options that a text leaves out are BERT's ([`Corrupt::BERT`]).
+///
+/// ```
+/// use gradus_train::views::{Corrupt, ViewPlan};
+///
+/// let plan: ViewPlan = "masked:rate=0.3".parse()?;
+/// assert_eq!(plan.to_string(), "masked:rate=0.3,hide=0.8,replace=0.1,masks=dynamic");
+/// assert_eq!("pairs".parse(), Ok(ViewPlan::Pairs(Corrupt::BERT)));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(try_from = "String", into = "String")]
 pub enum ViewPlan {
     /// The next token after each.
     #[default]
     Next,
     /// Some of the tokens, most of which are hidden.
-    Masked(MaskPlan),
-}
-
-/// The choice of target tokens, and the way they are hidden.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MaskPlan {
-    /// The share of tokens that become targets.
-    pub rate: f64,
-    /// The shares of targets that are hidden, replaced and kept.
-    pub shares: MaskMix,
-    /// The frequency of changes of a text's mask.
-    pub masks: Redraw,
-    /// Whether the model reads pairs of texts and predicts whether the second follows the first.
-    pub pairs: bool,
-}
-
-impl MaskPlan {
-    /// BERT's plan for single texts (Devlin et al. 2018, §3.1), with a new mask each time.
-    pub const PLAIN: MaskPlan = MaskPlan { rate: 0.15, shares: MaskMix::EIGHTY, masks: Redraw::Dynamic, pairs: false };
-
-    /// Checks that the rate and the shares are fractions.
-    ///
-    /// # Errors
-    /// The flag that is out of range.
-    pub fn check(&self) -> Result<(), RangeError> {
-        let MaskMix { mask, replace } = self.shares;
-        require("mask-rate", self.rate, self.rate > 0.0 && self.rate <= 1.0, "a share of the tokens, above 0 and at most 1")?;
-        require("mask-hide", mask, (0.0..=1.0).contains(&mask), "a share from 0 to 1")?;
-        require("mask-replace", replace, (0.0..=1.0).contains(&replace), "a share from 0 to 1")?;
-        let fits = mask + replace <= 1.0;
-        require("mask-hide", mask, fits, format!("at most {}, since --mask-replace is {replace}", 1.0 - replace))
-    }
-
-    /// The number of slots of a view for the tokens that open and close it.
-    pub const SPECIAL_SLOTS: usize = 2;
-
-    /// Returns the scheme of views with at most `room` tokens beside these.
-    pub(crate) fn scheme(&self, special: SpecialTokens, room: usize) -> Box<dyn Scheme> {
-        let masked = MaskedLm { special, rate: self.rate, shares: self.shares, room };
-        if self.pairs { Box::new(Pairs(masked)) } else { Box::new(masked) }
-    }
+    Masked(Corrupt),
+    /// Some of the tokens of two texts, and whether the second follows the first.
+    Pairs(Corrupt),
 }
 
 impl ViewPlan {
+    /// Returns the corruption of texts; `None` if the objective is the next token.
+    pub fn corrupt(&self) -> Option<&Corrupt> {
+        match self {
+            ViewPlan::Next => None,
+            ViewPlan::Masked(corrupt) | ViewPlan::Pairs(corrupt) => Some(corrupt),
+        }
+    }
+
+    /// Returns whether the model reads pairs of texts.
+    pub fn has_pairs(&self) -> bool {
+        matches!(self, ViewPlan::Pairs(_))
+    }
+
     /// Returns the scheme of views of texts between these separators, with at most `room` tokens beside the special tokens.
     ///
     /// # Panics
     /// Panics if the plan hides tokens and there are no special tokens.
     pub fn scheme(&self, separator: Option<u32>, special: Option<SpecialTokens>, room: usize) -> Box<dyn Scheme> {
-        match self {
+        let masked = |corrupt| MaskedLm { special: special.expect("special tokens"), corrupt, room };
+        match *self {
             ViewPlan::Next => Box::new(Next { separator }),
-            ViewPlan::Masked(plan) => plan.scheme(special.expect("special tokens"), room),
+            ViewPlan::Masked(corrupt) => Box::new(masked(corrupt)),
+            ViewPlan::Pairs(corrupt) => Box::new(Pairs(masked(corrupt))),
         }
     }
 
     /// Returns whether the objective is the next token.
     pub fn is_next(&self) -> bool {
         *self == ViewPlan::Next
+    }
+}
+
+impl fmt::Display for ViewPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, redraw }) = self.corrupt() else {
+            return f.write_str("next");
+        };
+        let kind = if self.has_pairs() { "pairs" } else { "masked" };
+        write!(f, "{kind}:rate={rate},hide={mask},replace={replace},masks=")?;
+        redraw.serialize(f)
+    }
+}
+
+impl FromStr for ViewPlan {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, options) = text.split_once(':').unwrap_or((text, ""));
+        let mut corrupt = Corrupt::BERT;
+        for option in options.split(',').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            let share = || value.parse().map_err(|_| format!("{name}: expected a number, found {value:?}"));
+            match name {
+                "rate" => corrupt.noise = Noise::Share(share()?),
+                "hide" => corrupt.replacement.mask = share()?,
+                "replace" => corrupt.replacement.replace = share()?,
+                "masks" => {
+                    corrupt.redraw = Redraw::deserialize(serde_json::Value::from(value)).map_err(|e| format!("masks: {e}"))?;
+                }
+                other => return Err(format!("expected rate, hide, replace or masks, found {other:?}")),
+            }
+        }
+        match kind {
+            "next" if options.is_empty() => Ok(ViewPlan::Next),
+            "masked" => Ok(ViewPlan::Masked(corrupt)),
+            "pairs" => Ok(ViewPlan::Pairs(corrupt)),
+            _ => Err(format!(
+                "expected next, masked or pairs, the last two perhaps with options, as in masked:rate=0.15; found {text:?}"
+            )),
+        }
+    }
+}
+
+impl From<ViewPlan> for String {
+    fn from(plan: ViewPlan) -> Self {
+        plan.to_string()
+    }
+}
+
+impl TryFrom<String> for ViewPlan {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 
@@ -129,22 +175,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_shares() {
-        let check = |plan: MaskPlan| plan.check().map_err(|e| e.to_string());
-        let plain = MaskPlan::PLAIN;
-        assert_eq!(check(plain), Ok(()));
-        for (wrong, told) in [
-            (MaskPlan { rate: 0.0, ..plain }, "--mask-rate 0: expected a share of the tokens"),
-            (MaskPlan { rate: f64::NAN, ..plain }, "--mask-rate NaN"),
-            (MaskPlan { shares: MaskMix { mask: 1.1, replace: 0.0 }, ..plain }, "--mask-hide 1.1"),
-            (
-                MaskPlan { shares: MaskMix { mask: 0.8, replace: 0.3 }, ..plain },
-                "--mask-hide 0.8: expected at most 0.7, since --mask-replace is 0.3",
-            ),
-            (MaskPlan { shares: MaskMix { mask: 0.8, replace: -0.1 }, ..plain }, "--mask-replace -0.1"),
+    fn a_plan_is_one_text() {
+        let corrupt =
+            Corrupt { noise: Noise::Share(0.25), replacement: MaskMix { mask: 1.0, replace: 0.0 }, redraw: Redraw::Copies };
+        for (plan, text) in [
+            (ViewPlan::Next, "next"),
+            (ViewPlan::Masked(Corrupt::BERT), "masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic"),
+            (ViewPlan::Pairs(corrupt), "pairs:rate=0.25,hide=1,replace=0,masks=copies"),
         ] {
-            let error = check(wrong).unwrap_err();
-            assert!(error.starts_with(told), "{error}");
+            assert_eq!((plan.to_string().as_str(), text.parse()), (text, Ok(plan)));
+            assert_eq!(serde_json::to_value(plan).unwrap(), text);
+        }
+        assert_eq!("masked".parse(), Ok(ViewPlan::Masked(Corrupt::BERT)));
+        for (text, expected) in [
+            ("mask", "found \"mask\""),
+            ("next:rate=0.1", "found \"next:rate=0.1\""),
+            ("masked:rat=0.1", "expected rate, hide, replace or masks, found \"rat\""),
+            ("masked:rate", "rate: expected a number, found \"\""),
+            ("pairs:masks=often", "masks: unknown variant `often`"),
+        ] {
+            let error = text.parse::<ViewPlan>().unwrap_err();
+            assert!(error.contains(expected), "{error}");
         }
     }
 

@@ -45,7 +45,7 @@ impl Masked<'_> {
     /// Returns a view in which the tokens at these places are hidden; only the first is a target.
     fn hidden(&self, tokens: Vec<u32>, at: &[usize]) -> View {
         let mut view = self.viewer.eval_view(tokens, at, Given::All).expect("a scheme that hides tokens of a text");
-        view.asked.truncate(1);
+        view.targets.truncate(1);
         view
     }
 }

@@ -20,7 +20,7 @@ use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::{Stored, VOCABULARY, weighted};
 use gradus_train::trainer::{Recipe, TrainError, Trainer};
-use gradus_train::views::{self, Draw, MaskPlan, Redraw, SpecialTokens, Text, ViewPlan};
+use gradus_train::views::{self, Corrupt, Draw, Redraw, SpecialTokens, Text, ViewPlan};
 use gradus_world::{Story, World};
 use sha2::{Digest, Sha256};
 
@@ -146,7 +146,7 @@ impl StepInputs {
         let ids = tokenizer.encode(text)?;
         let (context, sequences) = (model.sizes().context, size.sequences.max(1));
         // A masked row has special tokens at both ends; a causal row needs one more token as the last target.
-        let (around, ahead) = if special.is_some() { (MaskPlan::SPECIAL_SLOTS, 0) } else { (0, 1) };
+        let (around, ahead) = if special.is_some() { (Corrupt::SPECIAL_SLOTS, 0) } else { (0, 1) };
         let most = context.saturating_sub(around);
         let fits = (ids.len().saturating_sub(ahead) / sequences).min(LENGTH).min(most).max(1);
         let tokens = size.tokens.unwrap_or(fits);
@@ -367,7 +367,7 @@ fn masked(windows: &[&[u32]], special: SpecialTokens, segmented: bool, seed: u64
     let view = |(number, tokens): (u64, &&[u32])| {
         let text = Text { number, epoch: 0, tokens: tokens.to_vec(), sentences: vec![tokens.len()] };
         let mut draw = Draw { rng: Redraw::Static.rng(seed, &text, 0, 0), other: &|_| text.clone() };
-        ViewPlan::Masked(MaskPlan::PLAIN).scheme(None, Some(special), tokens.len()).train_view(&text, &mut draw)
+        ViewPlan::Masked(Corrupt::BERT).scheme(None, Some(special), tokens.len()).train_view(&text, &mut draw)
     };
     views::batch(&(0..).zip(windows).map(view).collect::<Vec<_>>(), 0, segmented, Objective::TokenMean)
 }

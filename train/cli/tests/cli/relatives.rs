@@ -2,7 +2,6 @@
 
 use gradus_report::metrics::{self, VALIDATION};
 use gradus_train::systems::{self, ALL};
-use gradus_train::views::ViewPlan;
 
 use super::*;
 
@@ -47,7 +46,7 @@ fn every_system_trains_to_the_same_bits_and_fills_a_gap() {
         assert_eq!(sha(&resumed), sha(&whole), "{}", card.name);
         let evaluated = metrics::read(&desk.path("whole/metrics.jsonl")).unwrap();
         let follows = metrics::evaluations(&evaluated, VALIDATION).last().expect("one at the end").follows;
-        let reads_pairs = matches!(card.axes.view, ViewPlan::Masked(plan) if plan.pairs);
+        let reads_pairs = card.axes.view.has_pairs();
         assert_eq!(follows.is_some(), reads_pairs, "{}", card.name);
         assert!(follows.is_none_or(|it| it.right <= it.pairs && it.pairs > 0 && it.nll.is_finite()), "{follows:?}");
         assert_eq!(desk.text("whole/report.html").contains("Second texts told apart"), reads_pairs, "{}", card.name);
@@ -163,7 +162,7 @@ fn the_systems_are_shown() {
     let listed = gradus("systems");
     assert!(ALL.iter().zip(listed.printed().lines()).all(|(card, line)| line.starts_with(card.name)), "{}", listed.stdout);
     let shown = gradus("systems bert");
-    assert_holds(shown.printed(), &["BERT (2018)", "d ← abc·ef", "--pairs true", "Devlin"]);
+    assert_holds(shown.printed(), &["BERT (2018)", "d ← abc·ef", "pairs:rate=0.15,hide=0.8,replace=0.1", "Devlin"]);
     let differ = gradus("systems bert --against roberta --json").json();
     assert_eq!(items(&differ["axes"])[2], serde_json::json!({ "axis": "segments", "bert": "2", "roberta": "1" }));
     assert_eq!(items(&gradus("systems --json").json()["systems"]).len(), ALL.len());
