@@ -8,14 +8,11 @@
 
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::check::random_batch;
-use gradus_model::{ConfigError, Model, ModelConfig, Objective, Sizes, TransformerConfig, Tree};
+use gradus_model::{ConfigError, Model, ModelConfig, Objective, Sizes, Tree};
 use gradus_tensor::rng::Philox;
 
 fn main() -> Result<(), ConfigError> {
-    let config = ModelConfig::new(
-        Sizes { vocab: 50, context: 16, width: 24 },
-        TransformerConfig { layers: 2, heads: 3, ..Default::default() },
-    );
+    let config = ModelConfig::gpt(Sizes { vocab: 50, context: 16, width: 24 }, 2, 3);
     config.check()?;
     let params: Model<Tensor<f64>> = Model::init(&config, 1);
     let (sequences, t) = (4, config.sizes.context);

@@ -6,10 +6,10 @@
 //!
 //! ```
 //! use gradus_autograd::{Tape, Tensor};
-//! use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, TransformerConfig, Tree};
+//! use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, Tree};
 //!
 //! let sizes = Sizes { vocab: 11, context: 4, width: 8 };
-//! let config = ModelConfig::new(sizes, TransformerConfig { layers: 2, heads: 2, ..Default::default() });
+//! let config = ModelConfig::gpt(sizes, 2, 2);
 //! config.check()?;
 //! let gpt: Model<Tensor<f64>> = Model::init(&config, 1);
 //!

@@ -143,7 +143,7 @@ impl Lstm<Param> {
             cell: LstmCell::declare(d, h, std),
             c_proj: Linear::declare(h, d, std),
             sizes,
-            config: Arc::new(config.clone()),
+            config: Arc::new(*config),
         }
     }
 }

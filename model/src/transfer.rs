@@ -138,7 +138,7 @@ mod tests {
     use crate::check::tiny_bert;
     use crate::config::Sizes;
     use crate::head::{Form, Head};
-    use crate::transformer::{Embedding, TransformerConfig};
+    use crate::transformer::Embedding;
 
     fn kept(by: Transfer) -> Vec<String> {
         kept_of(&tiny(), by)
@@ -151,10 +151,7 @@ mod tests {
     }
 
     fn tiny() -> ModelConfig {
-        ModelConfig::new(
-            Sizes { vocab: 5, context: 4, width: 4 },
-            TransformerConfig { layers: 2, heads: 2, ..Default::default() },
-        )
+        ModelConfig::gpt(Sizes { vocab: 5, context: 4, width: 4 }, 2, 2)
     }
 
     fn began(config: ModelConfig) -> Model<Tensor<f64>> {

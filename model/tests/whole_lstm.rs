@@ -27,7 +27,6 @@ fn each_dropout_acts_alone() {
     let inputs = ids(5, B * T, tiny().sizes.vocab);
     let BodyConfig::Lstm(lstm) = tiny().body else { panic!("an LSTM") };
     let zeros = |embd_dropout, resid_dropout| {
-        let lstm = lstm.clone();
         let config = ModelConfig { body: LstmConfig { embd_dropout, resid_dropout, ..lstm }.into(), ..tiny() };
         let params = Model::init(&config, 3).map(shaken(4));
         let tape = Tape::off();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gradus_autograd::Tensor;
 use gradus_data::sets::{Example, Input, Label, Task};
-use gradus_model::{Batch, ClassLoss, GradientMode, HeadConfig, Model, ModelConfig, Objective, Sizes, TransformerConfig, Tree};
+use gradus_model::{Batch, ClassLoss, GradientMode, HeadConfig, Model, ModelConfig, Objective, Sizes, Tree};
 use gradus_tests::{Arrays, assert_ten_steps_agree, golden_directories, next_tokens};
 use gradus_text::Tokenizer;
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
@@ -45,9 +45,10 @@ impl Fixture {
     fn read(dir: &Path) -> Self {
         let (fields, segments) = (json(&dir.join("config.json")), json(&dir.join("segments.json")));
         let size = |name: &str| fields[name].as_u64().unwrap() as usize;
-        let backbone = ModelConfig::new(
+        let backbone = ModelConfig::gpt(
             Sizes { vocab: size("vocab_size"), context: size("n_positions"), width: size("n_embd") },
-            TransformerConfig { layers: size("n_layer"), heads: size("n_head"), ..Default::default() },
+            size("n_layer"),
+            size("n_head"),
         );
         let name = dir.file_name().unwrap().to_string_lossy().into_owned();
         let task = match name.as_str() {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::GradientMode::{self, Recompute, Whole};
 use gradus_model::check::random_batch;
-use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, TransformerConfig, checkpoint};
+use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, checkpoint};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
 use gradus_train::trainer::{Recipe, Trainer};
@@ -100,10 +100,7 @@ fn step(trainer: &mut Trainer, batch: &Batch) {
 #[test]
 fn a_step_takes_no_tensor_from_the_system() {
     let _alone = alone();
-    let config = ModelConfig::new(
-        Sizes { vocab: 500, context: 32, width: 64 },
-        TransformerConfig { layers: 3, heads: 4, ..Default::default() },
-    );
+    let config = ModelConfig::gpt(Sizes { vocab: 500, context: 32, width: 64 }, 3, 4);
     on_one_thread(|| {
         for (shards, backward) in [(1, Whole), (1, Recompute), (4, Whole), (4, Recompute)] {
             let (mut trainer, batch) = (trainer(&config, shards, backward), batch(&config, 4));
@@ -164,10 +161,7 @@ fn a_fused_layer_goes_back_in_the_memory_of_its_parts() {
 #[test]
 fn two_thousand_steps_hold_no_more_than_two_hundred() {
     let _alone = alone();
-    let config = ModelConfig::new(
-        Sizes { vocab: 11, context: 8, width: 8 },
-        TransformerConfig { layers: 2, heads: 2, ..Default::default() },
-    );
+    let config = ModelConfig::gpt(Sizes { vocab: 11, context: 8, width: 8 }, 2, 2);
     on_one_thread(|| {
         let (mut trainer, batch) = (trainer(&config, 2, Whole), batch(&config, 2));
         let held = |steps: usize, trainer: &mut Trainer| {
@@ -183,10 +177,7 @@ fn two_thousand_steps_hold_no_more_than_two_hundred() {
 #[test]
 fn loading_a_model_takes_no_second_copy_of_it() {
     let _alone = alone();
-    let config = ModelConfig::new(
-        Sizes { vocab: 20_000, context: 32, width: 128 },
-        TransformerConfig { layers: 1, heads: 4, ..Default::default() },
-    );
+    let config = ModelConfig::gpt(Sizes { vocab: 20_000, context: 32, width: 128 }, 1, 4);
     let folder = tempfile::tempdir().unwrap();
     let model: Model<Tensor> = Model::init(&config, 4);
     checkpoint::save(folder.path(), &model).unwrap();

@@ -349,10 +349,7 @@ mod tests {
 
     #[test]
     fn a_logit_that_is_not_finite_is_named_by_its_token() {
-        let config = ModelConfig::new(
-            Sizes { vocab: 9, context: 4, width: 8 },
-            TransformerConfig { layers: 1, heads: 2, ..Default::default() },
-        );
+        let config = ModelConfig::gpt(Sizes { vocab: 9, context: 4, width: 8 }, 1, 2);
         let model: Model<Tensor<f64>> = Model::init(&config, 1);
         let model = model.map(|name, p| if name.ends_with("ln_2.bias") { p.map(|_| f64::NAN) } else { p });
         let mut ids = vec![3, 1, 2];

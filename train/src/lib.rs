@@ -4,7 +4,7 @@
 //! use std::sync::Arc;
 //!
 //! use gradus_data::{Memory, RandomWindows};
-//! use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, TransformerConfig};
+//! use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes};
 //! use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 //! use gradus_text::Tokenizer;
 //! use gradus_train::trainer::{Recipe, Trainer};
@@ -18,7 +18,7 @@
 //!
 //! // A model, and how to train it.
 //! let sizes = Sizes { vocab, context: 16, width: 16 };
-//! let config = ModelConfig::new(sizes, TransformerConfig { layers: 1, heads: 2, ..Default::default() }).with_dropout(0.0);
+//! let config = ModelConfig::gpt(sizes, 1, 2).with_dropout(0.0);
 //! let recipe = Recipe {
 //!     optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() },
 //!     schedule: Schedule { kind: ScheduleKind::Paper, warmup: Warmup::Steps(5) },

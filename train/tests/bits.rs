@@ -2,7 +2,7 @@
 
 use gradus_autograd::Tensor;
 use gradus_model::check::random_batch;
-use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, TransformerConfig};
+use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes};
 use gradus_tensor::rng::Philox;
 use gradus_train::optim::{Optimizer, Schedule};
 use gradus_train::pretrain::digest;
@@ -12,10 +12,7 @@ const STEPS: u64 = 12;
 
 /// Large enough that matrix products, attention, norms, dropout and optimizer all share their work between threads.
 fn config() -> ModelConfig {
-    ModelConfig::new(
-        Sizes { vocab: 700, context: 64, width: 96 },
-        TransformerConfig { layers: 2, heads: 4, ..Default::default() },
-    )
+    ModelConfig::gpt(Sizes { vocab: 700, context: 64, width: 96 }, 2, 4)
 }
 
 fn recipe(shards: usize) -> Recipe {
@@ -65,11 +62,8 @@ fn threads_and_a_stop_halfway_do_not_change_a_bit() {
 /// training makes of them may differ between kinds of CPU, which multiply and add in another order.)
 #[test]
 fn initial_parameters_are_the_same_everywhere() {
-    let config = ModelConfig::new(
-        Sizes { vocab: 17, context: 6, width: 8 },
-        TransformerConfig { layers: 1, heads: 2, ..Default::default() },
-    );
-    let model = |seed| Model::<Tensor<f32>>::from(Model::init(&config, seed));
+    let config = ModelConfig::gpt(Sizes { vocab: 17, context: 6, width: 8 }, 1, 2);
+    let model = |seed| -> Model<Tensor<f32>> { Model::init(&config, seed) };
     let params = model(42);
     assert_eq!(digest(&params).unwrap(), "db8b9eb2c530059102d8cb9a347d9f3f190920ddd28ed52dcaeec0c4291c1184");
     assert_ne!(digest(&model(43)), digest(&params), "the seed matters");

@@ -14,11 +14,11 @@
 //!
 //! ```
 //! use gradus_autograd::Tensor;
-//! use gradus_model::{Model, ModelConfig, Objective, Sizes, TransformerConfig, check};
+//! use gradus_model::{Model, ModelConfig, Objective, Sizes, check};
 //! use gradus_tensor::rng::Philox;
 //!
 //! let sizes = Sizes { vocab: 11, context: 6, width: 8 };
-//! let config = ModelConfig::new(sizes, TransformerConfig { layers: 2, heads: 2, ..Default::default() });
+//! let config = ModelConfig::gpt(sizes, 2, 2);
 //! let model: Model<Tensor<f64>> = Model::init(&config, 1);
 //! let batch = check::random_batch(&mut Philox::new(2), 11, 2, Objective::TokenMean.weights(&[1.0; 8], 2));
 //! let loss = check::Loss { model, batch, dropout: None };

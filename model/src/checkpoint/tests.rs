@@ -13,7 +13,7 @@ use super::*;
 use crate::check::{samples, tiny_bert, tiny_gpt2};
 use crate::config::Sizes;
 use crate::model::ModelConfig;
-use crate::transformer::{Positions, TransformerConfig};
+use crate::transformer::Positions;
 
 /// Files by name.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -31,10 +31,7 @@ fn files_of(model: &Model<Tensor<f32>>) -> Files {
 }
 
 pub(super) fn tiny() -> Model<Tensor<f32>> {
-    let config = ModelConfig::new(
-        Sizes { vocab: 7, context: 5, width: 4 },
-        TransformerConfig { layers: 1, heads: 2, ..Default::default() },
-    );
+    let config = ModelConfig::gpt(Sizes { vocab: 7, context: 5, width: 4 }, 1, 2);
     Model::init(&config, 3)
 }
 

@@ -117,16 +117,18 @@ impl ModelConfig {
         ModelConfig { sizes, body: body.into(), outputs: vec![OutputConfig::NEXT], heads: Vec::new(), model_type: None }
     }
 
+    /// A GPT of these sizes, with this number of blocks, and of attention heads in each.
+    pub fn gpt(sizes: Sizes, layers: usize, heads: usize) -> Self {
+        Self::new(sizes, TransformerConfig { layers, heads, ..TransformerConfig::GPT1 })
+    }
+
     /// A GPT of a named size: `tiny`, `small` or `gpt1`.
     pub fn preset(name: &str) -> Option<Self> {
-        let vocab = Self::default().sizes.vocab;
-        let gpt = |layers, width, heads, context| {
-            Self::new(Sizes { vocab, context, width }, TransformerConfig { layers, heads, ..Default::default() })
-        };
+        let gpt1 = Self::default();
         Some(match name {
-            "tiny" => gpt(4, 128, 4, 128),
-            "small" => gpt(6, 384, 6, 256),
-            "gpt1" => Self::default(),
+            "tiny" => Self::gpt(Sizes { context: 128, width: 128, ..gpt1.sizes }, 4, 4),
+            "small" => Self::gpt(Sizes { context: 256, width: 384, ..gpt1.sizes }, 6, 6),
+            "gpt1" => gpt1,
             _ => return None,
         })
     }

@@ -250,7 +250,7 @@ mod tests {
     fn operations_are_counted_by_hand() {
         let (sizes, c) = (Sizes { vocab: 5, context: 7, width: 3 }, TransformerConfig { layers: 2, ..Default::default() });
         assert_eq!(c.training_flops(sizes), 6 * 12 * 9 * 2 + 6 * 3 * 5 + 12 * 7 * 3 * 2);
-        let narrow = TransformerConfig { inner: Some(10), ..c.clone() };
+        let narrow = TransformerConfig { inner: Some(10), ..c };
         let fewer = c.training_flops(sizes) - narrow.training_flops(sizes);
         assert_eq!(fewer, 6 * 2 * 2 * 3 * 2, "two inner units less in each of two blocks");
         assert_eq!(c.parameters(sizes) - narrow.parameters(sizes), 2 * 2 * (2 * 3 + 1));

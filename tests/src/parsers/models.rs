@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gradus_model::checkpoint::{self, Bytes, openai};
-use gradus_model::{Embedding, Form, HeadConfig, LstmConfig, Model, ModelConfig, Sizes, TransformerConfig, Tree};
+use gradus_model::{Embedding, Form, HeadConfig, LstmConfig, Model, ModelConfig, Sizes, Tree};
 use gradus_tensor::Tensor;
 
 use super::{MIB, Parser, files};
@@ -49,7 +49,7 @@ fn fits(model: &Model<Tensor<f32>>, input: usize) {
 }
 
 fn config() -> ModelConfig {
-    ModelConfig::new(Sizes { vocab: 3, context: 2, width: 2 }, TransformerConfig { layers: 1, heads: 1, ..Default::default() })
+    ModelConfig::gpt(Sizes { vocab: 3, context: 2, width: 2 }, 1, 1)
 }
 
 fn checkpoints() -> Vec<Vec<u8>> {

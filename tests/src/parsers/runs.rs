@@ -5,7 +5,7 @@ use std::path::Path;
 use gradus_io::checksums::{Checksums, Sum};
 use gradus_io::files::json_text;
 use gradus_io::hex;
-use gradus_model::{Model, ModelConfig, Sizes, TransformerConfig};
+use gradus_model::{Model, ModelConfig, Sizes};
 use gradus_report::PretrainReport;
 use gradus_report::metrics;
 use gradus_train::trainer::{Recipe, Trainer};
@@ -24,7 +24,7 @@ pub static METRICS: Parser = Parser { name: "metrics", read: read_metrics, seeds
 pub static CHECKSUMS: Parser = Parser { name: "checksums", read: read_sums, seeds: sums, always: MIB, per_byte: 200 };
 
 fn config() -> ModelConfig {
-    ModelConfig::new(Sizes { vocab: 3, context: 2, width: 2 }, TransformerConfig { layers: 1, heads: 1, ..Default::default() })
+    ModelConfig::gpt(Sizes { vocab: 3, context: 2, width: 2 }, 1, 1)
 }
 
 fn read_state(input: &[u8]) {

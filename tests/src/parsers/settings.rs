@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gradus_io::checksums::{self, Kept};
 use gradus_io::files::json_text;
-use gradus_model::{Batch, ClassLoss, Form, HeadConfig, Model, ModelConfig, TransformerConfig};
+use gradus_model::{Batch, ClassLoss, Form, HeadConfig, Model, ModelConfig};
 use gradus_paper::Sizes;
 use gradus_study::plan::Plan;
 use gradus_survey::Survey;
@@ -101,10 +101,7 @@ fn settings() -> Vec<Vec<u8>> {
 }
 
 fn config() -> ModelConfig {
-    ModelConfig::new(
-        gradus_model::Sizes { vocab: 5, context: 3, width: 2 },
-        TransformerConfig { layers: 1, heads: 1, ..Default::default() },
-    )
+    ModelConfig::gpt(gradus_model::Sizes { vocab: 5, context: 3, width: 2 }, 1, 1)
 }
 
 /// Reads a step of a language model, and of one with heads.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gradus_data::sets::Task;
 use gradus_io::progress::Silent;
-use gradus_model::{Model, ModelConfig, Sizes, TransformerConfig, checkpoint};
+use gradus_model::{Model, ModelConfig, Sizes, checkpoint};
 use gradus_text::Tokenizer;
 use gradus_train::finetune::{self, FinetuneSettings};
 use gradus_train::run::Control;
@@ -46,10 +46,7 @@ fn scene(begun: Option<u64>, test: impl FnOnce(&Scene<'_>)) {
             }
         }
     }
-    let config = ModelConfig::new(
-        Sizes { vocab: 256, context: 24, width: 8 },
-        TransformerConfig { layers: 1, heads: 2, ..Default::default() },
-    );
+    let config = ModelConfig::gpt(Sizes { vocab: 256, context: 24, width: 8 }, 1, 2);
     fs::create_dir(root.join("model")).unwrap();
     checkpoint::save(&root.join("model"), &Model::init(&config, 5)).unwrap();
     Tokenizer::bytes().save(&root.join("model")).unwrap();

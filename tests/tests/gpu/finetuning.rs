@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use gradus_data::sets::{Split, Task};
-use gradus_model::{Model, ModelConfig, Sizes, TransformerConfig};
+use gradus_model::{Model, ModelConfig, Sizes};
 use gradus_tensor::Device;
 use gradus_text::Tokenizer;
 use gradus_train::finetune::{Data, FinetuneSettings, Session, TaskModel};
@@ -37,10 +37,7 @@ impl Prepared {
         let write = |name: &str, count| std::fs::write(folder.path().join(name), rows(count)).expect("written");
         write("train.tsv", ROWS);
         write("dev.tsv", 8);
-        let config = ModelConfig::new(
-            Sizes { vocab: 256, context: 72, width: 16 },
-            TransformerConfig { layers: 1, heads: 2, ..Default::default() },
-        );
+        let config = ModelConfig::gpt(Sizes { vocab: 256, context: 72, width: 16 }, 1, 2);
         let config = config.with_transformer(|c| c.initializer_range = 0.1).with_dropout(0.1);
         let task_model = TaskModel::prepare(Model::init(&config, 1), Tokenizer::bytes(), 1).expect("a model");
         let task = Task::named("rte").expect("a task");

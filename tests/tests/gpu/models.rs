@@ -4,8 +4,8 @@ use gradus_autograd::Tape;
 use gradus_autograd::anomaly::{Anomaly, Direction};
 use gradus_model::check::random_batch;
 use gradus_model::{
-    Activation, Batch, Decoder, DropoutSeed, GradientMode, Input, LstmConfig, Model, ModelConfig, Objective, Sizes,
-    TransformerConfig, Tree, checkpoint,
+    Activation, Batch, Decoder, DropoutSeed, GradientMode, Input, LstmConfig, Model, ModelConfig, Objective, Sizes, Tree,
+    checkpoint,
 };
 use gradus_tensor::device::testing::Scarce;
 use gradus_tensor::device::{Counts, Runs};
@@ -26,11 +26,8 @@ pub fn gpt() -> Model<Tensor> {
 }
 
 fn gpt_of(layers: usize) -> Model<Tensor> {
-    let config = ModelConfig::new(
-        Sizes { vocab: VOCAB, context: CONTEXT, width: 32 },
-        TransformerConfig { layers, heads: 4, ..Default::default() },
-    );
-    Model::init(&config.with_transformer(|c| c.initializer_range = 0.1).with_dropout(0.1), 1).into()
+    let config = ModelConfig::gpt(Sizes { vocab: VOCAB, context: CONTEXT, width: 32 }, layers, 4);
+    Model::init(&config.with_transformer(|c| c.initializer_range = 0.1).with_dropout(0.1), 1)
 }
 
 fn lstm() -> Model<Tensor> {
@@ -38,7 +35,7 @@ fn lstm() -> Model<Tensor> {
         Sizes { vocab: VOCAB, context: CONTEXT, width: 24 },
         LstmConfig { units: 32, initializer_range: 0.4, ..Default::default() },
     );
-    Model::init(&config, 1).into()
+    Model::init(&config, 1)
 }
 
 pub fn trainer(model: Model<Tensor>, device: &Device) -> Trainer {
@@ -267,10 +264,7 @@ fn what_is_not_finite_is_named_and_changes_nothing() {
 
 /// Returns a trainer whose model has infinities in the middle, which the ReLU after them cuts off: the loss is finite.
 fn hidden_infinity(shards: usize, device: &Device) -> Trainer {
-    let config = ModelConfig::new(
-        Sizes { vocab: VOCAB, context: CONTEXT, width: 32 },
-        TransformerConfig { layers: 2, heads: 4, ..Default::default() },
-    );
+    let config = ModelConfig::gpt(Sizes { vocab: VOCAB, context: CONTEXT, width: 32 }, 2, 4);
     let config = config.with_transformer(|c| (c.activation, c.initializer_range) = (Activation::Relu, 0.1)).with_dropout(0.1);
     let mut trainer = Trainer::new(Recipe::new(100, shards), Model::init(&config, 1));
     trainer.place(device).expect("room for a small model");

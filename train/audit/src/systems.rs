@@ -120,7 +120,7 @@ fn answer_to(ask: Ask, model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at
 
 /// Returns the tokens that the prediction of a token of `abcdef` depends on, in the notation of the cards: changing a visible token
 /// changes a network's logits. If the result differs between formats, returns both.
-fn seen(axes: &Axes, targets: char) -> String {
+fn seen(axes: &Axes, asked: char) -> String {
     let models = SEEDS.map(|seed| Model::init(&tiny(axes), seed));
     let at = asked as usize - 'a' as usize;
     let seen_by = |ask: Ask| -> String {

@@ -51,7 +51,7 @@ impl Workload {
         Some(Workload {
             name: Self::NAMES.into_iter().find(|&known| known == name)?,
             sizes: preset.sizes,
-            config: preset.transformer()?.clone(),
+            config: *preset.transformer()?,
             sequences,
             accumulate: 1,
             shards: default_shards(sequences),

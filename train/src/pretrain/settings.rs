@@ -274,6 +274,16 @@ pub enum SettingsError {
     Range(#[from] RangeError),
 }
 
+/// Options by name, each with whether it is given.
+macro_rules! given {
+    ($options:ident; $($option:ident $($field:ident)?),*) => { [$((stringify!($option), $options.$option.is_some())),*] };
+}
+
+/// The flag of the first option that is given.
+fn first(given: &[(&str, bool)]) -> Option<String> {
+    given.iter().find(|(_, is_given)| *is_given).map(|(name, _)| name.replace('_', "-"))
+}
+
 impl PretrainOptions {
     /// The context that holds every story of the micro-world.
     pub fn world_context(retold: bool) -> usize {
@@ -369,36 +379,22 @@ impl PretrainOptions {
 
     /// Returns an error if an option was given that has no effect with these settings.
     fn check_used(&self, settings: &PretrainSettings) -> Result<(), RangeError> {
-        macro_rules! names {
-            (; $($option:ident $field:ident),*) => { [$(stringify!($option)),*] };
-        }
-        let axes = transformer_axes!(names!());
-        let sizes = ["layers", "heads", "inner", "positions", "embedding", "attn_dropout", "transform", "recompute"];
-        let unused = |is_so: bool, options: &[&str], with: &str, expected: &str| match self.first_given(options) {
-            Some(flag) if is_so => {
-                let expected = format!("{expected} with it, or no --{flag}");
-                Err(RangeError::new(flag, with, expected))
-            }
+        let sizes = given!(self; layers, heads, inner, positions, embedding, attn_dropout, transform, recompute);
+        let of_transformers = [&sizes[..], &transformer_axes!(given!(self))].concat();
+        let unused = |is_so: bool, given: &[(&str, bool)], with: &str, expected: &str| match first(given) {
+            Some(flag) if is_so => Err(RangeError::new(&*flag, with, format!("{expected} with it, or no --{flag}"))),
             _ => Ok(()),
         };
         let is_lstm = settings.model.transformer().is_none();
-        let of_transformers = [&sizes[..], &axes].concat();
         unused(is_lstm, &of_transformers, "with an LSTM, which has no such part", "--backbone transformer")?;
-        unused(!is_lstm, &["units"], "with a Transformer, which has none", "--system lstm")?;
+        unused(!is_lstm, &given!(self; units), "with a Transformer, which has none", "--system lstm")?;
         let (optimizer, schedule) = (settings.optimizer.name, settings.schedule.kind);
-        let of_moments = ["beta1", "beta2", "adam_eps"];
+        let of_moments = given!(self; beta1, beta2, adam_eps);
         unused(!optimizer.has_moments(), &of_moments, "with sgd, which has no moments", "another --optimizer")?;
-        unused(schedule == ScheduleKind::Constant, &["warmup"], "with a constant rate", "another --schedule")?;
-        let with =
-            format!("with --tokenizer {}, which has a vocabulary of its own", settings.tokenizer.as_deref().unwrap_or_default());
-        unused(settings.tokenizer.is_some(), &["vocab"], &with, "a BPE that is trained here")
-    }
-
-    /// The flag of the first of these options that is given.
-    fn first_given(&self, options: &[&str]) -> Option<String> {
-        let path = self.held_out_corpus.as_ref().map(|_| PathBuf::new()); // which may not be Unicode
-        let given = toml::Table::try_from(PretrainOptions { held_out_corpus: path, ..self.clone() }).expect("plain values");
-        options.iter().find(|name| given.contains_key(**name)).map(|name| name.replace('_', "-"))
+        unused(schedule == ScheduleKind::Constant, &given!(self; warmup), "with a constant rate", "another --schedule")?;
+        let tokenizer = settings.tokenizer.as_deref().unwrap_or_default();
+        let with = format!("with --tokenizer {tokenizer}, which has a vocabulary of its own");
+        unused(settings.tokenizer.is_some(), &given!(self; vocab), &with, "a BPE that is trained here")
     }
 
     /// Returns an error if an option was given that has no effect in the micro-world, which a run without a corpus reads.
@@ -406,11 +402,9 @@ impl PretrainOptions {
     /// # Errors
     /// [`SettingsError::Range`].
     pub fn check_source(&self, has_corpus: bool) -> Result<(), SettingsError> {
-        let unused = self.first_given(&["held_out", "held_out_corpus", "tokenizer", "vocab"]).filter(|_| !has_corpus);
+        let unused = first(&given!(self; held_out, held_out_corpus, tokenizer, vocab)).filter(|_| !has_corpus);
         let with = "in the micro-world, which has a tokenizer and held-out stories of its own";
-        let Some(flag) = unused else { return Ok(()) };
-        let expected = format!("a --corpus with it, or no --{flag}");
-        Err(RangeError::new(flag, with, expected).into())
+        unused.map_or(Ok(()), |flag| Err(RangeError::new(&*flag, with, format!("a --corpus with it, or no --{flag}")).into()))
     }
 
     /// The axes of the system, but for those that are said.
@@ -446,7 +440,7 @@ impl PretrainOptions {
             Some(ViewOption::Masked) | None => of_system,
         };
         let Some(&Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, redraw }) = plan.corrupt() else {
-            return match self.first_given(&["mask_rate", "mask_hide", "mask_replace", "masks", "pairs"]) {
+            return match first(&given!(self; mask_rate, mask_hide, mask_replace, masks, pairs)) {
                 Some(flag) => Err(RangeError::new(flag, "with texts read from left to right", "--view masked with it")),
                 None => Ok(ViewPlan::Next),
             };

@@ -1,6 +1,6 @@
 //! The cards as text: of one system, of what two differ in, and of all as a page.
 
-use gradus_model::{BodyConfig, NormPlace};
+use gradus_model::NormPlace;
 use gradus_report::{Block, Document, Row};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -11,21 +11,17 @@ use crate::views::{Corrupt, MaskMix, Noise, Redraw};
 impl Axes {
     /// Its axes by the names of their flags, with their values.
     pub fn flags(&self) -> Vec<(String, String)> {
-        let mut all = vec![("backbone".to_owned(), word(&self.backbone()))];
+        let mut all = vec![("backbone", json!(self.backbone()))];
         if self.backbone() == BackboneKind::Transformer {
-            all.extend(self.of_transformer().into_iter().map(|(name, value)| (name.replace('_', "-"), plain(&value))));
-            all.push(("transform".into(), self.transform.to_string()));
+            all.extend(self.of_transformer());
+            all.push(("transform", json!(self.transform)));
         }
-        all.push(("view".into(), self.view.to_string()));
-        all
+        all.push(("view", json!(self.view)));
+        all.into_iter().map(|(name, value)| (name.replace('_', "-"), plain(&value))).collect()
     }
 
-    /// The name of its body.
     fn backbone(&self) -> BackboneKind {
-        match self.body {
-            BodyConfig::Transformer(_) => BackboneKind::Transformer,
-            BodyConfig::Lstm(_) => BackboneKind::Lstm,
-        }
+        if self.body.transformer().is_some() { BackboneKind::Transformer } else { BackboneKind::Lstm }
     }
 
     /// The axes of a Transformer by the names of their options; of another body, GPT-1's.
@@ -54,16 +50,11 @@ impl Serialize for Axes {
 
 /// A value as a flag takes it.
 fn plain(value: &Value) -> String {
-    match value {
-        Value::String(word) => word.clone(),
-        Value::Number(number) if number.is_f64() => format!("{:e}", number.as_f64().unwrap_or_default()),
-        other => other.to_string(),
+    match (value, value.as_f64()) {
+        (Value::String(word), _) => word.clone(),
+        (_, Some(number)) if 0.0 < number && number < 1e-3 => format!("{number:e}"),
+        _ => value.to_string(),
     }
-}
-
-/// A value by its name in files.
-fn word(value: &impl Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).expect("a value with a name")
 }
 
 impl Density {
@@ -81,10 +72,7 @@ impl Card {
     fn made_of(&self) -> String {
         let Axes { body, transform, view } = &self.axes;
         let c = body.transformer().copied().unwrap_or_default();
-        let body = match body {
-            BodyConfig::Transformer(_) => "a Transformer",
-            BodyConfig::Lstm(_) => "an LSTM of one layer",
-        };
+        let body = if body.transformer().is_some() { "a Transformer" } else { "an LSTM of one layer" };
         let parts = [
             (c.norm == NormPlace::Before, "norms before its branches"),
             (c.final_norm, "a norm after the last block"),

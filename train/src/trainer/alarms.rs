@@ -121,17 +121,13 @@ impl<T: Real> Alarms<T> {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::{Model, ModelConfig, Sizes, TransformerConfig, Tree};
+    use gradus_model::{Model, ModelConfig, Sizes, Tree};
 
     use super::*;
 
     /// Returns a gradient of ones, except for one parameter.
     fn gradient(but: &str, values: impl Fn(usize) -> f64) -> Gradient<f64> {
-        let config: ModelConfig = ModelConfig::new(
-            Sizes { vocab: 5, context: 3, width: 4 },
-            TransformerConfig { layers: 1, heads: 2, ..Default::default() },
-        )
-        .into();
+        let config = ModelConfig::gpt(Sizes { vocab: 5, context: 3, width: 4 }, 1, 2);
         Model::declare(&config).map(|name, p| {
             let n = p.shape.numel();
             Some(Tensor::new(p.shape, (0..n).map(|i| if name == but { values(i) } else { 1.0 }).collect()))

@@ -32,10 +32,10 @@ fn with_words(settings: &PretrainSettings) -> PretrainSettings {
 fn levelled(settings: &PretrainSettings, parameters: usize) -> BodyConfig {
     let with = |body| ModelConfig { body, ..settings.model.clone() };
     let width = settings.model.sizes.width;
-    let of = |body: &BodyConfig| with(body.clone()).with_vocab(VOCABULARY).parameters();
+    let of = |body: &BodyConfig| with(*body).with_vocab(VOCABULARY).parameters();
     let sized = |n| match &settings.model.body {
-        BodyConfig::Transformer(gpt) => BodyConfig::from(gpt.clone().with_inner(n, width)),
-        BodyConfig::Lstm(lstm) => LstmConfig { units: n, ..lstm.clone() }.into(),
+        BodyConfig::Transformer(gpt) => BodyConfig::from(gpt.with_inner(n, width)),
+        BodyConfig::Lstm(lstm) => LstmConfig { units: n, ..*lstm }.into(),
     };
     (1..=8 * width).map(sized).min_by_key(|body| of(body).abs_diff(parameters)).expect("one at least")
 }

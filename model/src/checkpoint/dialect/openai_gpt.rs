@@ -40,7 +40,7 @@ pub(super) fn is_theirs(head: &HeadConfig) -> bool {
     head.form == Form::Classify && !head.bias && !head.pooler
 }
 
-/// Our fields, and theirs. A field without a name there is `gradus_` and ours.
+/// Our fields, sizes first, and theirs. A field without a name there is `gradus_` and ours.
 const NAMES: [(&str, &str); 11] = [
     ("vocab", "vocab_size"),
     ("context", "n_positions"),

@@ -34,7 +34,7 @@ fn refused(files: &Files, words: &[&str]) {
 fn there_and_back_to_the_bit() {
     for model in [
         tiny(),
-        with(|c| *c = TransformerConfig { layers: 3, heads: 1, activation: Activation::Relu, ..c.clone().with_dropout(0.3) }),
+        with(|c| *c = TransformerConfig { layers: 3, heads: 1, activation: Activation::Relu, ..c.with_dropout(0.3) }),
         with(|c| c.embedding = Embedding::Joint),
     ] {
         let files = release(&model);

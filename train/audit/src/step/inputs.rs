@@ -6,9 +6,7 @@ use gradus_data::sets::{Answer, Split, Task};
 use gradus_data::{DataError, Rows, TokenBatch};
 use gradus_io::hex;
 use gradus_io::numbers::{count, count_of};
-use gradus_model::{
-    Batch, ClassLoss, GradientMode, Init, Model, ModelConfig, Objective, Param, Sight, Sizes, TokenLoss, TransformerConfig, Tree,
-};
+use gradus_model::{Batch, ClassLoss, GradientMode, Init, Model, ModelConfig, Objective, Param, Sight, Sizes, TokenLoss, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
@@ -61,11 +59,7 @@ impl StepInputs {
 
     /// Returns a step whose every number can be computed with pen and paper: two tokens, three dimensions, one head, one block.
     pub fn by_hand() -> Self {
-        let config = ModelConfig::new(
-            Sizes { vocab: 4, context: 2, width: 3 },
-            TransformerConfig { layers: 1, heads: 1, ..Default::default() },
-        )
-        .with_dropout(0.0);
+        let config = ModelConfig::gpt(Sizes { vocab: 4, context: 2, width: 3 }, 1, 1).with_dropout(0.0);
         // The weights are eighths, so that products are short; gains are 1 and biases 0, as in a new model.
         let mut number = 0;
         let mut eighth = || {
@@ -105,10 +99,7 @@ impl StepInputs {
         let rows = stories.iter().map(beginning).collect::<Result<Vec<_>, TextError>>()?;
         let vocab = tokenizer.vocab_size();
         let rows = Rows::new(rows, start, false, LENGTH, vocab)?;
-        let sizes = ModelConfig::new(
-            Sizes { vocab, context: LENGTH, width: 32 },
-            TransformerConfig { layers: 2, heads: 4, ..Default::default() },
-        );
+        let sizes = ModelConfig::gpt(Sizes { vocab, context: LENGTH, width: 32 }, 2, 4);
         let model = Model::init(&sizes.with_transformer(|c| c.initializer_range = 0.1), seed);
         let mut trainer = Trainer::new(recipe(Optimizer { lr: 3e-3, ..Optimizer::default() }, seed), model);
         let mut rng = Philox::with_stream(seed, 2);

@@ -117,10 +117,7 @@ fn whole_models_are_audited_parameter_by_parameter() {
 #[test]
 fn a_checkpoint_is_audited_and_a_broken_one_refused() {
     let desk = Desk::new();
-    let config = ModelConfig::new(
-        Sizes { vocab: 23, context: 12, width: 8 },
-        TransformerConfig { layers: 1, heads: 2, ..Default::default() },
-    );
+    let config = ModelConfig::gpt(Sizes { vocab: 23, context: 12, width: 8 }, 1, 2);
     desk.save(".", &Model::init(&config, 1));
     let line = "model --model . --sequences 2 --tokens 6 --dropout --quiet";
     assert_eq!(desk.audit(line)["models"][0]["parameters"], 1152);
@@ -149,7 +146,7 @@ fn what_is_right_in_unusual_models_is_not_refused() {
         (sized(1), 1),
         (sized(3).with_transformer(|c| (c.layers, c.initializer_range) = (8, 0.6)), 2),
     ] {
-        desk.save(".", &Model::init(&ModelConfig::from(config), 1));
+        desk.save(".", &Model::init(&config, 1));
         for seed in 1..=seeds {
             desk.audit(&format!("model --model . --sequences 4 --tokens 6 --seed {seed} --quiet"));
         }

@@ -746,7 +746,7 @@ fn what_cannot_be_resumed_says_why() {
     desk.write("data-rte/dev.tsv", dev);
     let params = desk.load("model");
     let config = params.config();
-    let other = ModelConfig { body: config.body.clone().with_dropout(0.3), ..config.clone() };
+    let other = ModelConfig { body: config.body.with_dropout(0.3), ..config.clone() };
     for changed in [Model::init(&config, 6), params.clone().with_config(&other)] {
         desk.save("model", &changed);
         desk.resume("out", "").fails_with(&["cannot resume", "model", "not those"]);
