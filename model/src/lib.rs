@@ -1,8 +1,8 @@
 //! GPT-1 and its relatives: their layers, objectives and checkpoints in Hugging Face's format.
 //!
-//! A model is a [`Tree`]: the same struct with a declaration, a tensor, a variable on a tape, a gradient or a moment at each
-//! leaf. So `Model<Param>` declares the parameters, `Model<Tensor>` holds them, `Model<Var>` computes, and every
-//! walk over parameters is one `map` or `visit`. Its configuration goes with it.
+//! A model is a [`Tree`], generic over its leaves: declarations, tensors, tape variables, gradients or moments. So `Model<Param>`
+//! declares the parameters, `Model<Tensor>` holds them, `Model<Var>` computes, and traversals are `map` or `visit`. The tree
+//! stores the configuration.
 //!
 //! ```
 //! use gradus_autograd::{Tape, Tensor};
@@ -19,7 +19,7 @@
 //! let tape = Tape::new();
 //! let leaves = gpt.leaves(&tape);
 //! let loss = leaves.loss(&batch, None); // no dropout
-//! assert!((loss.value().item() - 11f64.ln()).abs() < 0.1); // a fresh model knows nothing: about log 11
+//! assert!((loss.value().item() - 11f64.ln()).abs() < 0.1); // an untrained model: about ln 11
 //!
 //! let grads = tape.backward(&loss);
 //! let mut names = Vec::new();

@@ -19,14 +19,14 @@ use crate::param::{Param, Role, Serves};
 use crate::tree;
 use crate::tree::{List, P, Tree};
 
-/// The token that an output predicts in a slot.
+/// The prediction target of an output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Predicts {
     /// The next token, from the tokens before it.
     #[default]
     Next,
-    /// The slot's own token, usually masked, from the tokens of all slots.
+    /// The token of the slot, usually masked, given all slots.
     Masked,
 }
 
@@ -36,9 +36,9 @@ pub enum Predicts {
 pub struct OutputConfig {
     /// The token that it predicts.
     pub predicts: Predicts,
-    /// Whether its matrix is the token embedding.
+    /// Whether its matrix is tied (to the embedding).
     pub tied: bool,
-    /// The layer before its matrix, with which comes a bias per token.
+    /// The layer before the matrix; it implies an output bias.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transform: Option<TransformConfig>,
 }
@@ -54,7 +54,7 @@ pub struct TransformConfig {
 }
 
 impl OutputConfig {
-    /// GPT-1's.
+    /// GPT-1's output.
     pub const NEXT: OutputConfig = OutputConfig { predicts: Predicts::Next, tied: true, transform: None };
 
     /// Returns the number of parameters, given the number of rows of its matrix and the width.
@@ -76,7 +76,7 @@ impl Default for OutputConfig {
 }
 
 tree! {
-    /// A softmax over the tokens, with a `V` for every parameter; none if it is tied and has no transform, as GPT-1's.
+    /// A softmax over the tokens. It has no parameters of its own if tied and without transform (GPT-1).
     pub struct Output<V> {
         /// The matrix (rows, d), unless it is the token embedding.
         lm_head: Option<Table<V>>,
@@ -135,7 +135,7 @@ impl Output<Param> {
 pub struct Hidden<'t, T: Real> {
     /// h (B, T, d).
     pub states: Var<'t, T>,
-    /// Wₑ (rows, d), the matrix of tied outputs; after its dropout in the joint form.
+    /// Wₑ (rows, d), the matrix of tied outputs; joint: after dropout.
     pub table: Var<'t, T>,
     /// The outputs.
     pub outputs: Outputs<Var<'t, T>>,
@@ -152,7 +152,7 @@ impl<'t, T: Real> Hidden<'t, T> {
         })
     }
 
-    /// −log P(targetᵢ) of each predicted token: no gradient, and at most 1,024 rows of logits are held.
+    /// −log P(targetᵢ) of each predicted token: no gradient, at most 1,024 rows of logits in memory.
     pub fn token_losses(&self, tokens: &TokenLoss) -> Tensor<T> {
         let (rows, matrix, bias) = self.factors(self.rows(tokens.slots.as_ref()), tokens.output);
         let h = rows.value();
@@ -180,14 +180,14 @@ impl<'t, T: Real> Hidden<'t, T> {
         }
     }
 
-    /// The states (n, d) of these slots: only they are multiplied by an output's matrix.
+    /// The states (n, d) of these slots, gathered before the output matmul.
     fn rows(&self, slots: Option<&Arc<[u32]>>) -> Var<'t, T> {
         let (b, t, d) = (self.states.shape()[0], self.states.shape()[1], self.states.shape()[2]);
         let rows = self.states.reshape([b * t, d]);
         slots.map_or(rows.clone(), |slots| rows.gather(slots.clone(), [slots.len()]))
     }
 
-    /// The rows and the matrix that an output multiplies, and the bias that it adds.
+    /// The operands of an output: rows, matrix, optional bias.
     fn factors(&self, rows: Var<'t, T>, output: usize) -> (Var<'t, T>, &Var<'t, T>, Option<&Var<'t, T>>) {
         let Output { lm_head, transform, .. } = &self.outputs.0[output];
         let matrix = lm_head.as_ref().map_or(&self.table, |own| &own.weight.0);

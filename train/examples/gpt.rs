@@ -1,10 +1,10 @@
-//! A GPT in one file: its layers, a proof of its gradient, and its training on the characters of a text.
+//! A GPT in one file: its layers, a check of its gradient, and character-level training.
 //!
 //! ```text
 //! x₀ = W_e[u] + W_p        x ← x + attention(norm(x)), x ← x + mlp(norm(x)) per block        P(next) = softmax(norm(x) W_eᵀ)
 //! ```
 //!
-//! `cargo run --release -p gradus-train --example gpt -- [TEXT]`; without a text it reads stories of the micro-world.
+//! `cargo run --release -p gradus-train --example gpt -- [TEXT]`; without TEXT, stories of the micro-world.
 
 use gradus_autograd::check::{self, Function};
 use gradus_autograd::{Real, Shape, Tape, Tensor, Var};
@@ -36,7 +36,7 @@ impl Gpt {
         [tables, (0..self.layers).flat_map(|_| block()).collect(), norm()].concat()
     }
 
-    /// The logits (B·T, V) of the next character in each slot of B sequences (B·T).
+    /// Next-character logits (B·T, V) at each position of `ids` (B·T).
     fn logits<'t, T: Real>(&self, params: &[Var<'t, T>], ids: &[u32]) -> Var<'t, T> {
         let (b, t, d) = (ids.len() / self.context, self.context, self.width);
         let mut params = params.iter();
@@ -52,7 +52,7 @@ impl Gpt {
         x.layer_norm(p(), p(), 1e-5).reshape([b * t, d]).matmul(&embedding.t())
     }
 
-    /// softmax(QKᵀ/√D + mask) V per head: (B, T, 3d) → (B, T, d). Slot i attends to slots j ≤ i.
+    /// softmax(QKᵀ/√D + mask) V per head: (B, T, 3d) → (B, T, d). Position i attends to j ≤ i.
     fn attention<'t, T: Real>(&self, qkv: &Var<'t, T>) -> Var<'t, T> {
         let (b, t, d, h) = (qkv.shape()[0], self.context, self.width, self.heads);
         let part = |i: usize| qkv.slice(2, i * d..(i + 1) * d).reshape([b, t, h, d / h]).permute(&[0, 2, 1, 3]);
@@ -93,7 +93,7 @@ fn prove(seed: u64) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A text as the numbers of its characters.
+/// A text as character ids.
 struct Text {
     characters: Vec<char>,
     ids: Vec<u32>,
@@ -108,13 +108,13 @@ impl Text {
         Text { ids: text.chars().map(id).collect(), characters }
     }
 
-    /// −Σ P(c) log P(c) over the characters: the loss of a model that knows how often each occurs, and nothing more.
+    /// −Σ P(c) log P(c) over the characters: the loss of a unigram model.
     fn unigram_entropy(&self) -> f64 {
         let share = |id: u32| self.ids.iter().filter(|&&found| found == id).count() as f64 / self.ids.len() as f64;
         (0..self.characters.len() as u32).map(share).map(|p| -p * p.ln()).sum()
     }
 
-    /// `n` windows from random places, and the character after each of theirs.
+    /// `n` random windows, and their targets (shifted by one).
     fn windows(&self, n: usize, context: usize, rng: &mut Philox) -> (Vec<u32>, Vec<u32>) {
         let starts: Vec<usize> = (0..n).map(|_| rng.below((self.ids.len() - context) as u64) as usize).collect();
         let cut = |by: usize| starts.iter().flat_map(|at| &self.ids[at + by..][..context]).copied().collect();
@@ -152,7 +152,7 @@ fn train(gpt: &Gpt, text: &Text, steps: usize, rng: &mut Philox) -> (Vec<Tensor<
     (params, losses[steps - last..].iter().sum::<f64>() / last as f64)
 }
 
-/// Continues the first window of a text by `n` characters, each the most probable.
+/// Extends the first window of a text by `n` characters (greedy decoding).
 fn continuation(gpt: &Gpt, params: &[Tensor<f32>], text: &Text, n: usize) -> String {
     let mut ids = text.ids[..gpt.context].to_vec();
     let tape = Tape::off();

@@ -1,4 +1,4 @@
-//! The input of a body: slots that hold tokens, and the slots that each of them attends to.
+//! The input of a body: tokens, and an attention mask.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sight {
-    /// Itself and those before it, as for the prediction of the next token. Only padding attends to padding, at the end of a sequence.
+    /// Slot i attends to j ≤ i (next-token prediction). Padding at the end is attended to only by padding.
     #[default]
     Causal,
-    /// All slots. Sequence b has this many; no slot attends to those after them, which are padding. `None`: there is no padding.
+    /// All slots, up to the length of sequence b; later slots are padding. `None`: no padding.
     Full(Option<Arc<[usize]>>),
-    /// The first slots of sequence b, as many as stated, and those before it (prefix LM; UniLM, Dong et al. 2019, §2.3). Padding, at
+    /// The prefix of sequence b, of this length, and all j ≤ i (prefix LM; UniLM, Dong et al. 2019, §2.3). Padding, at
     /// the end, is as in a causal sequence.
     Prefix(Arc<[usize]>),
     /// An explicit mask (B, T, T): element (b, i, j) states whether slot i of sequence b attends to its slot j.
@@ -58,19 +58,19 @@ pub struct Input {
     /// The slots that each slot attends to.
     #[serde(default, skip_serializing_if = "Sight::is_causal")]
     pub sight: Sight,
-    /// Number of query-only slots, the last of each sequence. They attend as their sight states, and no slot attends to them.
+    /// Number of query-only slots, the last of each sequence. No slot attends to them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub query_only: usize,
 }
 
 impl Input {
-    /// Tokens (B·T), each of which attends to itself and those before it.
+    /// Tokens (B·T) with a causal mask.
     pub fn causal(sequences: usize, tokens: impl AsRef<[u32]>) -> Self {
         let tokens = tokens.as_ref().into();
         Input { sequences, tokens, positions: None, segments: None, sight: Sight::Causal, query_only: 0 }
     }
 
-    /// Tokens (B·T), each of which attends to all of its sequence.
+    /// Tokens (B·T) with full attention.
     pub fn full(sequences: usize, tokens: impl AsRef<[u32]>) -> Self {
         Input { sight: Sight::Full(None), ..Input::causal(sequences, tokens) }
     }
@@ -97,7 +97,7 @@ impl Input {
             }
     }
 
-    /// The sight as attention's options.
+    /// Options for the op `attention`.
     pub fn attention(&self) -> Attention {
         let (b, t, keys) = (self.sequences, self.length(), self.keys());
         let queries_hidden = (self.query_only > 0).then(|| vec![keys; b].into());

@@ -8,8 +8,7 @@
 //! fine-tuning      L₃(C) = L₂(C) + λ·L₁(C)                    (equation 5)
 //! ```
 //!
-//! The loss is the sum of the batch's terms. λ is part of the weights of the tokens; with λ = 0 they are no term, and no output is
-//! computed.
+//! The loss is the sum of the batch's terms. The token weights include λ. With λ = 0, the token term and its output are omitted.
 
 mod limits;
 
@@ -34,9 +33,9 @@ use crate::tree;
 use crate::tree::Tree;
 
 tree! {
-    /// A body, its outputs and its heads, with a `V` for every parameter.
+    /// A body, its outputs and its heads, with parameters of type `V`.
     pub struct Model<V> {
-        /// The body, whose names get no prefix.
+        /// The body; names have no prefix.
         body as "": Body<V>,
         /// The outputs, which predict tokens.
         outputs as "": Outputs<V>,
@@ -60,21 +59,21 @@ pub struct ModelConfig {
     /// The heads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heads: Vec<HeadConfig>,
-    /// The model type of `transformers` as which it is saved, where several could hold it; `None`: the first of them.
+    /// The `transformers` model type to save as, if several fit; `None`: the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_type: Option<Arc<str>>,
 }
 
-/// The way in which a gradient is computed.
+/// The method of gradient computation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GradientMode {
     /// On one tape.
     #[default]
     Whole,
-    /// With the activations of one block at a time, recomputed: less memory, the same bits. (An LSTM has no blocks.)
+    /// Activation checkpointing: recomputes block by block; bit-identical. (No effect on an LSTM.)
     Recompute,
-    /// For the head alone: the backbone's hidden states are features, computed without dropout.
+    /// Only for the heads: the body is frozen and runs without dropout.
     Head,
 }
 
@@ -117,7 +116,7 @@ impl ModelConfig {
         ModelConfig { sizes, body: body.into(), outputs: vec![OutputConfig::NEXT], heads: Vec::new(), model_type: None }
     }
 
-    /// A GPT of these sizes, with this number of blocks, and of attention heads in each.
+    /// A GPT with `layers` blocks and `heads` attention heads per block.
     pub fn gpt(sizes: Sizes, layers: usize, heads: usize) -> Self {
         Self::new(sizes, TransformerConfig { layers, heads, ..TransformerConfig::GPT1 })
     }
@@ -133,7 +132,7 @@ impl ModelConfig {
         })
     }
 
-    /// Replaces the number of tokens.
+    /// Sets the vocabulary size.
     pub fn with_vocab(mut self, vocab: usize) -> Self {
         self.sizes.vocab = vocab;
         self
@@ -230,7 +229,7 @@ impl<V> Model<V> {
         self.outputs.0.first().map_or(Predicts::Next, |output| output.config.predicts)
     }
 
-    /// Replaces options such as dropout; the sizes must stay.
+    /// Replaces options such as dropout, but not the sizes.
     pub fn with_config(self, config: &ModelConfig) -> Self {
         Model::declare(config).zip(self).map(|_, (_, v)| v)
     }
@@ -246,7 +245,7 @@ impl<V> Model<V> {
         Model { heads: Heads::new(Vec::new()), ..self }
     }
 
-    /// Which parameters the loss of a batch depends on: the body's, and those of the outputs and heads in its terms.
+    /// A mask of the parameters that a batch's loss depends on: the body, and the outputs and heads of its terms.
     pub fn reached(&self, batch: &Batch) -> Model<bool> {
         let mut all = self.as_ref().map(|_, _| true);
         for (number, output) in all.outputs.0.iter_mut().enumerate() {
@@ -270,12 +269,12 @@ impl<V> Model<V> {
 }
 
 impl<T: Real> Model<Tensor<T>> {
-    /// Fresh parameters.
+    /// Initializes parameters.
     pub fn init(config: &ModelConfig, seed: u64) -> Self {
         draw(Model::declare(config), seed)
     }
 
-    /// The loss of a batch ([`Model::loss`]), a tensor without axes, and its gradient, where it reaches a parameter.
+    /// The loss of a batch ([`Model::loss`]), a scalar, and its gradient; `None` for unreached parameters.
     pub fn gradient(
         &self,
         batch: &Batch,
@@ -285,7 +284,7 @@ impl<T: Real> Model<Tensor<T>> {
         self.observed_gradient(None, batch, dropout, mode)
     }
 
-    /// [`Model::gradient`] to the bit, with an optional [observer](gradus_autograd::observer). Recomputing takes several tapes.
+    /// As [`Model::gradient`], bit-identical, with an [observer](gradus_autograd::observer). `Recompute` uses several tapes.
     pub fn observed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
@@ -298,14 +297,13 @@ impl<T: Real> Model<Tensor<T>> {
         (loss, self.numbers().map(|_, number| parts.remove(&number)))
     }
 
-    /// The number of each parameter, in their order.
+    /// The index of each parameter.
     fn numbers(&self) -> Model<usize> {
         let mut count = 0..;
         self.as_ref().map(|_, _| count.next().expect("without end"))
     }
 
-    /// The loss alone. Each parameter's gradient is handed to `each`, with the parameter's number, as soon as it is complete, while
-    /// backward goes on.
+    /// Returns the loss. Calls `each` with the index and gradient of each parameter as soon as it is complete, during backward.
     pub fn gradient_each(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
@@ -348,7 +346,7 @@ impl<T: Real> Model<Tensor<T>> {
     }
 
     /// −log P(targetᵢ) of each predicted token, in nats, for evaluation: no gradient, no dropout, and at most
-    /// 1,024 rows of logits are held. The batch's weights play no part.
+    /// 1,024 rows of logits are held. Ignores the batch's weights.
     ///
     /// # Panics
     /// Panics if the batch predicts no tokens.
@@ -359,13 +357,13 @@ impl<T: Real> Model<Tensor<T>> {
         })
     }
 
-    /// The logits (n, rows) in these slots (of B·T), without dropout: to a causal model, of the token that follows.
+    /// The logits (n, rows) at these slots (of B·T), without dropout; of a causal model: of the next token.
     pub fn logits_at(&self, input: &Input, slots: impl AsRef<[u32]>) -> Tensor<T> {
         let slots = slots.as_ref().into();
         on_pool(|| self.constants(&Tape::off()).hidden(input, None).logits_at(&slots).into_value())
     }
 
-    /// Logits of a batch's examples under its head, (examples, classes or answers), without dropout; targets and weights play no part.
+    /// Class logits of a batch, (examples, classes or answers), without dropout. Ignores targets and weights.
     ///
     /// # Panics
     /// Panics on a batch without classes, with classes of several heads, or of a head that the model lacks.
@@ -380,7 +378,7 @@ impl<T: Real> Model<Tensor<T>> {
     /// [`Model::token_losses`] and [`Model::class_logits`] of a batch, in one pass.
     ///
     /// # Panics
-    /// Panics as these do.
+    /// See these methods.
     pub fn losses_and_class_logits(&self, batch: &Batch) -> (Tensor<T>, Tensor<T>) {
         on_pool(|| {
             let tape = Tape::off();
@@ -400,13 +398,13 @@ impl<'t, T: Real> Model<Var<'t, T>> {
         head.logits(&hidden.states, classes, None).value().dense()
     }
 
-    /// The last hidden states of these slots, and the outputs.
+    /// The final hidden states, and the outputs.
     pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
         let (states, table) = self.body.hidden(input, dropout);
         Hidden { states, table, outputs: self.outputs.clone() }
     }
 
-    /// Logits (B, T, rows) in each of these slots: to a causal model, of the token that follows.
+    /// Logits (B, T, rows) at every slot; of a causal model: of the next token.
     pub fn logits(&self, input: &Input) -> Var<'t, T> {
         self.hidden(input, None).logits()
     }
@@ -446,7 +444,7 @@ mod tests {
     use crate::check::samples;
     use crate::head::Form;
 
-    /// The formulas of counts, of both backbones and of heads.
+    /// For both bodies, with and without heads.
     #[test]
     fn the_count_of_parameters_is_that_of_what_is_declared() {
         let presets = ModelConfig::PRESETS.map(|name| ModelConfig::preset(name).unwrap());

@@ -1,4 +1,4 @@
-//! A Transformer block (Vaswani et al. 2017; GPT-1 §3.1): self-attention, then a feed-forward network, each added to what it reads.
+//! A Transformer block (Vaswani et al. 2017; GPT-1 §3.1): self-attention and feed-forward branches with residual connections.
 //!
 //! ```text
 //! post-norm     n = LN₁(x + attn(x))        h = LN₂(n + mlp(n))          GPT-1, BERT
@@ -19,7 +19,7 @@ use crate::tree;
 use crate::tree::Tree;
 
 tree! {
-    /// One of the model's n blocks.
+    /// A Transformer block.
     pub struct Block<V> {
         /// Self-attention.
         attn: SelfAttention<V>,
@@ -65,14 +65,14 @@ impl<'t, T: Real> Block<Var<'t, T>> {
         self.branch(&n, ("mlp", mlp), ("ln_2", &self.ln_2))
     }
 
-    /// Computes the positions that follow those in `cache`.
+    /// Computes the next positions, extending `cache`.
     pub fn decode(&self, x: &Var<'t, T>, cache: &mut LayerCache<T>) -> Var<'t, T> {
         let attn = |x: &Var<'t, T>| self.attn.decode(x, cache);
         let n = self.branch(x, ("attn", attn), ("ln_1", &self.ln_1));
         self.branch(&n, ("mlp", |x: &Var<'t, T>| self.mlp.forward(x)), ("ln_2", &self.ln_2))
     }
 
-    /// x with a branch f added to it, normed before or after.
+    /// x + f(x), with pre-norm or post-norm.
     fn branch(
         &self,
         x: &Var<'t, T>,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Activation, ConfigError, Sizes, check_dropout, check_eps, check_parameters, check_size, check_std, ensure};
 
-/// What tells the model where a token is.
+/// The kind of position embedding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Positions {
@@ -15,15 +15,15 @@ pub enum Positions {
     Sinusoidal,
 }
 
-/// How tokens, positions and the output share matrices.
+/// The sharing of embedding matrices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Embedding {
     /// Two matrices; dropout after their sum; softmax over tokens. The paper's equation 2, and Hugging Face's form.
     #[default]
     Separate,
-    /// OpenAI's code: one matrix [tokens; positions]; dropout on the matrix, before gather and output alike; softmax over
-    /// all its rows, positions too.
+    /// OpenAI's code: one matrix [tokens; positions]; dropout on the matrix, before both uses; softmax over all rows, including
+    /// positions.
     Joint,
 }
 
@@ -46,7 +46,7 @@ pub struct TransformerConfig {
     pub layers: usize,
     /// Attention heads per block.
     pub heads: usize,
-    /// Width f between the two layers of a feed-forward network, where it is not 4d: see [`TransformerConfig::with_inner`].
+    /// Feed-forward width f, if not 4d; see [`TransformerConfig::with_inner`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inner: Option<usize>,
     /// Activation of the feed-forward network.
@@ -59,16 +59,16 @@ pub struct TransformerConfig {
     pub embd_dropout: f64,
     /// Dropout on attention probabilities.
     pub attn_dropout: f64,
-    /// Dropout on both residual branches.
+    /// Dropout on both branches.
     pub resid_dropout: f64,
     /// ε of layer norm, inside the root.
     pub layer_norm_epsilon: f64,
     /// Standard deviation of the initial weights.
     pub initializer_range: f64,
-    /// Number of segments, each with a learned vector (BERT); 0: there are none.
+    /// Number of segments (BERT's token types); 0: no embedding.
     #[serde(skip_serializing_if = "is_default")]
     pub segments: usize,
-    /// A norm of the sum of the embeddings (BERT).
+    /// Whether the embeddings are normed (BERT).
     #[serde(skip_serializing_if = "is_default")]
     pub embedding_norm: bool,
     /// Where the norms of a block stand.
@@ -77,11 +77,11 @@ pub struct TransformerConfig {
     /// A norm after the last block (GPT-2).
     #[serde(skip_serializing_if = "is_default")]
     pub final_norm: bool,
-    /// Initial weights of what is added to the residual stream are drawn from N(0, σ²/2L): there are 2L such sums (GPT-2).
+    /// Whether output projections of the 2L residual branches are drawn from N(0, σ²/2L) (GPT-2).
     #[serde(skip_serializing_if = "is_default")]
     pub scaled_init: bool,
-    /// The id of a padding token without a position (RoBERTa in `transformers`): it reads row 0 of the position table, and the
-    /// positions of other tokens do not count it. `None`: every token has a position.
+    /// The id of a padding token without a position (RoBERTa in `transformers`): it uses row 0 of the position table, and is
+    /// skipped in counting positions. `None`: every token has a position.
     #[serde(skip_serializing_if = "is_default")]
     pub padding: Option<u32>,
 }
@@ -125,13 +125,13 @@ impl TransformerConfig {
             .with_dropout(Self::GPT1.embd_dropout)
     }
 
-    /// The parts that GPT-1 lacks; all other options as GPT-1's.
+    /// Resets all options but the extra layers to GPT-1's.
     pub fn parts(self) -> Self {
         let TransformerConfig { activation, layer_norm_epsilon, .. } = Self::GPT1;
         TransformerConfig { activation, layer_norm_epsilon, ..self.design() }
     }
 
-    /// All three dropouts at once.
+    /// Sets all three dropouts.
     pub fn with_dropout(self, p: f64) -> Self {
         TransformerConfig { embd_dropout: p, attn_dropout: p, resid_dropout: p, ..self }
     }
@@ -159,14 +159,14 @@ impl TransformerConfig {
         self.inner.unwrap_or(4 * width)
     }
 
-    /// Standard deviation of the initial weights of what is added to the residual stream.
+    /// Initial standard deviation of the output projections of residual branches.
     pub(crate) fn residual_std(&self) -> f64 {
         let sums = if self.scaled_init { 2 * self.layers } else { 1 };
         self.initializer_range / (sums as f64).sqrt()
     }
 
-    /// Number of parameters: 4d² + 2df + 9d + f per block, 12d² + 13d where f = 4d; the embeddings, nothing for the tied output; and those
-    /// of the further parts.
+    /// Number of parameters: 4d² + 2df + 9d + f per block, 12d² + 13d if f = 4d, plus embeddings and optional layers; the tied
+    /// output has none.
     pub fn parameters(&self, sizes: Sizes) -> usize {
         let (d, f) = (sizes.width, self.inner(sizes.width));
         let learned = self.embedding == Embedding::Separate && self.positions == Positions::Learned;
@@ -175,7 +175,7 @@ impl TransformerConfig {
         self.layers * (4 * d * d + 2 * d * f + 9 * d + f) + self.output_rows(sizes) * d + positions + self.segments * d + norms
     }
 
-    /// Floating-point operations of a training step per token: 6·L·(4d² + 2df) + 6·d·V + 12·L·T·d, masked scores counted too.
+    /// Floating-point operations of a training step per token: 6·L·(4d² + 2df) + 6·d·V + 12·L·T·d, including masked scores.
     pub fn training_flops(&self, sizes: Sizes) -> u64 {
         let Sizes { vocab, context, width } = sizes;
         let [l, d, f, v, t] = [self.layers, width, self.inner(width), vocab, context].map(|x| x as u64);

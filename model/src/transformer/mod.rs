@@ -1,10 +1,10 @@
-//! The Transformer; of GPT-1 (§3.1, equation 2):
+//! The Transformer of GPT-1 (§3.1, equation 2):
 //!
 //! ```text
 //! h₀ = U Wₑ + W_p        hₗ = block(hₗ₋₁), l = 1 … n        P(u) = softmax(hₙ Wₑᵀ)
 //! ```
 //!
-//! and of its relatives, with what they have beside it ([`TransformerConfig`]):
+//! and its variants ([`TransformerConfig`]):
 //!
 //! ```text
 //! BERT      h₀ = LN(U Wₑ + W_p + S W_s)          P(u) = softmax(LN(gelu(hₙ W + b)) Wₑᵀ + b′)
@@ -38,11 +38,11 @@ use crate::tree::{Seq, Tree};
 tree! {
     /// A Transformer, GPT-1's or a relative's, with a `V` for every parameter.
     pub struct Transformer<V> {
-        /// Wₑ (V, d), the output's matrix too; with the joint embedding the position rows follow the tokens'.
+        /// Wₑ (V, d), shared with tied outputs; if joint, followed by the position rows.
         tokens_embed: Table<V>,
-        /// W_p (context, d), preceded by a row for padding if padding has no position; absent if positions are sinusoidal or joint.
+        /// W_p (context, d), after a padding row if `padding` is set; absent if sinusoidal or joint.
         positions_embed: Option<Table<V>>,
-        /// W_s (segments, d); absent where segments are not told apart.
+        /// W_s (segments, d); absent without segments.
         segments_embed: Option<Table<V>>,
         /// Norm of the sum of the embeddings.
         ln_embed: Option<LayerNorm<V>>,
@@ -91,7 +91,7 @@ impl<V> Transformer<V> {
 }
 
 impl<'t, T: Real> Transformer<Var<'t, T>> {
-    /// h₀ (B, T, d) of the tokens in these slots, at positions `first ..`, and the output's matrix.
+    /// h₀ (B, T, d) of the input at positions `first ..`, and the output matrix.
     ///
     /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
     pub fn embed(&self, input: &Input, first: usize, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
@@ -101,7 +101,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         let dropping = Dropout::new(c.embd_dropout, Site::Embedding);
         let table = self.tokens_embed.weight.0.clone();
         let joint = c.embedding == Embedding::Joint;
-        // Dropout falls on the joint matrix as a whole, the same for every sequence: no rows are counted by sequence.
+        // Dropout applies to the joint matrix, so all sequences share one mask.
         let output = if joint { dropping.by_rows(table, 0, dropout) } else { table };
         let tokens = output.gather(ids.clone(), [b, t]); // (B, T, d)
         let positions = match &input.positions {
@@ -117,7 +117,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         (if joint { normed } else { dropping.forward(normed, dropout) }, output)
     }
 
-    /// The vectors (n, d) of these positions, given the output's matrix. Row 0 of a table with padding is padding's.
+    /// The vectors (n, d) of these positions, given the output's matrix. With padding, row 0 is its vector.
     fn positions(&self, positions: &Arc<[u32]>, output: &Var<'t, T>) -> Var<'t, T> {
         let (c, n) = (&self.config, positions.len());
         let shifted = |by: usize| positions.iter().map(|p| p + by as u32).collect::<Arc<[u32]>>();
@@ -155,8 +155,8 @@ pub(crate) fn normed<'t, T: Real>(ln_f: Option<&LayerNorm<Var<'t, T>>>, states: 
     }
 }
 
-/// Position embeddings that skip padding (RoBERTa's `create_position_ids_from_input_ids` in `transformers`), (T, d), or (B, T, d) if
-/// the batch has padding tokens. Row pₜ of the table, with mₜ = [uₜ ≠ padding]:
+/// Position embeddings that skip padding (RoBERTa's `create_position_ids_from_input_ids` in `transformers`), (T, d), or (B, T, d)
+/// if the batch has padding tokens. Row pₜ of the table, with mₜ = [uₜ ≠ padding]:
 ///
 /// ```text
 /// pₜ = mₜ Σₛ₌₁ᵗ mₛ        row 0 is padding's; it has no gradient, as PyTorch's `padding_idx`
@@ -180,7 +180,7 @@ fn counted<'t, T: Real>(table: &Var<'t, T>, ids: &[u32], t: usize, padding: u32)
     Var::concat(&[&fixed, &table.slice(0, 1..n)], 0).gather(rows, [ids.len() / t, t])
 }
 
-/// Fixed positions (Vaswani et al. 2017, §3.5), (positions, d), stored where `like` is:
+/// Fixed positions (Vaswani et al. 2017, §3.5), (positions, d), on `like`'s device:
 ///
 /// ```text
 /// P(t, 2i) = sin(t / 10000^(2i/d))        P(t, 2i+1) = cos(t / 10000^(2i/d))

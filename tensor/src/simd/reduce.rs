@@ -5,7 +5,7 @@ use super::Float;
 /// The number of partial sums of a reduction, enough to hide the latency of an addition in the widest registers.
 pub const LANES: usize = 32;
 
-/// Returns the sum of all lanes, by halves.
+/// Returns the pairwise sum of all lanes.
 #[inline(always)]
 pub fn add_lanes<T: Float>(mut lanes: [T; LANES]) -> T {
     let mut width = LANES;
@@ -34,7 +34,7 @@ pub fn sum_of<T: Float>(x: &[T], f: impl Fn(T) -> T) -> T {
     add_lanes(lanes)
 }
 
-/// Returns Σ f(xᵢ, yᵢ), summed in lanes, for slices of one length.
+/// Returns Σ f(xᵢ, yᵢ), summed in lanes, for equal-length slices.
 #[inline(always)]
 pub fn sum_of_2<T: Float>(x: &[T], y: &[T], f: impl Fn(T, T) -> T) -> T {
     let mut lanes = [T::zero(); LANES];

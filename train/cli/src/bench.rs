@@ -68,11 +68,11 @@ pub struct Train {
     /// Number of sequences per step, instead of the workload's.
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// Number of parts into which a batch is split, computed one after the other to save memory (gradient accumulation).
+    /// Number of micro-batches per batch (gradient accumulation), to save memory.
     #[arg(long, value_name = "N", default_value_t = 1)]
     accumulate: usize,
-    /// Number of logical shards into which each part is cut; threads compute them side by side. The last bits of a run depend on
-    /// it, not on the number of threads [default: 2; 1 for a part of one sequence, and on a GPU]
+    /// Number of logical shards per micro-batch, computed in parallel. Rounding depends on it, not on the number of threads
+    /// [default: 2; 1 for a part of one sequence, and on a GPU]
     #[arg(long, value_name = "N")]
     shards: Option<usize>,
     /// Keep only each block's input, and recompute its activations in the backward pass: less memory, more time, the same bits.
@@ -121,7 +121,7 @@ pub struct Generate {
     /// Preset: tiny or small, with the vocabulary of its workload, or gpt1.
     #[arg(long, value_parser = Workload::NAMES, default_value = "tiny", conflicts_with = "model")]
     preset: String,
-    /// Number of tokens read at once before the first is generated.
+    /// Number of prompt tokens, processed in one pass (prefill).
     #[arg(long, value_name = "N", default_value_t = 16)]
     prompt_tokens: usize,
     /// Number of tokens to generate.

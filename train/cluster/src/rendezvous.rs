@@ -9,9 +9,8 @@
 //! ```
 //!
 //! First each process connects to process 0, for [`control`](crate::control). Then process 0 sends the session, random bytes. The
-//! data connections use it as their digest, so that processes left over from an earlier run are refused. An unauthenticated peer
-//! receives at most a nonce, and delays nothing: each connection has a thread and a deadline, and if too many are pending, the
-//! oldest is closed.
+//! data connections use it as their digest, to reject stale processes. An unauthenticated peer receives at most a nonce and
+//! blocks nobody: each connection has a thread and a deadline, and if too many are pending, the oldest is closed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -188,7 +187,7 @@ struct Meeting<'h> {
 /// Connects to all other processes.
 ///
 /// # Errors
-/// Returns an error if a process is absent when `within` has passed, or belongs to another run.
+/// Returns an error if a process does not connect `within` the limit, or is of another run.
 ///
 /// # Panics
 /// Panics if there are more than [`MOST_PROCESSES`] addresses, or if `hosts.me` is not the index of one.
@@ -243,8 +242,8 @@ impl Meeting<'_> {
         self.until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
     }
 
-    /// Listens at the address of this process, and retries for a while if it is in use: the socket of a process that has just ended
-    /// may still hold it.
+    /// Listens at the address of this process, and retries for a while if it is in use: the socket of a process that has just
+    /// ended may still hold it.
     fn listen(&self) -> Result<TcpListener, RendezvousError> {
         let address = &self.hosts.addresses[self.hosts.me];
         let until = Instant::now() + self.left().min(PATIENCE);
@@ -259,7 +258,7 @@ impl Meeting<'_> {
         listener.map_err(|source| RendezvousError::Listen { address: address.clone(), source })
     }
 
-    /// Connects to another process, and retries until it listens or time runs out.
+    /// Connects to another process, with retries until the deadline.
     fn connect(&self, to: usize, purpose: Purpose, digest: [u8; 32]) -> Result<TcpStream, RendezvousError> {
         let address = &self.hosts.addresses[to];
         loop {
@@ -298,7 +297,7 @@ impl Meeting<'_> {
         if proven { Ok(ready(socket)?) } else { Err(Failure::Refused(Refusal::Secret)) }
     }
 
-    /// Accepts one connection from each process that is to connect to this one.
+    /// Accepts one connection from each process with a larger number.
     fn admit(
         &self,
         listener: &TcpListener,
@@ -541,7 +540,8 @@ fn read(socket: &mut TcpStream, bytes: &mut [u8], until: Instant) -> io::Result<
     Ok(())
 }
 
-/// Returns a free local address for each of `processes` processes, and never the same address twice: no process listens there yet.
+/// Returns a free local address for each of `processes` processes, and never the same address twice: no process listens there
+/// yet.
 ///
 /// # Errors
 /// Returns an error if the system has no free port.

@@ -10,7 +10,7 @@ pub const CARD: Card = Card {
     name: "bert",
     title: "BERT",
     year: 2018,
-    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃) − log P(next | x̃);  P = softmax(LN(gelu(h W + b)) Wₑᵀ + b′);  M: the tokens asked, x̃: the text with most of these hidden",
+    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃) − log P(c | x̃);  P = softmax(LN(gelu(h W + b)) Wₑᵀ + b′);  M: target tokens, x̃: the corrupted text, c: whether its second part follows the first",
     sources: &[
         "Devlin, Chang, Lee, Toutanova 2018: “BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding”, §3, A.1, A.2",
         "google-research/bert (modeling.py, create_pretraining_data.py)",
@@ -18,33 +18,33 @@ pub const CARD: Card = Card {
     settled: &[
         Settled { what: "the form of GELU", here: "tanh", by: "Google's code (transformers: erf)" },
         Settled { what: "ε of layer norm", here: "1e-12", by: "Google's code" },
-        Settled { what: "how often a text's mask changes", here: "ten masks of each", by: "Google's code (dupe_factor)" },
-        Settled { what: "where norms stand", here: "after each branch, and after the embeddings", by: "Google's code" },
+        Settled { what: "masking", here: "static, ten masks per text", by: "Google's code (dupe_factor)" },
+        Settled { what: "place of norms", here: "after each branch, and after the embeddings", by: "Google's code" },
         Settled {
-            what: "how many tokens are asked",
-            here: "15 % of the text's, rounded, one at least",
-            by: "Google's code (which counts [CLS] and [SEP] too, and asks 20 at most)",
+            what: "number of masked tokens",
+            here: "15 % of the text, rounded, at least one",
+            by: "Google's code (which counts [CLS] and [SEP], and masks at most 20)",
         },
         Settled {
-            what: "what stands in another's place",
-            here: "any token of the vocabulary but the special tokens, perhaps the same; of the micro-world's, three in five occur in no story",
-            by: "Google's code (which does not leave out the marks)",
+            what: "random replacement tokens",
+            here: "any token except special tokens, possibly the original; in the micro-world, 60 % occur in no story",
+            by: "Google's code (which includes special tokens)",
         },
         Settled {
-            what: "what a row holds",
-            here: "one text, divided after a sentence",
+            what: "content of a row",
+            here: "one text, split after a sentence",
             by: "us (the code fills a row with sentences of a document)",
         },
         Settled {
-            what: "a second text that does not follow",
-            here: "the end of any other text, about as long as what follows",
-            by: "us (the code: sentences of another document, from a random one on)",
+            what: "negative next-sentence examples",
+            here: "the end of a random text, of similar length",
+            by: "us (the code: from a random sentence of another document)",
         },
-        Settled { what: "short rows", here: "none on purpose", by: "us (the code makes one pair in ten short)" },
+        Settled { what: "short rows", here: "none on purpose", by: "us (the code shortens 10 % of the pairs)" },
         Settled {
             what: "initial weights",
             here: "normal",
-            by: "us, as GPT-1's (Google's code cuts the normal distribution at two deviations)",
+            by: "us, as GPT-1's (Google's code truncates at two standard deviations)",
         },
     ],
     axes: Axes {
@@ -61,11 +61,11 @@ pub const CARD: Card = Card {
     density: Density::Pseudo,
     relatives: &["roberta"],
     model_type: "bert",
-    // The card's own settings are those of the survey, where all systems have one recipe: they learn the micro-world more slowly.
+    // The card's settings are the survey's shared recipe, which converges more slowly on the micro-world.
     stories: Some(Stories { file: "train/examples/cloze.toml", config: include_str!("../../examples/cloze.toml"), steps: 3_000 }),
     claims: &[
-        "Reading in both directions at once is worth more than left to right, or than the two side by side (§1, §5.1).",
-        "Asking whether a sentence follows helps tasks on pairs of sentences (§5.1).",
+        "Bidirectional pre-training outperforms left-to-right models and their concatenation (§1, §5.1).",
+        "Next-sentence prediction helps sentence-pair tasks (§5.1).",
     ],
     compared: &[
         BOTH_SIDES,

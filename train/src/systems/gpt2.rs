@@ -17,7 +17,7 @@ pub const CARD: Card = Card {
     settled: &[
         Settled {
             what: "which initial weights are scaled",
-            here: "those that end in a residual sum, by 1/√(2L)",
+            here: "output projections of the branches, by 1/√(2L)",
             by: "transformers",
         },
         Settled { what: "the form of GELU", here: "tanh", by: "OpenAI's code" },
@@ -25,9 +25,9 @@ pub const CARD: Card = Card {
         Settled {
             what: "the initial positions",
             here: "from the same normal distribution as the tokens",
-            by: "transformers (OpenAI's code: half its deviation)",
+            by: "transformers (OpenAI's code: half its std)",
         },
-        Settled { what: "the context", here: "as long as is asked for", by: "us (the paper: 1,024 tokens)" },
+        Settled { what: "the context", here: "as configured", by: "us (the paper: 1,024 tokens)" },
     ],
     axes: Axes {
         body: BodyConfig::Transformer(TransformerConfig {

@@ -17,7 +17,7 @@ pub const CARD: Card = Card {
     settled: &[
         Settled { what: "the layers", here: "one, of 2,048 units", by: "the paper's §5: “a single layer 2048 unit LSTM”" },
         Settled { what: "the initial bias of the forget gate", here: "1", by: "us (Jozefowicz, Zaremba, Sutskever 2015)" },
-        Settled { what: "from units to the output's matrix", here: "a linear layer to the embedding's width, tied", by: "us" },
+        Settled { what: "projection before the tied output", here: "a linear layer to the embedding's width, tied", by: "us" },
     ],
     axes: Axes { body: BodyConfig::Lstm(LstmConfig::PAPER), ..Axes::GPT },
     sight: &[('a', "······"), ('b', "a·····"), ('c', "ab····"), ('d', "abc···"), ('e', "abcd··"), ('f', "abcde·")],

@@ -11,10 +11,10 @@ use gradus_train::trainer::{Gradient, StepSummary, TrainError, Trainer};
 
 use super::StepInputs;
 
-/// The largest error at the best of seven differences.
+/// The tolerance at the best of seven step sizes.
 const TOLERANCE: f64 = 1e-7;
-/// Returns the largest error of a VJP on a GPU. Its roundings, by 2⁻²⁴ in f32 and by 2⁻¹² of a factor in f16, are not in the
-/// differences: sixteen times and four times as much.
+/// Returns the tolerance of a VJP on a GPU: sixteen times 2⁻²⁴ in f32, four times 2⁻¹² in f16. The f64 differences do not round
+/// like the GPU.
 const fn tolerance_of(precision: MatmulPrecision) -> f64 {
     match precision {
         MatmulPrecision::F32 => 1e-6,
@@ -121,7 +121,7 @@ fn read_back(here: &[Traced<f64>], there: &[Traced<f32>]) -> Vec<Traced<f64>> {
     nodes
 }
 
-/// Reads a constant. If it is the value of an earlier node, possibly expanded, the two keep sharing memory.
+/// Reads a constant. If it aliases an earlier node's value, possibly expanded, they still share memory.
 fn constant(x: &Argument<f32>, earlier: &[Traced<f32>], nodes: &[Traced<f64>]) -> Tensor<f64> {
     let (value, shape) = (read(&x.value), *x.value.shape());
     let may_be = |y: &Tensor<f32>| x.value.shares_buffer(y) && y.shape().broadcast(&shape) == Some(shape);

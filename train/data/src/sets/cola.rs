@@ -1,7 +1,7 @@
 //! CoLA, the Corpus of Linguistic Acceptability (Warstadt, Singh, Bowman 2018): whether a sentence is acceptable English.
 //!
-//! The files are GLUE's. `train.tsv` and `dev.tsv` have no header and four columns: source, label, the author's mark (`*` or
-//! empty), sentence. `test.tsv` has the header `index`, `sentence` and no labels.
+//! The files are GLUE's. `train.tsv` and `dev.tsv` have no header and four columns: source, label, the author's annotation (`*`
+//! or empty), sentence. `test.tsv` has the header `index`, `sentence` and no labels.
 
 use super::tsv::{self, Columns, Written};
 use super::{Answer, Family, Metric, Split, Task, Transformation};

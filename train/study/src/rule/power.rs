@@ -9,8 +9,8 @@ use super::{DecisionRule, Unit, Verdict};
 pub enum Spread {
     /// A normal distribution with this standard deviation.
     Normal(f64),
-    /// A task that is learnt suddenly or never. Each of two models learns it in half of the seeds, plus or minus as many as the
-    /// effect requires. Learning it is worth this much.
+    /// A task learnt entirely or never: two models learn it with probability ½ ± effect/(2·worth). The value is the gain from
+    /// learning it.
     Bimodal(f64),
     /// A task that only one of two models ever learns, in as many seeds as the effect requires. Learning it is worth this much.
     Rare(f64),
@@ -23,7 +23,7 @@ pub struct Rates {
     pub shown: f64,
     /// The fraction of families with at least one such claim.
     pub any_shown: f64,
-    /// The fraction of claims judged to make no difference that matters.
+    /// The fraction of claims judged equivalent (within ±δ).
     pub no_difference: f64,
     /// The fraction of families with at least one such claim.
     pub any_no_difference: f64,

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! text     It's  Zoë
-//! pieces   It · 's · ␣ · ␣Zoë              GPT-2's pattern: a blank belongs to the word behind it
+//! pieces   It · 's · ␣ · ␣Zoë              GPT-2's pattern: a space joins the next word
 //! bytes    20 5A 6F C3 AB                  of a piece, as UTF-8
-//! symbols  Ġ  Z  o  Ã  «                   a visible letter for each byte
+//! symbols  Ġ  Z  o  Ã  «                   a printable character per byte
 //! merges by rank (Ã, «) → Ã«,  (Ġ, Z) → ĠZ,  …
 //! ```
 //!
 //! All 256 bytes are tokens, so no text is unknown and nothing is lost: `decode(encode(text)) == text`. Some options change this:
 //!
-//! - `add_prefix_space` inserts a blank before a text, and before a text after an added token, that does not begin with one;
+//! - `add_prefix_space` inserts a space before the text, and after each added token, unless one is there;
 //! - `lstrip` of an added token, such as RoBERTa's `<mask>`, removes the white space before it;
 //! - a normalizer changes the text;
 //! - a byte without a token is left out, or becomes the token for unknown symbols.
@@ -59,8 +59,7 @@ pub(crate) struct Way {
 }
 
 impl ByteBpe {
-    /// Creates a vocabulary from its tokens, by id, and its merges, by rank, all in letters for bytes. An unused id has an empty
-    /// token.
+    /// Creates a BPE from tokens (by id) and merges (by rank), in printable byte characters. An unused id has an empty token.
     ///
     /// # Errors
     /// Returns an error if a token occurs twice, or a merge's parts or result are not tokens.
@@ -112,7 +111,7 @@ impl ByteBpe {
         self.ids.get(token).copied()
     }
 
-    /// Returns the tokens that no text can produce: they are longer than one byte, and no merge makes them.
+    /// Returns the unreachable tokens: longer than one byte, and not the result of a merge.
     pub(crate) fn unreachable(&self) -> impl Iterator<Item = &str> {
         let mut made = vec![false; self.tokens.len()];
         self.ranks.values().for_each(|merge| made[merge.into as usize] = true);
@@ -150,7 +149,7 @@ impl ByteBpe {
                 return ids.push(id);
             }
         }
-        let mut fuses = false; // whether the last symbol stands for unknown bytes, to which further ones are joined
+        let mut fuses = false; // whether the last symbol is an unknown token that absorbs the next one
         let symbols = piece.bytes().filter_map(|byte| {
             let symbol = self.symbols[byte as usize].or(unknown.filter(|_| !fuses));
             fuses = self.way.fuse && self.symbols[byte as usize].is_none();

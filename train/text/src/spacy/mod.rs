@@ -2,12 +2,9 @@
 //! those of `[t.text for t in spacy.blank("en").tokenizer(text)]`.
 //!
 //! ```text
-//! text  → chunks   runs of white space, and what stands between them. The first blank after a word is no token, nor part
-//!                  of one; all other white space is, run by run
-//! chunk → rest     again and again: stop if the rest is an exception, or would be one without its prefix, or without its
-//!                  suffix (the first of these three); else cut off a prefix and a suffix; stop if there is neither
-//! rest  → tokens   an exception becomes the tokens listed for it; an address of the web or of mail stays whole; anything
-//!                  else is cut at its infixes
+//! text  → chunks   split at white space. One space after a word is dropped; each other run is a token
+//! chunk → rest     repeat: stop if the rest, the rest without prefix or without suffix (in this order) is an exception; else cut off prefix and suffix; stop if none
+//! rest  → tokens   an exception becomes the tokens listed for it; a URL or e-mail address stays whole; others split at infixes
 //!       → rejoined tokens that the rules cut from an exception (`hello/Mr.`: `hello` `/` `Mr` `.`) become it: `Mr.`
 //! ```
 //!
@@ -18,8 +15,7 @@
 //! - An infix is a run of dots, a symbol, or a mark between certain characters: a hyphen between letters, a dot between a small
 //!   letter and a capital.
 //!
-//! The time is proportional to the length of the text, for any content. The memory grows by at most a byte for each suffix of a
-//! chunk. Only single blanks of the text are lost.
+//! Time is linear in the text; memory, one byte per suffix of a chunk. Only single spaces are lost.
 //!
 //! # Unicode
 //! The reference's classes of characters are explicit ranges, and so are ours. The case of the cased letters is that of Rust,
