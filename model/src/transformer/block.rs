@@ -80,15 +80,11 @@ impl<'t, T: Real> Block<Var<'t, T>> {
         (norm_name, norm): (&str, &LayerNorm<Var<'t, T>>),
     ) -> Var<'t, T> {
         let tape = x.tape();
+        let branch = |x: &Var<'t, T>| tape.scope(name, || f(x));
+        let normed = |x: &Var<'t, T>| tape.scope(norm_name, || norm.forward(x));
         match self.norm {
-            NormPlace::After => {
-                let y = tape.scope(name, || f(x));
-                tape.scope(norm_name, || norm.forward(&(x + y)))
-            }
-            NormPlace::Before => {
-                let n = tape.scope(norm_name, || norm.forward(x));
-                x + tape.scope(name, || f(&n))
-            }
+            NormPlace::After => normed(&(x + branch(x))),
+            NormPlace::Before => x + branch(&normed(x)),
         }
     }
 }

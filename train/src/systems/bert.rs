@@ -20,32 +20,16 @@ pub const CARD: Card = Card {
         Settled { what: "ε of layer norm", here: "1e-12", by: "Google's code" },
         Settled { what: "masking", here: "static, ten masks per text", by: "Google's code (dupe_factor)" },
         Settled { what: "place of norms", here: "after each branch, and after the embeddings", by: "Google's code" },
-        Settled {
-            what: "number of masked tokens",
-            here: "15 % of the text, rounded, at least one",
-            by: "Google's code (which counts [CLS] and [SEP], and masks at most 20)",
-        },
+        Settled { what: "number of targets", here: "15 %, at least one", by: "Google's code (of [CLS], [SEP] too; at most 20)" },
         Settled {
             what: "random replacement tokens",
             here: "any token except special tokens, possibly the original; in the micro-world, 60 % occur in no story",
             by: "Google's code (which includes special tokens)",
         },
-        Settled {
-            what: "content of a row",
-            here: "one text, split after a sentence",
-            by: "us (the code fills a row with sentences of a document)",
-        },
-        Settled {
-            what: "negative next-sentence examples",
-            here: "the end of a random text, of similar length",
-            by: "us (the code: from a random sentence of another document)",
-        },
+        Settled { what: "a row", here: "one text, split after a sentence", by: "us (the code: sentences of a document)" },
+        Settled { what: "negative pairs", here: "the end of a text of similar length", by: "us (the code: any sentences)" },
         Settled { what: "short rows", here: "none on purpose", by: "us (the code shortens 10 % of the pairs)" },
-        Settled {
-            what: "initial weights",
-            here: "normal",
-            by: "us, as GPT-1's (Google's code truncates at two standard deviations)",
-        },
+        Settled { what: "initial weights", here: "normal", by: "us (Google's code truncates at two standard deviations)" },
     ],
     axes: Axes {
         body: BodyConfig::Transformer(TransformerConfig {
