@@ -85,7 +85,7 @@ impl Workload {
         let transform = Some(TransformConfig { activation, layer_norm_epsilon });
         let masked = OutputConfig { predicts: Predicts::Masked, transform, ..OutputConfig::NEXT };
         let outputs = vec![if self.masked.is_some() { masked } else { OutputConfig::NEXT }];
-        ModelConfig { outputs, ..ModelConfig::new(self.sizes, self.config.clone()) }
+        ModelConfig { outputs, ..ModelConfig::new(self.sizes, self.config) }
     }
 
     /// Returns `sequences` sequences of random tokens.
