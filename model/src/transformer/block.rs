@@ -42,9 +42,8 @@ impl Block<Param> {
         let stds = [c.initializer_range, c.residual_std()];
         let norm = || LayerNorm::declare(d, c.layer_norm_epsilon);
         let drop = |site| Dropout::new(c.resid_dropout, site);
-        let probabilities = Dropout::new(c.attn_dropout, Site::Attention(layer));
         let block = Block {
-            attn: SelfAttention::declare(d, c.heads, stds, probabilities),
+            attn: SelfAttention::declare(d, c.heads, stds, Dropout::new(c.attn_dropout, Site::Attention(layer))),
             ln_1: norm(),
             mlp: Mlp::declare(d, c.inner(d), c.activation, stds),
             ln_2: norm(),
@@ -79,12 +78,13 @@ impl<'t, T: Real> Block<Var<'t, T>> {
         (name, f): (&str, impl FnOnce(&Var<'t, T>) -> Var<'t, T>),
         (norm_name, norm): (&str, &LayerNorm<Var<'t, T>>),
     ) -> Var<'t, T> {
-        let tape = x.tape();
-        let branch = |x: &Var<'t, T>| tape.scope(name, || f(x));
-        let normed = |x: &Var<'t, T>| tape.scope(norm_name, || norm.forward(x));
+        let branch = |x: &Var<'t, T>| x.tape().scope(name, || f(x));
         match self.norm {
-            NormPlace::After => normed(&(x + branch(x))),
-            NormPlace::Before => x + branch(&normed(x)),
+            NormPlace::After => {
+                let y = branch(x);
+                x.tape().scope(norm_name, || norm.forward(&(x + y)))
+            }
+            NormPlace::Before => x + branch(&x.tape().scope(norm_name, || norm.forward(x))),
         }
     }
 }
