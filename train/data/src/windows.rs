@@ -136,10 +136,14 @@ impl Evaluation {
         self.context
     }
 
-    /// Returns the tokens of window k: T + 1, or fewer at the end.
+    /// Returns the number of tokens of window k: T + 1, or fewer at the end.
+    pub fn length(&self, k: usize) -> usize {
+        self.context.min(self.predicted() - k * self.context) + 1
+    }
+
+    /// Returns the tokens of window k.
     pub fn read(&self, k: usize) -> Vec<u32> {
-        let start = k * self.context;
-        read(&*self.tokens, self.range.start + start, self.context.min(self.predicted() - start) + 1)
+        read(&*self.tokens, self.range.start + k * self.context, self.length(k))
     }
 }
 

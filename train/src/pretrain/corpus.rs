@@ -50,21 +50,11 @@ impl Texts {
         }
     }
 
-    /// The number of the text in row `row` of step `t`.
-    fn drawn(&self, t: u64, row: usize) -> usize {
+    fn length(&self, number: usize) -> usize {
         match self {
-            Texts::Windows(windows) => windows.start(t, row),
-            Texts::InOrder(_) => row,
-            Texts::Chunks(chunks) => chunks.drawn(t, row),
-        }
-    }
-
-    /// The number of predicted tokens in a text, at least one.
-    fn length(&self) -> usize {
-        match self {
-            Texts::Windows(windows) => windows.context(),
-            Texts::InOrder(windows) => windows.context(),
-            Texts::Chunks(chunks) => chunks.read(0).len().max(1),
+            Texts::Windows(windows) => windows.context() + 1,
+            Texts::InOrder(windows) => windows.length(number),
+            Texts::Chunks(chunks) => chunks.read(number).len(),
         }
     }
 }
@@ -179,15 +169,23 @@ impl TextSource for Corpus {
             Split::HeldOut => self.held_out.as_ref().map_or(Vec::new(), |texts| texts.read(number)),
         }
     }
+    fn held_out_length(&self, number: usize) -> usize {
+        self.held_out.as_ref().map_or(0, |texts| texts.length(number))
+    }
     fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)> {
         let epoch =
             |row: usize| (t.saturating_sub(1).wrapping_mul(rows as u64).wrapping_add(row as u64)) / self.train.count() as u64;
-        (0..rows).map(|row| (self.train.drawn(t, row), epoch(row))).collect()
+        let drawn = |row: usize| match &self.train {
+            Texts::Chunks(chunks) => chunks.drawn(t, row),
+            _ => self.windows.start(t, row),
+        };
+        (0..rows).map(|row| (drawn(row), epoch(row))).collect()
     }
     /// Spread evenly, to sample all of the held-out part.
     fn evaluated(&self, limit: usize) -> Vec<usize> {
         let Some(texts) = &self.held_out else { return Vec::new() };
-        let count = limit.div_ceil(texts.length()).clamp(1, texts.count());
+        let each = if let Texts::Chunks(_) = texts { texts.length(0).max(1) } else { self.windows.context() };
+        let count = limit.div_ceil(each).clamp(1, texts.count());
         (0..count).map(|i| i * texts.count() / count).collect()
     }
     /// The bytes of a part are proportional to its tokens, those of the whole exact.

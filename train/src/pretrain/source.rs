@@ -31,6 +31,8 @@ pub trait TextSource {
     fn text(&self, part: Split, number: usize) -> Vec<u32>;
     /// Returns the text of each row 0 .. `rows` of step `t` (from 1) and its epoch: a function of the seed, `t` and `rows`.
     fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)>;
+    /// Returns the number of tokens of a held-out text.
+    fn held_out_length(&self, number: usize) -> usize;
     /// Returns the numbers of the held-out texts that an evaluation of about `limit` tokens reads; at least one if there are any.
     fn evaluated(&self, limit: usize) -> Vec<usize>;
     /// Returns what is known of these held-out texts, of which `tokens` tokens are predicted, if these are all of their tokens: their

@@ -113,9 +113,13 @@ impl Viewer {
     /// Returns the number of held-out tokens that [`Viewer::validate`] reads: in a masked view those of the texts, without special tokens
     /// and second texts, else the targets.
     pub fn validated(&self, source: &dyn TextSource, limit: usize) -> u64 {
-        let of_text = |number: usize| match self.plan {
-            ViewPlan::Next => self.held_out(source, number).targets.len() as u64,
-            ViewPlan::Masked(_) | ViewPlan::Pairs(_) => source.text(Split::HeldOut, number).len() as u64,
+        let of_text = |number: usize| {
+            let n = source.held_out_length(number) as u64;
+            match (self.plan, source.separator()) {
+                (ViewPlan::Next, Some(_)) => n + 1,
+                (ViewPlan::Next, None) => n - 1,
+                (ViewPlan::Masked(_) | ViewPlan::Pairs(_), _) => n,
+            }
         };
         source.evaluated(limit).into_iter().map(of_text).sum()
     }

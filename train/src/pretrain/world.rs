@@ -147,6 +147,9 @@ impl TextSource for WorldSource {
     fn text(&self, part: Split, number: usize) -> Vec<u32> {
         self.part(part).sequence(number).to_vec()
     }
+    fn held_out_length(&self, number: usize) -> usize {
+        self.held_out.sequence(number).len()
+    }
     fn drawn(&self, t: u64, rows: usize) -> Vec<(usize, u64)> {
         let (first, all) = (t.saturating_sub(1).wrapping_mul(rows as u64), self.train.len() as u64);
         (0..rows as u64).map(|row| first.wrapping_add(row)).map(|at| ((at % all) as usize, at / all)).collect()
