@@ -127,6 +127,11 @@ impl Body<Param> {
 }
 
 impl<V> Body<V> {
+    /// The embeddings of the tokens, (rows, width).
+    pub fn token_embeddings(&self) -> &V {
+        each!(Body, self, body => &body.tokens_embed.weight.0)
+    }
+
     /// The sizes.
     pub fn sizes(&self) -> Sizes {
         each!(Body, self, b => b.sizes())

@@ -6,11 +6,12 @@ use std::path::Path;
 use gradus_autograd::Tape;
 use gradus_io::progress::Silent;
 use gradus_model::{Input, Tree};
-use gradus_survey::{Answers, Causal, Lexicon, Masked, Story, Window, divergences, generation, told, understanding};
+use gradus_survey::{Lexicon, Story, Window, WordAnswers, divergences, generation, told, understanding};
+use gradus_train::answers::{self, Causal};
 use gradus_train::fill;
 use gradus_train::pretrain::{PretrainControl, PretrainOptions, SEPARATOR, Split, Stored, begin};
 use gradus_train::run::Control;
-use gradus_train::views::Given;
+use gradus_train::views::{Given, SpecialTokens, Text};
 use gradus_world::World;
 
 /// A model that answers with the world's own probabilities.
@@ -22,9 +23,7 @@ impl Exact<'_> {
         all.into_iter().for_each(|(word, share)| p[word] = share);
         p
     }
-}
 
-impl Answers for Exact<'_> {
     /// Computes the answers by Bayes' rule from the probability of the story with each word of the world, unlike the tested code.
     fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
         let of_place = |&at: &usize| {
@@ -44,6 +43,10 @@ impl Answers for Exact<'_> {
         let after = |words: &&[usize]| self.0.next_words(&self.1.text(words)).unwrap();
         let named = |(word, p): (String, f64)| (self.1.number(&word).unwrap(), p);
         beginnings.iter().map(|words| self.dense(after(words).into_iter().map(named))).collect()
+    }
+
+    fn along(&self, story: &[usize]) -> Vec<Vec<f64>> {
+        self.next(&(0..story.len()).map(|at| &story[..at]).collect::<Vec<_>>())
     }
 }
 
@@ -114,7 +117,7 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
 /// Compares P(word at 50 | the rest) from whole texts, and P(word | beginning) from only a beginning.
 fn by_bayes(gpt: &Stored, lexicon: &Lexicon, story: &Story) {
     let (model, separator) = (&gpt.trainer.params, gpt.source.tokenizer().token_id(SEPARATOR).unwrap());
-    let causal = Causal { model, separator, lexicon };
+    let causal = WordAnswers { model: Box::new(Causal::new(model)), separator: Some(separator), lexicon };
     let log_softmax = |tokens: Vec<u32>| -> Vec<Vec<f64>> {
         let tape = Tape::off();
         let logits = model.constants(&tape).logits(&Input::causal(1, tokens.clone()));
@@ -151,13 +154,19 @@ fn by_bayes(gpt: &Stored, lexicon: &Lexicon, story: &Story) {
     }
 }
 
+/// Returns the answers of a model that fills masks, in the format of its run, with whole texts of 20 tokens.
+fn by_viewer<'m>(bert: &'m Stored, lexicon: &'m Lexicon) -> WordAnswers<'m> {
+    WordAnswers { model: Box::new(bert.viewer.masked(&bert.trainer.params).with_length(20)), separator: None, lexicon }
+}
+
 /// Compares the answers with those of `gradus fill`, over the world's words.
 fn by_masks(bert: &Stored, story: &Story) {
     let (model, tokenizer) = (&bert.trainer.params, bert.source.tokenizer());
     let lexicon = Lexicon::of(&*bert.source).unwrap();
-    let masked = Masked { model, viewer: &bert.viewer, lexicon: &lexicon, length: 20 };
+    let masked = by_viewer(bert, &lexicon);
+    let filler = answers::of(model, Some(tokenizer), 0).unwrap();
     let shares = |text: &str, gap: usize| -> Vec<f64> {
-        let filled = fill::fill(model, tokenizer, text, &mut |_| {}).unwrap();
+        let filled = fill::fill(&*filler, tokenizer, text, &mut |_| {}).unwrap();
         let own: Vec<f64> = (0..lexicon.len()).map(|word| filled.gaps[gap].probabilities[lexicon.token(word) as usize]).collect();
         let sum: f64 = own.iter().sum();
         own.iter().map(|p| p / sum).collect()
@@ -177,10 +186,14 @@ fn by_masks(bert: &Stored, story: &Story) {
 
 /// Hides the full stop nearest to the middle; the text is divided as if another word were there.
 fn in_pairs(bert: &Stored, story: &Story) {
-    let (viewer, lexicon) = (&bert.viewer, Lexicon::of(&*bert.source).unwrap());
-    let masked = Masked { model: &bert.trainer.params, viewer, lexicon: &lexicon, length: 20 };
+    let (settings, lexicon) = (&bert.manifest.settings, Lexicon::of(&*bert.source).unwrap());
+    let masked = by_viewer(bert, &lexicon);
+    let special = SpecialTokens::of(bert.source.tokenizer());
+    let scheme = settings.view.scheme(None, special, settings.model.sizes.context - 2);
     let first = |words: &[usize]| {
-        let whole = viewer.eval_view(lexicon.encode(words), &[], Given::All).unwrap();
+        let ends = (1..=words.len()).filter(|&n| n == words.len() || lexicon.word(words[n - 1]) == ".").collect();
+        let text = Text { number: 0, epoch: 0, tokens: lexicon.encode(words), sentences: ends };
+        let whole = scheme.eval_view(&text, &[], Given::All).unwrap();
         whole.segments.iter().filter(|&&segment| segment == 0).count() - 2
     };
     let stop = first(&story.words) - 1;

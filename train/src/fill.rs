@@ -5,20 +5,14 @@
 //! a causal model               P(xᵢ = w | the rest) = P(x with w) / Σ_v P(x with v)       Bayes, one gap, over all tokens
 //! ```
 
-use gradus_model::{Batch, Decoder, Input, Model};
-use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
 
-use crate::evaluate::fills_masks;
-use crate::finetune::task_head;
+use crate::answers::Answers;
 use crate::pretrain::SEPARATOR;
 use crate::tasks::probabilities;
-use crate::views::{self, Corrupt, SpecialTokens};
 
 /// The text that marks a gap.
 pub const GAP: &str = "[MASK]";
-/// The number of texts that are scored at once.
-const ROWS: usize = 32;
 
 /// The reason why a text could not be filled.
 #[derive(Debug, thiserror::Error)]
@@ -34,29 +28,10 @@ pub enum FillError {
          after the other"
     )]
     Gaps { gaps: usize },
-    #[error("the text has {found} tokens, the model sees {context}: give a shorter text")]
-    TooLong { found: usize, context: usize },
-    #[error(
-        "the text has {found} tokens, which do not fit the {room} places between the model's special tokens: give a shorter text"
-    )]
-    NoRoom { found: usize, room: usize },
+    #[error("the text has {found} tokens, the model reads at most {room} at once: give a shorter text")]
+    TooLong { found: usize, room: usize },
     #[error("expected {GAP} in each gap, found {own}, by which the model's tokenizer writes it: write {GAP} there")]
     OwnMask { own: String },
-    #[error(
-        "expected a tokenizer beside the model, for the ids of its special tokens; found none: copy the model's own \
-         there"
-    )]
-    NoTokenizer,
-    #[error(
-        "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, since the model fills masks; found {found}: \
-         copy the model's own tokenizer there"
-    )]
-    NoSpecialTokens { found: String },
-    #[error(
-        "expected a model that was pre-trained, found one that was fine-tuned for a task, which leaves its answers about tokens behind: ask \
-         the model that it was fine-tuned from"
-    )]
-    FineTuned,
     #[error(
         "expected finite answers, found some that are infinite or no numbers: the model diverged in training or its file is damaged; \
          `gradus verify` tells"
@@ -105,106 +80,68 @@ pub struct Filled {
 /// Fills the gaps of a text. `reach` receives the number of the vocabulary's tokens tried so far.
 ///
 /// # Errors
-/// No gap or too many, a text that is too long, or a tokenizer without the special tokens.
-pub fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mut dyn FnMut(usize)) -> Result<Filled, FillError> {
+/// No gap or too many, a text that is too long, or non-finite answers.
+pub fn fill(model: &dyn Answers, tokenizer: &Tokenizer, text: &str, reach: &mut dyn FnMut(usize)) -> Result<Filled, FillError> {
     let gaps = text.matches(GAP).count();
     // Where a token includes the blank before its word, the blank before a gap is part of the gap.
     let (mut pieces, mut start) = (Vec::new(), 0);
     for (number, piece) in text.split(GAP).enumerate() {
-        let asked = if number < gaps && tokenizer.blanks_lead() { piece.trim_end() } else { piece };
-        pieces.push(tokenizer.encode(asked).map_err(|e| e.after(start))?);
+        let read = if number < gaps && tokenizer.blanks_lead() { piece.trim_end() } else { piece };
+        pieces.push(tokenizer.encode(read).map_err(|e| e.after(start))?);
         start += piece.len() + GAP.len();
     }
-    if gaps == 0 {
-        return Err(FillError::NoGap);
+    let by_bayes = model.mask().is_none();
+    match (gaps, model.mask().and_then(|mask| tokenizer.token(mask))) {
+        (0, _) => return Err(FillError::NoGap),
+        (gaps, _) if by_bayes && gaps > 1 => return Err(FillError::Gaps { gaps }),
+        (_, Some(own)) if own != GAP && text.contains(&own) => return Err(FillError::OwnMask { own }),
+        _ => {}
     }
-    // A vocabulary may have unused ids, and the model's embedding may have more rows.
-    let vocab = tokenizer.vocab_size().min(model.sizes().vocab) as u32;
-    let known: Vec<u32> =
-        (0..vocab).filter(|&id| tokenizer.has_row(id) && tokenizer.token(id).is_some_and(|token| !token.is_empty())).collect();
-    if fills_masks(model) {
-        let special = special_tokens(model, tokenizer)?;
-        if let Some(own) = tokenizer.token(special.mask).filter(|own| own != GAP && text.contains(own.as_str())) {
-            return Err(FillError::OwnMask { own });
+    // The text gets one separator before it if the training texts had one.
+    let separator =
+        tokenizer.token_id(SEPARATOR).filter(|id| by_bayes && tokenizer.has_row(*id) && pieces[0].first() != Some(id));
+    let opening = separator.map_or(0, |_| 1);
+    let (mut tokens, mut at): (Vec<u32>, Vec<usize>) = (separator.into_iter().collect(), Vec::new());
+    for (number, piece) in pieces.iter().enumerate() {
+        if number > 0 {
+            at.push(tokens.len());
+            tokens.push(model.mask().unwrap_or(0));
         }
-        let inner = pieces.join(&special.mask);
-        let (found, room) = (inner.len(), model.sizes().context.saturating_sub(Corrupt::SPECIAL_SLOTS));
-        if found > room {
-            return Err(FillError::NoRoom { found, room });
-        }
-        let tokens = special.around(&inner);
-        let slots: Vec<usize> = (0..tokens.len()).filter(|&slot| tokens[slot] == special.mask).collect();
-        let input = Input::full(1, tokens);
-        let logits = views::logits(model, &input, &slots);
-        finite(logits.iter().flatten())?;
-        let of_known = |z: Vec<f64>| probabilities(&known.iter().map(|&id| z[id as usize]).collect::<Vec<_>>());
-        let gaps = slots.iter().zip(logits).map(|(slot, z)| Gap::new(slot - 1, &known, &of_known(z)));
-        return Ok(Filled { gaps: gaps.collect(), by_bayes: false, is_first: false });
+        tokens.extend(piece);
     }
-    if gaps > 1 {
-        return Err(FillError::Gaps { gaps });
+    // The last token is only predicted by a model that predicts the next token.
+    let found = tokens.len() - usize::from(by_bayes);
+    if let Some(room) = model.room().filter(|&room| found > room) {
+        return Err(FillError::TooLong { found, room });
     }
-    let [before, after] = [&pieces[0], &pieces[1]];
-    // The text gets one separator before it, as the training texts had.
-    let opening = tokenizer.token_id(SEPARATOR).filter(|id| before.first() != Some(id) && tokenizer.has_row(*id));
-    let opened = [opening.as_slice(), before].concat();
-    let (found, context) = (opened.len() + after.len(), model.sizes().context);
-    if found > context {
-        return Err(FillError::TooLong { found, context });
+    // A vocabulary may have unused ids.
+    let is_known = |id: &u32| tokenizer.has_row(*id) && tokenizer.token(*id).is_some_and(|token| !token.is_empty());
+    let known: Vec<u32> = (0..tokenizer.vocab_size() as u32).filter(is_known).collect();
+    let found: Vec<Vec<f64>> = model.cloze(&tokens, &at, &known, reach).iter().map(|logits| probabilities(logits)).collect();
+    if by_bayes {
+        reach(tokenizer.vocab_size()); // ids without a token count as tried
     }
-    let probabilities = by_bayes(model, &opened, &known, after, reach);
-    reach(tokenizer.vocab_size()); // ids without a token count as tried
-    finite(&probabilities)?;
-    Ok(Filled { gaps: vec![Gap::new(before.len(), &known, &probabilities)], by_bayes: true, is_first: opened.is_empty() })
-}
-
-/// Returns an error if a number is non-finite.
-fn finite<'a>(answers: impl IntoIterator<Item = &'a f64>) -> Result<(), FillError> {
-    answers.into_iter().all(|z| z.is_finite()).then_some(()).ok_or(FillError::NotFinite)
-}
-
-/// Returns the special tokens of a model that fills masks.
-///
-/// # Errors
-/// A tokenizer without special tokens, or a model that was fine-tuned for a task.
-pub fn special_tokens(model: &Model<Tensor>, tokenizer: &Tokenizer) -> Result<SpecialTokens, FillError> {
-    if task_head(model).is_some() {
-        return Err(FillError::FineTuned);
+    if found.iter().flatten().any(|p| !p.is_finite()) {
+        return Err(FillError::NotFinite);
     }
-    SpecialTokens::of(tokenizer).ok_or_else(|| FillError::NoSpecialTokens { found: SpecialTokens::found(tokenizer) })
-}
-
-/// Computes P(w | the rest) of each of these tokens between two texts, normalized over these tokens, from the probability of the
-/// whole text with each. The text before the gap is read once.
-pub fn by_bayes(model: &Model<Tensor>, before: &[u32], tokens: &[u32], after: &[u32], reach: &mut dyn FnMut(usize)) -> Vec<f64> {
-    let mut decoder = Decoder::new(model);
-    let mut log_probs = vec![0.0; tokens.len()]; // up to a constant
-    if !before.is_empty() {
-        let z = decoder.read(before);
-        log_probs.iter_mut().zip(tokens).for_each(|(log_p, &token)| *log_p = f64::from(z[token as usize]));
-    }
-    let mut done = 0;
-    for (tokens, log_probs) in tokens.chunks(ROWS).zip(log_probs.chunks_mut(ROWS)) {
-        if let Some((_, but_last)) = after.split_last() {
-            let inputs: Vec<u32> = tokens.iter().flat_map(|&token| [&[token], but_last].concat()).collect();
-            let targets = after.repeat(tokens.len());
-            let weights = vec![1.0; targets.len()];
-            let losses = decoder.token_losses(&Batch::next(tokens.len(), inputs, targets, weights)).to_vec();
-            let of_rows = losses.chunks(after.len()).map(|row| row.iter().map(|&loss| f64::from(loss)).sum::<f64>());
-            log_probs.iter_mut().zip(of_rows).for_each(|(log_p, loss)| *log_p -= loss);
-        }
-        done += tokens.len();
-        reach(done);
-    }
-    probabilities(&log_probs)
+    let is_first = by_bayes && at[0] == 0;
+    let gaps = at.iter().zip(found).map(|(at, found)| Gap::new(at - opening, &known, &found)).collect();
+    Ok(Filled { gaps, by_bayes, is_first })
 }
 
 #[cfg(test)]
 mod tests {
     use gradus_model::check::{tiny_bert, tiny_gpt};
-    use gradus_model::{LstmConfig, ModelConfig, Sizes, Tree};
+    use gradus_model::{Batch, LstmConfig, Model, ModelConfig, Sizes, Tree};
+    use gradus_tensor::Tensor;
 
     use super::*;
+    use crate::answers;
+
+    /// Fills a text by the answers of a model.
+    fn fill(model: &Model<Tensor>, tokenizer: &Tokenizer, text: &str, reach: &mut dyn FnMut(usize)) -> Result<Filled, FillError> {
+        super::fill(&*answers::of(model, Some(tokenizer), 0).unwrap(), tokenizer, text, reach)
+    }
 
     fn tokenizer() -> Tokenizer {
         let mut tokenizer = Tokenizer::characters(["abcd"]);
@@ -332,21 +269,22 @@ mod tests {
         let gpt = || ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_gpt() };
         assert!(told(bert(), "abc").starts_with("expected a text with a gap, [MASK], found none"));
         assert!(told(gpt(), "[MASK]a[MASK]").starts_with("expected one gap, found 2"));
-        assert!(told(bert(), "a[MASK]bcdabc").starts_with("the text has 8 tokens, which do not fit the 7 places between"));
-        assert!(told(gpt(), "a[MASK]bcdabcda").starts_with("the text has 10 tokens, the model sees 9"));
+        assert!(told(bert(), "a[MASK]bcdabc").starts_with("the text has 8 tokens, the model reads at most 7 at once"));
+        assert!(told(gpt(), "a[MASK]bcdabcda").starts_with("the text has 10 tokens, the model reads at most 9 at once"));
         let bare = Tokenizer::characters(["abcd"]);
         for config in [bert(), gpt()] {
             let broken = Model::init(&config, 1).map(|_, p: Tensor| p.full_like(*p.shape(), f32::NAN));
             let error = fill(&broken, &tokenizer(), "a[MASK]", &mut |_| {}).err().unwrap();
             assert!(error.to_string().starts_with("expected finite answers"), "{error}");
         }
-        let model = Model::init(&bert(), 1);
-        let error = fill(&model, &bare, "a[MASK]", &mut |_| {}).err().unwrap();
-        assert!(error.to_string().starts_with("expected a tokenizer with [CLS]"));
-        assert!(error.to_string().contains("found none of them: copy"), "{error}");
+        let model: Model<Tensor> = Model::init(&bert(), 1);
+        let refused = |tokenizer: &Tokenizer| answers::of(&model, Some(tokenizer), 0).err().unwrap().to_string();
+        let error = refused(&bare);
+        assert!(error.starts_with("expected a tokenizer with [CLS]"));
+        assert!(error.contains("found none of them: copy"), "{error}");
         let mut some = bare;
         ["[CLS]", "[SEP]", "[MASK]"].into_iter().for_each(|mark| _ = some.add_special(mark).unwrap());
-        let error = fill(&model, &some.with_rows(6), "a[MASK]", &mut |_| {}).err().unwrap().to_string();
+        let error = refused(&some.with_rows(6));
         assert!(error.contains("found only [CLS], [SEP], [MASK] (without a row in the model): copy"), "{error}");
     }
 }

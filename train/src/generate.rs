@@ -12,16 +12,12 @@
 //!
 //! Ties always go to the lower id. Greedy decoding takes the largest logit.
 
-mod masked;
-
-use gradus_model::{Decoder, Model};
+use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
-use gradus_tensor::{Real, Tensor};
 
+use crate::answers::Answers;
 use crate::hyperparameters::{RangeError, require};
 use crate::tasks::largest;
-
-pub use masked::{first_unseen, generate_masked};
 
 /// The rule that chooses the next token.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,28 +45,6 @@ pub enum Overflow {
     Refuse,
 }
 
-/// The first slide of the window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Slide {
-    /// The index of the first token chosen without the beginning of the text.
-    pub at: usize,
-    /// The number of tokens at the beginning that are not seen for that choice.
-    pub unseen: usize,
-}
-
-impl Slide {
-    /// Returns the first slide for `tokens` tokens after a prompt of `prompt`; `None` if every token sees all tokens before it.
-    pub fn first(prompt: usize, tokens: usize, context: usize) -> Option<Slide> {
-        let at = prompt.max(context.saturating_add(1));
-        (at < prompt.saturating_add(tokens)).then(|| Slide { at, unseen: at - kept(context) })
-    }
-}
-
-/// Returns the number of tokens that are read again when the window slides.
-fn kept(context: usize) -> usize {
-    (context / 2).max(1)
-}
-
 /// The settings of a generation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Continuation {
@@ -89,20 +63,16 @@ pub struct Continuation {
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum GenerateError {
-    #[error("the prompt has no tokens, and a GPT needs at least one; give some with --prompt or --ids")]
+    #[error(
+        "the prompt has no tokens, and a model that predicts the next token needs at least one; give some with --prompt or --ids"
+    )]
     Empty,
     #[error(
-        "{prompt} prompt tokens and {tokens} new ones do not fit the model's context of {context}; {}leave out --no-slide to \
-         continue from the last half of the context",
-        context.checked_sub(*prompt).filter(|&room| room > 0).map_or("shorten the prompt, or ".into(), |room| format!("ask for at most --tokens {room}, or "))
-    )]
-    TooLong { prompt: usize, tokens: usize, context: usize },
-    #[error(
-        "{prompt} prompt tokens and {tokens} new ones do not fit the {room} places between the model's special tokens; {}leave out --no-slide to read fewer masks, \
-         and the end of the text alone",
+        "{prompt} prompt tokens and {tokens} new ones do not fit the {room} tokens of a text that the model reads at once; {}leave out \
+         --no-slide to continue from the end of the text",
         room.checked_sub(*prompt).filter(|&left| left > 0).map_or("shorten the prompt, or ".into(), |left| format!("ask for at most --tokens {left}, or "))
     )]
-    NoRoom { prompt: usize, tokens: usize, room: usize },
+    TooLong { prompt: usize, tokens: usize, room: usize },
     #[error(
         "logits of token {at} (from 1, prompt included): expected finite numbers, found {found}: the model is damaged or diverged; take another checkpoint"
     )]
@@ -185,8 +155,8 @@ impl Ranked<'_> {
 ///
 /// # Errors
 /// [`GenerateError`], before generation or at the first non-finite logit. Panics on an id that the model does not have.
-pub fn generate<T: Real>(
-    model: &Model<Tensor<T>>,
+pub fn generate(
+    model: &dyn Answers,
     ids: &mut Vec<u32>,
     how: Continuation,
     rng: &mut Philox,
@@ -194,26 +164,21 @@ pub fn generate<T: Real>(
 ) -> Result<(), GenerateError> {
     let Continuation { vocab, tokens, choice, overflow } = how;
     choice.check()?;
-    if ids.is_empty() {
+    if ids.is_empty() && model.mask().is_none() {
         return Err(GenerateError::Empty);
     }
-    let context = model.sizes().context;
-    if overflow == Overflow::Refuse && ids.len().saturating_add(tokens) > context {
-        return Err(GenerateError::TooLong { prompt: ids.len(), tokens, context });
+    let prompt = ids.len();
+    let does_not_fit = |room: &usize| *room == 0 || overflow == Overflow::Refuse && prompt.saturating_add(tokens) > *room;
+    if let Some(room) = model.room().filter(does_not_fit) {
+        return Err(GenerateError::TooLong { prompt, tokens, room });
     }
-    let mut decoder = Decoder::new(model);
-    let mut window = 0; // index of the first token that the decoder sees
     for _ in 0..tokens {
-        if ids.len() - window > context {
-            decoder = Decoder::new(model);
-            window = ids.len() - kept(context);
-        }
-        let logits = decoder.read(&ids[window + decoder.position()..]);
-        let logits = &logits[..vocab.min(logits.len())];
-        if let Some(found) = logits.iter().map(|z| z.to_f64()).find(|z| !z.is_finite()) {
+        let mut logits = model.next(&[ids]).remove(0);
+        logits.truncate(vocab);
+        if let Some(&found) = logits.iter().find(|z| !z.is_finite()) {
             return Err(GenerateError::NotFinite { at: ids.len() + 1, found });
         }
-        ids.push(choice.choose(logits, rng));
+        ids.push(choice.choose(&logits, rng));
         if !each(ids) {
             break;
         }
@@ -223,9 +188,11 @@ pub fn generate<T: Real>(
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::{ModelConfig, Sizes, TransformerConfig, Tree};
+    use gradus_model::{Decoder, Model, ModelConfig, Sizes, TransformerConfig, Tree};
+    use gradus_tensor::Tensor;
 
     use super::*;
+    use crate::answers::{Causal, Slide};
 
     const LOGITS: [f64; 5] = [1.0, 3.0, 2.0, 3.0, -1.0];
 
@@ -294,20 +261,26 @@ mod tests {
         let model: Model<Tensor<f64>> = Model::init(&config, 2);
         let run = |ids: &mut Vec<u32>, tokens, overflow| {
             let how = Continuation { vocab: 9, tokens, choice: Choice::Greedy, overflow };
-            generate(&model, ids, how, &mut Philox::new(0), &mut |_| true)
+            generate(&Causal::new(&model), ids, how, &mut Philox::new(0), &mut |_| true)
         };
         let mut full = vec![3, 1];
         run(&mut full, 2, Overflow::Refuse).unwrap();
         assert_eq!(full.len(), 4, "as many as fit");
         let mut ids = vec![3, 1];
         let error = run(&mut ids, 3, Overflow::Refuse).unwrap_err();
-        assert!(error.to_string().contains("context of 4; ask for at most --tokens 2"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("do not fit the 4 tokens of a text that the model reads at once; ask for at most --tokens 2"),
+            "{error}"
+        );
         assert_eq!(ids, [3, 1], "nothing is generated");
         run(&mut ids, 20, Overflow::default()).unwrap();
         assert_eq!(ids.len(), 22);
+        let first = |prompt, tokens| Causal::new(&model).slide(prompt, tokens);
         // The context is full with tokens 0 to 3; token 5 is chosen after the last two, 3 and 4, are read again.
-        assert_eq!(Slide::first(2, 3, 4), None, "tokens 2, 3 and 4 see all before them");
-        assert_eq!(Slide::first(2, 4, 4), Some(Slide { at: 5, unseen: 3 }));
+        assert_eq!(first(2, 3), None, "tokens 2, 3 and 4 see all before them");
+        assert_eq!(first(2, 4), Some(Slide { at: 5, unseen: 3 }));
         let next = |seen: &[u32]| largest(&Decoder::new(&model).read(seen)) as u32;
         assert_eq!(ids[4], next(&ids[..4]));
         assert_eq!(ids[5], next(&ids[3..5]));
@@ -317,7 +290,7 @@ mod tests {
         let mut long: Vec<u32> = (0..9).collect();
         run(&mut long, 1, Overflow::Slide).unwrap();
         assert_eq!(long[9], next(&[7, 8]));
-        assert_eq!(Slide::first(9, 1, 4), Some(Slide { at: 9, unseen: 7 }));
+        assert_eq!(first(9, 1), Some(Slide { at: 9, unseen: 7 }));
     }
 
     #[test]
@@ -354,7 +327,7 @@ mod tests {
         let model = model.map(|name, p| if name.ends_with("ln_2.bias") { p.map(|_| f64::NAN) } else { p });
         let mut ids = vec![3, 1, 2];
         let how = Continuation { vocab: 9, tokens: 1, choice: Choice::Greedy, overflow: Overflow::Slide };
-        let made = generate(&model, &mut ids, how, &mut Philox::new(0), &mut |_| true);
+        let made = generate(&Causal::new(&model), &mut ids, how, &mut Philox::new(0), &mut |_| true);
         assert!(matches!(made, Err(GenerateError::NotFinite { at: 4, .. })), "{made:?}");
         assert_eq!(ids, [3, 1, 2]);
     }

@@ -42,11 +42,12 @@
 //! | [`systems`] | GPT-1 and related models, one card each |
 //! | [`views`] | inputs and targets of objectives other than the next token |
 //! | [`pretrain`], [`finetune`], [`tasks`] | training of a language model on text, and of a head on a task |
-//! | [`model_dir`], [`generate`], [`fill`] | a model with its tokenizer, generated text, and filled masks |
-//! | [`evaluate`], [`zero_shot`] | the loss of a model, and its answers to tasks without training |
+//! | [`model_dir`], [`answers`] | a model with its tokenizer, and what it predicts |
+//! | [`generate`], [`fill`], [`evaluate`], [`zero_shot`] | generated text, filled masks, losses, and answers to tasks without training |
 
 #![cfg_attr(test, recursion_limit = "256")] // the types of GPU tensors are nested deeply
 
+pub mod answers;
 pub mod evaluate;
 pub mod fill;
 pub mod finetune;

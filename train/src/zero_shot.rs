@@ -17,11 +17,9 @@
 
 use gradus_data::sets::scores::matthews_of_counts;
 use gradus_data::sets::{Example, Input, Label, Task, Transformation};
-use gradus_model::Model;
-use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 
-use crate::evaluate::{SlidingWindow, token_losses};
+use crate::answers::Answers;
 use crate::tasks::{TaskError, largest, log_probabilities};
 
 /// The word appended to SST-2's texts, and the words that may follow it, in the order of the classes.
@@ -54,10 +52,10 @@ impl Heuristic {
 }
 
 /// A language model that answers tasks without training for them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct ZeroShot<'m> {
-    /// The model's parameters.
-    pub model: &'m Model<Tensor>,
+    /// The model.
+    pub model: &'m dyn Answers,
     /// The model's tokenizer.
     pub tokenizer: &'m Tokenizer,
     /// The token that opens every sequence, if the model was trained with one.
@@ -82,7 +80,7 @@ struct Scored {
 
 /// The answers to a task.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answers {
+pub struct TaskAnswers {
     /// The answer to each example.
     pub labels: Vec<Label>,
     /// The mean log-probability of each choice of each example, or of the sentence in a task without choices.
@@ -95,7 +93,7 @@ pub struct Answers {
     pub truncated: usize,
 }
 
-impl Answers {
+impl TaskAnswers {
     /// Computes the mean cross-entropy of these examples' labels under the model's distribution over the choices, in nats; `None`
     /// if the task has no choices or a label is missing.
     pub fn cross_entropy(&self, examples: &[Example]) -> Option<f64> {
@@ -123,7 +121,7 @@ impl ZeroShot<'_> {
     ///
     /// # Errors
     /// A text that the tokenizer cannot encode, a training row without a label, or a task without a heuristic.
-    pub fn answers(&self, task: &'static Task, train: &[Example], examples: &[Example]) -> Result<Answers, TaskError> {
+    pub fn answers(&self, task: &'static Task, train: &[Example], examples: &[Example]) -> Result<TaskAnswers, TaskError> {
         let heuristic = Heuristic::of(task).ok_or(TaskError::NoHeuristic { task: task.name })?;
         let threshold = (heuristic == Heuristic::Sentence).then(|| self.acceptable_from(train)).transpose()?;
         let (scored, truncated) = self.scores(heuristic, examples)?;
@@ -133,7 +131,7 @@ impl ZeroShot<'_> {
         let (scores, log_probs) = (each(|choice| choice.mean), each(|choice| choice.sum));
         let class = |scores: &Vec<f64>| threshold.map_or_else(|| largest(scores), |least| usize::from(scores[0] >= least));
         let labels = scores.iter().map(|scores| Label::Class(class(scores))).collect();
-        Ok(Answers { labels, scores, log_probs, threshold, truncated })
+        Ok(TaskAnswers { labels, scores, log_probs, threshold, truncated })
     }
 
     /// Computes the least score of an acceptable sentence.
@@ -171,7 +169,7 @@ impl ZeroShot<'_> {
             let mut all: Vec<u32> = self.opening.into_iter().chain(before.iter().copied()).collect();
             let mut from = all.len();
             all.extend(scored);
-            let most = self.model.sizes().context + 1; // the last token is only predicted
+            let most = self.model.room().map_or(usize::MAX, |room| room + 1); // the last token is only predicted
             let lost = all.len().saturating_sub(most);
             all.drain(..lost);
             from = from.saturating_sub(lost).max(1); // no token precedes the first
@@ -199,8 +197,7 @@ impl ZeroShot<'_> {
     /// Computes Σ log P and its mean over the tokens that count, in the order given; −∞ if none counts, NaN if Σ is non-finite.
     fn scored(&self, all: &[&Continuation]) -> Vec<Scored> {
         let ids: Vec<&[u32]> = all.iter().map(|continuation| &continuation.ids[..]).collect();
-        let whole = SlidingWindow::apart(self.model.sizes().context);
-        let losses = token_losses(self.model, &ids, whole, &mut |_| {});
+        let losses = self.model.losses(&ids, &mut |_| {});
         let mean = |(continuation, losses): (&&Continuation, &Vec<f64>)| match losses.get(continuation.from - 1..) {
             None | Some([]) => Scored { mean: f64::NEG_INFINITY, sum: f64::NEG_INFINITY },
             Some(counted) => {
@@ -237,10 +234,12 @@ fn threshold(scores: &[f64], labels: &[usize]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use gradus_model::{Decoder, ModelConfig, Role, Sizes, TransformerConfig, Tree};
+    use gradus_model::{Decoder, Model, ModelConfig, Role, Sizes, TransformerConfig, Tree};
+    use gradus_tensor::Tensor;
     use gradus_tensor::rng::Philox;
 
     use super::*;
+    use crate::answers::Causal;
 
     fn model() -> Model<Tensor> {
         let sizes = ModelConfig::new(
@@ -259,7 +258,8 @@ mod tests {
     ) -> Result<(Vec<Vec<f64>>, usize), TaskError> {
         let example = |input| Example { id: "7".into(), input, label: Some(Label::Class(0)), group: None };
         let examples: Vec<Example> = inputs.into_iter().map(example).collect();
-        let (scored, truncated) = ZeroShot { model, tokenizer: &Tokenizer::bytes(), opening }.scores(heuristic, &examples)?;
+        let (scored, truncated) =
+            ZeroShot { model: &Causal::new(model), tokenizer: &Tokenizer::bytes(), opening }.scores(heuristic, &examples)?;
         Ok((scored.iter().map(|choices| choices.iter().map(|choice| choice.mean).collect()).collect(), truncated))
     }
 
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn answers_are_the_best_choices_or_what_reaches_a_threshold() {
         let model = model();
-        let zero_shot = ZeroShot { model: &model, tokenizer: &Tokenizer::bytes(), opening: None };
+        let zero_shot = ZeroShot { model: &Causal::new(&model), tokenizer: &Tokenizer::bytes(), opening: None };
         let row = |text: &str, class: Option<usize>| {
             let label = class.map(Label::Class);
             Example { id: text.into(), input: Input::One(text.into()), label, group: None }
@@ -419,7 +419,7 @@ mod tests {
         let row = |class| Example { id: "7".into(), input: Input::One("x".into()), label: class, group: None };
         let of = |log_probs: &[&[f64]], labels: &[usize]| {
             let log_probs: Vec<Vec<f64>> = log_probs.iter().map(|choices| choices.to_vec()).collect();
-            let answers = Answers { labels: vec![], scores: log_probs.clone(), log_probs, threshold: None, truncated: 0 };
+            let answers = TaskAnswers { labels: vec![], scores: log_probs.clone(), log_probs, threshold: None, truncated: 0 };
             answers.cross_entropy(&labels.iter().map(|&class| row(Some(Label::Class(class)))).collect::<Vec<_>>())
         };
         let expected = ((1.0 + (-2f64).exp()).ln() + 3f64.ln()) / 2.0;
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(of(&[&[0.0, 1e4]], &[0]), Some(1e4), "where a probability is 0 in f64");
         assert_eq!([of(&[&[-1.0]], &[0]), of(&[&[-1.0, -2.0]], &[2]), of(&[], &[])], [None; 3]);
         let unlabelled =
-            Answers { labels: vec![], scores: vec![], log_probs: vec![vec![0.0, 0.0]], threshold: None, truncated: 0 };
+            TaskAnswers { labels: vec![], scores: vec![], log_probs: vec![vec![0.0, 0.0]], threshold: None, truncated: 0 };
         assert_eq!(unlabelled.cross_entropy(&[row(None)]), None);
     }
 

@@ -1,8 +1,9 @@
 //! Systems checked against their cards, on tiny networks in f64: the tokens that a prediction depends on, found by changing each in
 //! turn, and the sum of the probabilities of all short texts.
 
-use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, BodyConfig, Input, Model, ModelConfig, Objective, Tree};
+use gradus_autograd::Tensor;
+use gradus_model::{Batch, BodyConfig, Model, ModelConfig, Objective, Tree};
+use gradus_train::answers::{Answers, Causal, Masked};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::PretrainOptions;
 use gradus_train::systems::{Axes, Card, Density};
@@ -62,7 +63,8 @@ pub fn audit(card: &Card) -> AuditedSystem {
     let (axes, fresh) = (&card.axes, Model::init(&tiny(&card.axes), SEEDS[0]));
     let trained = learnt(axes);
     let sum = |model, (words, length): (u32, u32)| {
-        texts(words, length).iter().map(|text| product(model, axes, text, words as usize)).sum()
+        let answers = plainly(model, axes);
+        texts(words, length).iter().map(|text| product(&*answers, text, words as usize)).sum()
     };
     AuditedSystem {
         name: card.name.into(),
@@ -89,33 +91,38 @@ pub fn tiny(axes: &Axes) -> ModelConfig {
     ModelConfig { heads: Vec::new(), ..options.model(&ModelConfig::default(), axes) }.with_vocab(VOCAB)
 }
 
-/// A function that returns the input for predicting the token at `at`, and the slot of the prediction.
-type Ask = fn(&Axes, &[u32], usize) -> (Input, usize);
+/// A function that returns the answers of a network in one format.
+type Format = for<'m> fn(&'m Model<Tensor<f64>>, &'m Axes) -> Box<dyn Answers + 'm>;
 
-/// Presents the text as one sequence.
-fn plainly(axes: &Axes, text: &[u32], at: usize) -> (Input, usize) {
-    if axes.view.is_next() { (Input::causal(1, [&[SPECIAL.open], text].concat()), at) } else { SPECIAL.hide(text, at) }
+/// Presents a text as one sequence.
+fn plainly<'m>(model: &'m Model<Tensor<f64>>, axes: &'m Axes) -> Box<dyn Answers + 'm> {
+    if axes.view.is_next() { Box::new(Causal::new(model)) } else { Box::new(Masked::new(model, SPECIAL)) }
 }
 
-/// Presents the text in the system's format: for a system of pairs, in two halves.
-fn in_its_format(axes: &Axes, text: &[u32], at: usize) -> (Input, usize) {
-    let text = Text { number: 0, epoch: 0, tokens: text.into(), sentences: vec![text.len() / 2, text.len()] };
-    let scheme = axes.view.scheme(Some(SPECIAL.open), Some(SPECIAL), ROOM);
-    let Some(view) = scheme.eval_view(&text, &[at], Given::All) else { return plainly(axes, &text.tokens, at) };
-    (views::input(std::slice::from_ref(&view), axes.body.segments() > 0), view.targets[0].0)
+/// Presents a text in the system's format: for a system of pairs, in two halves.
+fn in_its_format<'m>(model: &'m Model<Tensor<f64>>, axes: &'m Axes) -> Box<dyn Answers + 'm> {
+    if axes.view.is_next() {
+        return plainly(model, axes);
+    }
+    let scheme = axes.view.scheme(None, Some(SPECIAL), ROOM);
+    let hide = move |tokens: &[u32], at: &[usize]| {
+        let text = Text { number: 0, epoch: 0, tokens: tokens.into(), sentences: vec![tokens.len() / 2, tokens.len()] };
+        scheme.eval_view(&text, at, Given::All)
+    };
+    Box::new(Masked::new(model, SPECIAL).viewed_by(axes.body.segments() > 0, hide))
 }
 
 /// Returns the logits of the prediction of the token at `at`, of words below 8.
 pub fn answer(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at: usize) -> Vec<f64> {
-    answer_to(plainly, model, axes, text, at)
+    answer_of(&*plainly(model, axes), text, at)
 }
 
-fn answer_to(ask: Ask, model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at: usize) -> Vec<f64> {
-    let (input, slot) = ask(axes, text, at);
-    let tape = Tape::off();
-    let logits = model.constants(&tape).logits(&input).into_value();
-    let rows = logits.reshape([input.tokens.len(), logits.shape()[2]]);
-    rows.slice(0, slot..slot + 1).to_vec()
+fn answer_of(model: &dyn Answers, text: &[u32], at: usize) -> Vec<f64> {
+    let words: Vec<u32> = (0..SPECIAL.words).collect();
+    match model.mask() {
+        Some(_) => model.cloze(text, &[at], &words, &mut |_| {}).remove(0),
+        None => model.along(&[&[SPECIAL.open], text].concat())[at][..words.len()].to_vec(),
+    }
 }
 
 /// Returns the tokens that the prediction of a token of `abcdef` depends on, in the notation of the cards: changing a visible token
@@ -123,12 +130,13 @@ fn answer_to(ask: Ask, model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], at
 fn seen(axes: &Axes, asked: char) -> String {
     let models = SEEDS.map(|seed| Model::init(&tiny(axes), seed));
     let at = asked as usize - 'a' as usize;
-    let seen_by = |ask: Ask| -> String {
+    let seen_by = |format: Format| -> String {
+        let answers = models.each_ref().map(|model| format(model, axes));
         let mark = |(j, letter): (usize, char)| {
             let mut other = TEXT;
             other[j] = OTHER;
-            let differs = |model| answer_to(ask, model, axes, &TEXT, at) != answer_to(ask, model, axes, &other, at);
-            if models.iter().any(differs) { letter } else { '·' }
+            let differs = |model: &Box<dyn Answers + '_>| answer_of(&**model, &TEXT, at) != answer_of(&**model, &other, at);
+            if answers.iter().any(differs) { letter } else { '·' }
         };
         "abcdef".chars().enumerate().map(mark).collect()
     };
@@ -143,9 +151,9 @@ fn texts(words: u32, length: u32) -> Vec<Vec<u32>> {
 }
 
 /// Returns Πᵢ P(xᵢ | the tokens that the system sees), with P normalised over these words.
-fn product(model: &Model<Tensor<f64>>, axes: &Axes, text: &[u32], words: usize) -> f64 {
+fn product(model: &dyn Answers, text: &[u32], words: usize) -> f64 {
     let p = |at: usize| {
-        let z = &answer(model, axes, text, at)[..words];
+        let z = &answer_of(model, text, at)[..words];
         let most = z.iter().copied().fold(f64::MIN, f64::max);
         (z[text[at] as usize] - most).exp() / z.iter().map(|z| (z - most).exp()).sum::<f64>()
     };

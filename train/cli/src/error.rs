@@ -16,6 +16,7 @@ use gradus_study::StudyError;
 use gradus_survey::SurveyError;
 use gradus_tensor::DeviceError;
 use gradus_text::{IdsError, TextError};
+use gradus_train::answers::AnswersError;
 use gradus_train::fill::FillError;
 use gradus_train::finetune::FinetuneError;
 use gradus_train::generate::GenerateError;
@@ -37,9 +38,9 @@ pub enum CliError {
     Generate(#[from] GenerateError),
     #[error(transparent)]
     Fill(#[from] FillError),
-    /// A model that cannot fill gaps.
+    /// A model that does not answer.
     #[error("{model}: {error}")]
-    OfModel { model: PathBuf, error: FillError },
+    OfModel { model: PathBuf, error: AnswersError },
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// A device error in a run that began on that device.
@@ -138,14 +139,9 @@ pub enum StoryError {
 }
 
 impl CliError {
-    /// Creates an error of filling gaps, with the model's path if the model is at fault.
-    pub fn of_model(model: &Path, error: FillError) -> Self {
-        match error {
-            FillError::FineTuned | FillError::NoSpecialTokens { .. } | FillError::NoTokenizer => {
-                CliError::OfModel { model: model.into(), error }
-            }
-            of_text => of_text.into(),
-        }
+    /// Returns the error of a model that does not answer.
+    pub fn of_model(model: &Path) -> impl FnOnce(AnswersError) -> Self {
+        |error| CliError::OfModel { model: model.into(), error }
     }
 
     /// Returns the exit code: 2 for wrong usage, 130 for an interruption (as shells count SIGINT), 75 for a lost process, else 1.

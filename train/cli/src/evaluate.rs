@@ -12,8 +12,8 @@ use gradus_io::progress::Job;
 use gradus_model::{Model, ModelConfig, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
 use gradus_text::{Tokenizer, each_document};
-use gradus_train::evaluate::{SlidingWindow, fills_masks, gradients, predicted, pseudo_losses, token_losses};
-use gradus_train::fill::FillError;
+use gradus_train::answers::{self, Answers, AnswersError, Causal, Masked};
+use gradus_train::evaluate::{SlidingWindow, fills_masks, gradients, predicted};
 use gradus_train::finetune::task_head;
 use gradus_train::hyperparameters::require;
 use gradus_train::model_dir::ModelDir;
@@ -161,7 +161,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let (model, device) = (dir.read()?, args.on.open()?);
     let config = model.config();
     if fills_masks(&model) && task_head(&model).is_some() {
-        return Err(CliError::of_model(&args.model, FillError::FineTuned));
+        return Err(CliError::of_model(&args.model)(AnswersError::FineTuned));
     }
     say_if_headless(&model);
     if let (Some(ids), Some(targets)) = (&args.input.ids, &args.targets) {
@@ -174,9 +174,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     if fills_masks(&model) {
         let (tokenizer, path) = masked_input(args, &dir, &model)?;
-        let no_special_tokens =
-            || CliError::of_model(&args.model, FillError::NoSpecialTokens { found: SpecialTokens::found(&tokenizer) });
-        let special = SpecialTokens::of(&tokenizer).ok_or_else(no_special_tokens)?;
+        let special = answers::special_tokens(&model, Some(&tokenizer)).map_err(CliError::of_model(&args.model))?;
         let context = args.context.unwrap_or(config.sizes.context);
         within("context", context, Corrupt::SPECIAL_SLOTS + 1..=config.sizes.context, ", the model's context")?;
         let sequences = corpus(path, &tokenizer)?;
@@ -291,7 +289,7 @@ fn pseudo<T: Real>(
     let total: usize = ids.iter().map(|ids| ids.len()).sum();
     let display = Display::choose(args.talk.quiet || total < 1_000);
     let job = Job::new("evaluate", total as u64, "tokens");
-    let losses = display.during(job, |reach| Ok(pseudo_losses(model, &ids, special, context, reach)))?;
+    let losses = display.during(job, |reach| Ok(Masked::new(model, special).with_context(context).losses(&ids, reach)))?;
     let sum: f64 = losses.iter().flatten().sum();
     let nll = sum / total as f64;
     if !nll.is_finite() {
@@ -317,7 +315,7 @@ fn measure<T: Real>(
     let total = predicted(&ids);
     let display = Display::choose(args.talk.quiet || total < 10_000);
     let job = |label| Job::new(label, total as u64, "tokens");
-    let losses = display.during(job("evaluate"), |reach| Ok(token_losses(model, &ids, windows, reach)))?;
+    let losses = display.during(job("evaluate"), |reach| Ok(Causal::with_windows(model, windows).losses(&ids, reach)))?;
     let sum: f64 = losses.iter().flatten().sum();
     let nll = sum / total as f64;
     if !nll.is_finite() {

@@ -8,7 +8,7 @@ use gradus_io::files::FileError;
 use gradus_io::progress::Job;
 use gradus_model::Tree;
 use gradus_text::{Tokenizer, read_text, utf8};
-use gradus_train::evaluate::fills_masks;
+use gradus_train::answers;
 use gradus_train::fill::{self, Filled, GAP, Gap};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -59,12 +59,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let texts = texts(args)?;
     let mut said = BTreeSet::new();
     say_if_headless(&model);
+    let model = answers::of(&model, Some(&tokenizer), 0).map_err(CliError::of_model(&args.model))?;
     let mut records = Vec::new();
     for (number, Text { line, text }) in texts.iter().enumerate() {
         let job = Job::new("answering by Bayes", tokenizer.vocab_size() as u64, "tokens");
-        let quiet = args.talk.quiet || fills_masks(&model) || texts.len() > 1;
-        let filled = Display::choose(quiet)
-            .during(job, |reach| fill::fill(&model, &tokenizer, text, reach).map_err(|e| CliError::of_model(&args.model, e)));
+        let quiet = args.talk.quiet || model.mask().is_some() || texts.len() > 1;
+        let filled = Display::choose(quiet).during(job, |reach| Ok(fill::fill(&*model, &tokenizer, text, reach)?));
         let filled = filled.map_err(|error| match line {
             Some(line) => CliError::OfLine { path: source(args).to_owned(), line: *line, error: Box::new(error) },
             None => error,

@@ -6,11 +6,9 @@ use gradus_model::{Model, Tree};
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
-use gradus_train::evaluate::fills_masks;
-use gradus_train::fill::{self, FillError};
-use gradus_train::generate::{Choice, Continuation, Overflow, Slide, first_unseen, generate, generate_masked};
+use gradus_train::answers::{self, Slide};
+use gradus_train::generate::{Choice, Continuation, Overflow, generate};
 use gradus_train::model_dir::ModelDir;
-use gradus_train::views::SpecialTokens;
 use serde_json::json;
 
 use crate::common::{On, Threads, open_model, say_if_headless};
@@ -101,10 +99,19 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     };
     let overflow = if args.no_slide { Overflow::Refuse } else { Overflow::Slide };
     let context = model.sizes().context;
-    let special = if fills_masks(&model) { Some(special_tokens_of(&model, &dir)?) } else { None };
-    let first = if special.is_some() { first_unseen } else { Slide::first };
-    let slid = first(ids.len(), args.tokens, context).filter(|_| overflow == Overflow::Slide);
-    if let Some(Slide { at, .. }) = slid.filter(|_| special.is_some()) {
+    let own = if tokenizer.is_some() { None } else { dir.tokenizer(&model)? }; // of a model that fills masks, whose prompt is ids
+    let answers = answers::of(&model, tokenizer.as_ref().or(own.as_ref()), ids.len().saturating_add(args.tokens));
+    let answers = answers.map_err(CliError::of_model(dir.path()))?;
+    let fills_masks = answers.mask().is_some();
+    if fills_masks {
+        output::note(
+            "this model fills masks and was not made to continue a text: each token is drawn at the first of as many masks as tokens are \
+             still to come, given the text before",
+        );
+        say_if_headless(&model);
+    }
+    let slid = answers.slide(ids.len(), args.tokens).filter(|_| overflow == Overflow::Slide);
+    if let Some(Slide { at, .. }) = slid.filter(|_| fills_masks) {
         output::note(&format!(
             "the model's context is {context} tokens, masks included, so from token {} on, prompt included, it no longer sees the \
              beginning: half of the context has masks, and the last tokens of the text fill the rest",
@@ -128,10 +135,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         printed.is_ok()
     };
     let how = Continuation { vocab, tokens: args.tokens, choice, overflow };
-    match special {
-        Some(special) => generate_masked(&model, special, &mut ids, how, &mut rng, &mut each)?,
-        None => generate(&model, &mut ids, how, &mut rng, &mut each)?,
-    }
+    generate(&*answers, &mut ids, how, &mut rng, &mut each)?;
     printed?;
     if !args.json {
         return stream.write(&ids, true);
@@ -144,17 +148,6 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         result["text"] = tokenizer.decode(&ids)?.into();
     }
     output::json(&result)
-}
-
-/// Returns the special tokens of a model that fills masks, and prints a note on such models.
-fn special_tokens_of(model: &Model<Tensor>, dir: &ModelDir) -> Result<SpecialTokens, CliError> {
-    output::note(
-        "this model fills masks and was not made to continue a text: each token is drawn at the first of as many masks as tokens are \
-         still to come, given the text before",
-    );
-    say_if_headless(model);
-    let found = dir.tokenizer(model)?.ok_or(FillError::NoTokenizer).and_then(|tokenizer| fill::special_tokens(model, &tokenizer));
-    found.map_err(|e| CliError::of_model(dir.path(), e))
 }
 
 /// The sequence to continue.

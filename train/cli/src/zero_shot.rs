@@ -4,10 +4,11 @@ use std::path::Path;
 
 use gradus_data::sets::{Dropped, Example, Split, Task};
 use gradus_model::Tree;
+use gradus_train::answers::Causal;
 use gradus_train::finetune::{FinetuneError, evenly};
 use gradus_train::hyperparameters::RangeError;
 use gradus_train::tasks::TaskError;
-use gradus_train::zero_shot::{Answers, ZeroShot};
+use gradus_train::zero_shot::{TaskAnswers, ZeroShot};
 
 use crate::common::{On, open_model};
 use crate::error::CliError;
@@ -16,7 +17,7 @@ use crate::output;
 /// A split's rows and the answers to them.
 pub struct Asked {
     pub examples: Vec<Example>,
-    pub answers: Answers,
+    pub answers: TaskAnswers,
     /// The number of rows in the files.
     pub file_rows: usize,
     pub dropped: Vec<Dropped>,
@@ -46,6 +47,6 @@ pub fn ask(
     let file_rows = loaded.rows();
     let examples = evenly(loaded.examples, rows);
     check(&examples).map_err(FinetuneError::from)?;
-    let answers = ZeroShot { model: &model, tokenizer: &tokenizer, opening }.answers(task, &train, &examples);
+    let answers = ZeroShot { model: &Causal::new(&model), tokenizer: &tokenizer, opening }.answers(task, &train, &examples);
     Ok(Asked { answers: answers.map_err(FinetuneError::from)?, examples, file_rows, dropped: loaded.dropped })
 }

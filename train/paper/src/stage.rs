@@ -16,6 +16,7 @@ use gradus_study::plan::Plan;
 use gradus_study::{StudyError, records};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
+use gradus_train::answers::Causal;
 use gradus_train::finetune::{self, Data, FinetuneError, FinetuneSettings, Session, TaskModel, evenly};
 use gradus_train::model_dir::ModelDirError;
 use gradus_train::optim::Warmup;
@@ -168,7 +169,7 @@ fn probe(world: &Path, tokenizer: PathBuf) -> Result<Box<Probe>, ReproduceError>
     }
     Ok(Box::new(move |model: &Model<Tensor>| {
         let tokenizer = Tokenizer::load(&tokenizer)?;
-        let zero_shot = ZeroShot { model, tokenizer: &tokenizer, opening: tokenizer.token_id(SEPARATOR) };
+        let zero_shot = ZeroShot { model: &Causal::new(model), tokenizer: &tokenizer, opening: tokenizer.token_id(SEPARATOR) };
         let mut scores = BTreeMap::new();
         let mut score = |(task, train, dev): &(&'static Task, Vec<Example>, Vec<Example>)| {
             let answers = zero_shot.answers(task, train, dev)?;

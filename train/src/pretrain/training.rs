@@ -12,6 +12,7 @@ use gradus_tensor::rng::Philox;
 
 use super::stored::Progress;
 use super::{PretrainControl, PretrainError, PretrainOutcome, Stored, Validation, digest, report};
+use crate::answers::Causal;
 use crate::generate::{Choice, Continuation, Overflow, generate};
 use crate::model_dir::BEST;
 use crate::run::{self, Journal, Manifest, Run, RunError};
@@ -219,7 +220,7 @@ impl<'c> Pretraining<'c> {
         let (length, end) = (SAMPLE_TOKENS.min(context - ids.len()), source.separator());
         let vocab = source.tokenizer().vocab_size();
         let how = Continuation { vocab, tokens: length, choice: FREELY, overflow: Overflow::Refuse };
-        generate(&trainer.params, &mut ids, how, &mut rng, &mut |ids| ids.last().copied() != end)?;
+        generate(&Causal::new(&trainer.params), &mut ids, how, &mut rng, &mut |ids| ids.last().copied() != end)?;
         if ids.len() > 1 && ids.last().copied() == end {
             ids.pop();
         }

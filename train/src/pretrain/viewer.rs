@@ -8,6 +8,7 @@ use gradus_text::Tokenizer;
 
 use super::source::{Split, TextSource, Validation};
 use super::{PretrainError, PretrainSettings, SettingsError};
+use crate::answers::Masked;
 use crate::hyperparameters::{RangeError, require};
 use crate::tasks::largest;
 use crate::views::{self, Corrupt, Draw, Given, Redraw, Scheme, SpecialTokens, Text, View, ViewPlan};
@@ -23,6 +24,7 @@ pub struct Viewer {
     plan: ViewPlan,
     objective: Objective,
     seed: u64,
+    special: Option<SpecialTokens>,
     segmented: bool,
     longest: usize,
     /// Whether each token ends a sentence.
@@ -55,6 +57,7 @@ impl Viewer {
             plan,
             objective: settings.objective,
             seed: settings.seed,
+            special,
             segmented: !plan.is_next() && settings.model.body.segments() > 0,
             longest: room(settings).saturating_sub(usize::from(pairs)),
             ends: (0..tokenizer.vocab_size() as u32).map(|id| ends_sentence(tokenizer, id)).collect(),
@@ -134,16 +137,17 @@ impl Viewer {
     pub fn sample(&self, source: &dyn TextSource, model: &Model<Tensor>) -> Option<Vec<u32>> {
         let mut view = self.held_out(source, *source.evaluated(1).first()?);
         let input = views::input(std::slice::from_ref(&view), self.segmented);
-        let slots: Vec<usize> = view.targets.iter().map(|(slot, _)| *slot).collect();
-        for (&slot, z) in slots.iter().zip(views::logits(model, &input, &slots)) {
-            view.tokens[slot] = largest(&z) as u32;
+        let slots: Vec<u32> = view.targets.iter().map(|(slot, _)| *slot as u32).collect();
+        for (slot, z) in slots.clone().into_iter().zip(views::logits(model, &input, slots)) {
+            view.tokens[slot as usize] = largest(&z) as u32;
         }
         Some(view.tokens)
     }
 
-    /// Returns a view of a text in which the tokens at these places are the targets ([`Scheme::eval_view`]).
-    pub fn eval_view(&self, tokens: Vec<u32>, at: &[usize], given: Given) -> Option<View> {
-        self.scheme.eval_view(&self.cut(0, 0, tokens), at, given)
+    /// Returns the answers of a model that fills masks, with texts in the format of the run.
+    pub fn masked<'m>(&'m self, model: &'m Model<Tensor>) -> Masked<'m> {
+        let hide = |tokens: &[u32], at: &[usize]| self.scheme.eval_view(&self.cut(0, 0, tokens.to_vec()), at, Given::All);
+        Masked::new(model, self.special.expect("a run that fills masks")).viewed_by(self.segmented, hide)
     }
 
     /// Returns the most tokens of a text that is viewed whole, and divided if views are pairs.
@@ -154,14 +158,6 @@ impl Viewer {
     /// Returns views as one batch.
     fn gathered(&self, views: &[View], objective: Objective) -> Batch {
         views::batch(views, self.scheme.classes(), self.segmented, objective)
-    }
-
-    /// Computes the logits in the slots with targets of these views.
-    pub fn logits(&self, model: &Model<Tensor>, views: &[View]) -> Vec<Vec<f64>> {
-        let input = views::input(views, self.segmented);
-        let t = input.length();
-        let of_row = |(row, view): (usize, &View)| view.targets.iter().map(move |(slot, _)| row * t + slot).collect::<Vec<_>>();
-        views::logits(model, &input, &views.iter().enumerate().flat_map(of_row).collect::<Vec<_>>())
     }
 
     fn view(&self, source: &dyn TextSource, part: Split, text: &Text, rng: Philox) -> View {

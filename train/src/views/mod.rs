@@ -13,7 +13,7 @@ mod pairs;
 mod plan;
 
 use gradus_model::{Batch, ClassLoss, Input, Model, Objective, Sight};
-use gradus_tensor::Tensor;
+use gradus_tensor::{Real, Tensor};
 
 pub use corrupt::{Corrupt, MaskMix, MaskedLm, Noise};
 pub use draw::{Draw, Redraw};
@@ -129,10 +129,12 @@ pub fn input(views: &[View], segmented: bool) -> Input {
     }
 }
 
-/// Computes the logits in each of these slots (of B·T).
-pub fn logits(model: &Model<Tensor>, input: &Input, slots: &[usize]) -> Vec<Vec<f64>> {
-    let logits = model.logits_at(input, slots.iter().map(|&slot| slot as u32).collect::<Vec<_>>());
-    (0..slots.len()).map(|row| logits.slice(0, row..row + 1).to_vec().into_iter().map(f64::from).collect()).collect()
+/// Computes the logits of all tokens in each of these slots (of B·T).
+pub fn logits<T: Real>(model: &Model<Tensor<T>>, input: &Input, slots: Vec<u32>) -> Vec<Vec<f64>> {
+    let (logits, vocab) = (model.logits_at(input, slots), model.sizes().vocab);
+    // The joint form has logits of positions after those of tokens.
+    let row = |row: &[T]| row[..vocab].iter().map(|z| z.to_f64()).collect();
+    logits.to_vec().chunks(logits.shape()[1]).map(row).collect()
 }
 
 #[cfg(test)]

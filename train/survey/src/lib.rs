@@ -30,7 +30,7 @@ mod stage;
 mod story;
 mod subject;
 
-pub use answers::{Answers, Causal, Masked};
+pub use answers::WordAnswers;
 pub use counts::Window;
 pub use error::SurveyError;
 pub use lexicon::{Lexicon, LexiconError};

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use gradus_io::progress::Monitor;
 use gradus_tensor::rng::Philox;
-use gradus_train::pretrain::{PretrainError, PretrainManifest, SEPARATOR, Split, Stored};
+use gradus_train::answers::Causal;
+use gradus_train::pretrain::{PretrainError, PretrainManifest, Split, Stored};
 use gradus_train::run::Manifest;
 use gradus_world::World;
 
-use crate::answers::{Answers, Causal, Masked};
+use crate::answers::WordAnswers;
 use crate::counts::Window;
 use crate::error::SurveyError;
 use crate::lexicon::Lexicon;
@@ -54,15 +55,15 @@ impl Subject {
     }
 
     /// Returns the model for evaluation.
-    pub fn model(&self) -> Box<dyn Answers + '_> {
+    pub fn model(&self) -> WordAnswers<'_> {
         let (model, lexicon) = (&self.run.trainer.params, &self.lexicon);
         if self.is_by_bayes() {
-            let separator = self.run.source.tokenizer().token_id(SEPARATOR).expect("its stories are opened by it");
-            return Box::new(Causal { model, separator, lexicon });
+            let separator = self.run.source.separator();
+            return WordAnswers { model: Box::new(Causal::new(model)), separator, lexicon };
         }
         // A length that is independent of the story: the length of a shorter story would reveal its end.
         let length = self.world.properties().max_tokens.min(self.run.viewer.longest());
-        Box::new(Masked { model, viewer: &self.run.viewer, lexicon, length })
+        WordAnswers { model: Box::new(self.run.viewer.masked(model).with_length(length)), separator: None, lexicon }
     }
 
     /// Draws `n` different places at random from those of all stories, as a function of the seed.

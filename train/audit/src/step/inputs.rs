@@ -10,8 +10,8 @@ use gradus_model::{Batch, ClassLoss, GradientMode, Init, Model, ModelConfig, Obj
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
+use gradus_train::answers::{self, AnswersError};
 use gradus_train::evaluate::fills_masks;
-use gradus_train::fill::{self, FillError};
 use gradus_train::finetune::{FinetuneError, FinetuneSettings, Session, TaskModel, task_head};
 use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::model_dir::{ModelDir, ModelDirError};
@@ -132,7 +132,7 @@ impl StepInputs {
     pub fn of_model(dir: &ModelDir, text: &str, data: String, size: Size, seed: u64) -> Result<Self, StepInputsError> {
         let mut model = dir.read()?;
         let tokenizer = dir.required_tokenizer(&model)?;
-        let special = if fills_masks(&model) { Some(fill::special_tokens(&model, &tokenizer)?) } else { None };
+        let special = if fills_masks(&model) { Some(answers::special_tokens(&model, Some(&tokenizer))?) } else { None };
         let headless = !std::mem::take(&mut model.heads.0).is_empty();
         let ids = tokenizer.encode(text)?;
         let (context, sequences) = (model.sizes().context, size.sequences.max(1));
@@ -331,7 +331,7 @@ pub enum StepInputsError {
     #[error(transparent)]
     Text(#[from] TextError),
     #[error(transparent)]
-    Fill(#[from] FillError),
+    Answers(#[from] AnswersError),
     #[error(transparent)]
     Data(#[from] DataError),
     #[error(transparent)]

@@ -64,7 +64,7 @@ fn the_window_slides_beyond_the_context_and_says_so() {
     let fits = run("--tokens 8");
     assert_eq!((fits.json().get("slid"), fits.stderr.lines().count()), (None, 1));
     assert_holds(&fits.stderr, &["has no checksums.json"]);
-    run("--tokens 8 --no-slide").fails_with(&["context of 10", "--tokens 7", "leave out --no-slide"]);
+    run("--tokens 8 --no-slide").fails_with(&["do not fit the 10 tokens of a text", "--tokens 7", "leave out --no-slide"]);
     assert_eq!(ids_of(&run("--tokens 7 --no-slide").json()["ids"]), ids_of(&long.json()["ids"])[..10]);
 }
 

@@ -72,7 +72,7 @@ fn what_a_masked_view_cannot_do_is_said() {
     let fill = |text: &str| Run::from(desk.prepare(command("fill --model bert --text")).arg(text).output().unwrap());
     fill("Mia saw a cat.").misused(&["expected a text with a gap, [MASK]"]);
     fill(&"[MASK]".repeat(40))
-        .fails_with(&["the text has 40 tokens, which do not fit the 38 places between the model's special tokens"]);
+        .fails_with(&["the text has 40 tokens, the model reads at most 38 at once"]);
     // Texts on the lines of a file or of standard input.
     desk.write("gaps.txt", "Mia s[MASK]w a cat.\n\nTom saw [MASK] cat.\n");
     let lines = desk.gradus("fill --model bert --file gaps.txt --top 1");
@@ -103,7 +103,7 @@ fn what_a_masked_view_cannot_do_is_said() {
     assert_eq!(made["text"].as_str().unwrap().chars().count(), 6, "{made}");
     assert!(made["ids"].as_array().unwrap().len() == 6 && made["text"].as_str().unwrap().starts_with("Mia"), "{made}");
     desk.gradus("generate --model bert --prompt Mia --tokens 50 --no-slide")
-        .fails_with(&["do not fit the 38 places between the model's special tokens"]);
+        .fails_with(&["do not fit the 38 tokens of a text that the model reads at once"]);
     let long = desk.gradus("generate --model bert --prompt Mia --tokens 60 --greedy --json");
     assert_holds(&long.stderr, &["the model's context is 40 tokens, masks included, so from token 21 on"]);
     assert_eq!(long.json()["slid"], serde_json::json!({ "at": 20, "unseen": 1 }));
