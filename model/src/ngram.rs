@@ -22,7 +22,7 @@ type Node = u32;
 const ROOT: Node = 0;
 
 /// The counts of the tokens that follow a context.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Followers {
     /// Σᵥ c(h v)
     total: u64,
@@ -30,12 +30,17 @@ struct Followers {
     kinds: [u32; 3],
 }
 
-/// An n-gram model of sequences of ids below a vocabulary size. Each sequence is opened by a
-/// begin symbol, which is never predicted, and closed by an end symbol, which is.
-#[derive(Clone, Debug)]
+/// An n-gram model of sequences of ids below a vocabulary size. Each sequence is opened by a begin symbol, which is never
+/// predicted, and closed by an end symbol, which is predicted.
+#[derive(Clone, Debug, PartialEq)]
 pub struct KneserNey {
     order: usize,
     vocab: u32,
+    /// The id that stands for both symbols in texts; `None` if no id does.
+    separator: Option<u32>,
+    /// The n-gram that each node extends, and its last symbol, in the order in which they were first seen. A node comes after its
+    /// parent; the root is no part of the list.
+    nodes: Vec<(Node, u32)>,
     children: HashMap<(Node, u32), Node>,
     /// c of the n-gram that ends at each node.
     counts: Vec<u32>,
@@ -44,33 +49,78 @@ pub struct KneserNey {
     discounts: Vec<[f64; 3]>,
 }
 
+/// The n-grams of one length that extend a context.
+struct Level {
+    node: Node,
+    total: f64,
+    handed_out: f64,
+    discounts: [f64; 3],
+}
+
 impl KneserNey {
     /// Counts n-grams up to length `order` (≥ 1) in `sequences` of ids below `vocab`.
     ///
     /// # Panics
     /// If `order` is 0 or an id is not below `vocab`.
     pub fn train<'a>(order: usize, sequences: impl IntoIterator<Item = &'a [u32]>, vocab: usize) -> Self {
-        assert!(order > 0, "an n-gram model has order 1 or more, not 0");
-        let mut model = KneserNey {
+        Self::between(None, order, sequences.into_iter().map(|ids| ids.iter().copied()), vocab)
+    }
+
+    /// Counts n-grams as [`train`](Self::train) does; in texts, `separator` opens and closes each sequence.
+    ///
+    /// # Panics
+    /// If `order` is 0 or above 255, or an id is not below `vocab`.
+    pub fn between(
+        separator: Option<u32>,
+        order: usize,
+        sequences: impl IntoIterator<Item: IntoIterator<Item = u32>>,
+        vocab: usize,
+    ) -> Self {
+        let mut model = Self::empty(separator, order, vocab);
+        for sequence in sequences {
+            model.count(sequence);
+        }
+        model.summarise();
+        model
+    }
+
+    fn empty(separator: Option<u32>, order: usize, vocab: usize) -> Self {
+        assert!((1..256).contains(&order), "an n-gram model has an order from 1 to 255, not {order}");
+        KneserNey {
             order,
             vocab: u32::try_from(vocab).expect("the vocabulary size fits in 32 bits"),
+            separator,
+            nodes: Vec::new(),
             children: HashMap::new(),
             counts: vec![0],
             followers: Vec::new(),
             discounts: Vec::new(),
-        };
-        // For each node the n-gram's length and the context it follows.
-        let mut origins: Vec<(u8, Node)> = vec![(0, ROOT)];
-        for sequence in sequences {
-            model.count(sequence, &mut origins);
         }
-        model.summarise(&origins);
-        model
+    }
+
+    /// The longest n-gram's length.
+    pub fn order(&self) -> usize {
+        self.order
+    }
+
+    /// The number of ids.
+    pub fn vocab(&self) -> usize {
+        self.vocab as usize
+    }
+
+    /// The id that opens and closes each sequence in texts.
+    pub fn separator(&self) -> Option<u32> {
+        self.separator
+    }
+
+    /// The number of different n-grams of all lengths.
+    pub fn ngrams(&self) -> usize {
+        self.nodes.len()
     }
 
     /// The end symbol, as an id for [`probability`](Self::probability).
     pub fn end(&self) -> u32 {
-        self.vocab
+        self.separator.unwrap_or(self.vocab)
     }
 
     /// The begin symbol, as the first id of a context for [`probability`](Self::probability).
@@ -83,20 +133,19 @@ impl KneserNey {
         [&[self.begin()], sequence, &[self.end()]].concat()
     }
 
-    fn count(&mut self, sequence: &[u32], origins: &mut Vec<(u8, Node)>) {
-        if let Some(id) = sequence.iter().find(|id| **id >= self.vocab) {
-            panic!("id {id} is not below the vocabulary size {}", self.vocab);
-        }
+    fn count(&mut self, sequence: impl IntoIterator<Item = u32>) {
+        let (begin, end, vocab) = (self.begin(), self.end(), self.vocab);
+        let ids = sequence.into_iter().inspect(|id| assert!(*id < vocab, "id {id} is not below the vocabulary size {vocab}"));
         // The n-grams that end at the last symbol, by length; none but the empty one at first.
         let mut last: Vec<Node> = vec![ROOT];
-        for (at, symbol) in self.symbols(sequence).into_iter().enumerate() {
+        for (at, symbol) in [begin].into_iter().chain(ids).chain([end]).enumerate() {
             let mut ending = vec![ROOT];
             for (length, &context) in (1..=self.order).zip(&last) {
                 let fresh = self.counts.len() as Node;
                 let node = *self.children.entry((context, symbol)).or_insert(fresh);
                 if node == fresh {
                     self.counts.push(0);
-                    origins.push((length as u8, context));
+                    self.nodes.push((context, symbol));
                     // A new n-gram is one more symbol that precedes its own tail.
                     if length > 1 {
                         self.counts[ending[length - 1] as usize] += 1;
@@ -112,14 +161,17 @@ impl KneserNey {
         }
     }
 
-    fn summarise(&mut self, origins: &[(u8, Node)]) {
+    /// Computes what follows each context, and the discounts.
+    fn summarise(&mut self) {
         // The begin symbol alone predicts nothing: it must not take part in the unigrams.
         if let Some(&begin) = self.children.get(&(ROOT, self.begin())) {
             self.counts[begin as usize] = 0;
         }
         self.followers = vec![Followers::default(); self.counts.len()];
-        let mut frequencies = vec![[0_u64; 5]; self.order + 1];
-        for (&count, &(length, context)) in self.counts.iter().zip(origins).skip(1) {
+        let (mut frequencies, mut lengths) = (vec![[0_u64; 5]; self.order + 1], vec![0_u8]);
+        for (&count, &(context, _)) in self.counts[1..].iter().zip(&self.nodes) {
+            let length = lengths[context as usize] + 1;
+            lengths.push(length);
             if count > 0 {
                 frequencies[usize::from(length)][(count as usize).min(5) - 1] += 1;
                 let followers = &mut self.followers[context as usize];
@@ -132,20 +184,45 @@ impl KneserNey {
 
     /// p(symbol | context), of which the last order − 1 ids count. The context of a sequence's first id is the begin symbol.
     pub fn probability(&self, context: &[u32], symbol: u32) -> f64 {
-        let longest = context.len().min(self.order - 1);
-        let mut p = 1.0 / f64::from(self.vocab + 1);
-        for length in 0..=longest {
-            let tail = &context[context.len() - length..];
-            let Some(node) = self.node(tail) else { break };
-            let followers = self.followers[node as usize];
-            if followers.total == 0 {
-                break;
-            }
-            let total = followers.total as f64;
+        self.of_symbol(&self.levels(context), symbol)
+    }
+
+    /// p(id | the text before it) of each id. The text is the context, from its last separator on, which opens a sequence.
+    pub fn probabilities(&self, text: &[u32]) -> Vec<f64> {
+        let levels = self.levels(&self.context(text));
+        (0..self.vocab).map(|id| self.of_symbol(&levels, id)).collect()
+    }
+
+    /// −ln p of each id of a text but the first, given those before it, in nats.
+    pub fn losses(&self, text: &[u32]) -> Vec<f64> {
+        (1..text.len()).map(|at| -self.probability(&self.context(&text[..at]), text[at]).ln()).collect()
+    }
+
+    /// The symbols of the end of a text, from its last separator on.
+    fn context(&self, text: &[u32]) -> Vec<u32> {
+        let tail = &text[text.len().saturating_sub(self.order - 1)..];
+        match tail.iter().rposition(|id| Some(*id) == self.separator) {
+            Some(at) => [&[self.begin()], &tail[at + 1..]].concat(),
+            None => tail.to_vec(),
+        }
+    }
+
+    /// The contexts that were seen, from the empty one on.
+    fn levels(&self, context: &[u32]) -> Vec<Level> {
+        let level = |length: usize| {
+            let node = self.node(&context[context.len() - length..])?;
+            let Followers { total, kinds } = self.followers[node as usize];
             let discounts = self.discounts[length];
-            let handed_out: f64 = discounts.iter().zip(followers.kinds).map(|(d, n)| d * f64::from(n)).sum();
-            let count = self.children.get(&(node, symbol)).map_or(0, |&child| self.counts[child as usize]);
-            let own = match count {
+            let handed_out = discounts.iter().zip(kinds).map(|(d, n)| d * f64::from(n)).sum();
+            (total > 0).then_some(Level { node, total: total as f64, handed_out, discounts })
+        };
+        (0..=context.len().min(self.order - 1)).map_while(level).collect()
+    }
+
+    fn of_symbol(&self, levels: &[Level], symbol: u32) -> f64 {
+        let mut p = 1.0 / f64::from(self.vocab + u32::from(self.separator.is_none()));
+        for Level { node, total, handed_out, discounts } in levels {
+            let own = match self.children.get(&(*node, symbol)).map_or(0, |&child| self.counts[child as usize]) {
                 0 => 0.0,
                 c => f64::from(c) - discounts[(c as usize).min(3) - 1],
             };
@@ -162,6 +239,45 @@ impl KneserNey {
 
     fn node(&self, ngram: &[u32]) -> Option<Node> {
         ngram.iter().try_fold(ROOT, |node, &symbol| self.children.get(&(node, symbol)).copied())
+    }
+
+    /// The tree of n-grams as three lists: of each n-gram the number of the one it extends (0: the empty one), its last symbol, and c.
+    pub fn to_lists(&self) -> [Vec<u32>; 3] {
+        let (parents, symbols) = self.nodes.iter().copied().unzip();
+        [parents, symbols, self.counts[1..].to_vec()]
+    }
+
+    /// The model of these lists ([`to_lists`](Self::to_lists)).
+    ///
+    /// # Errors
+    /// Lists that are not those of a model, with what is wrong with them.
+    pub fn from_lists(
+        separator: Option<u32>,
+        order: usize,
+        vocab: usize,
+        [parents, symbols, counts]: [Vec<u32>; 3],
+    ) -> Result<Self, String> {
+        let n = parents.len();
+        if symbols.len() != n || counts.len() != n || n >= u32::MAX as usize {
+            return Err(format!("expected lists of one length, found {n}, {} and {}", symbols.len(), counts.len()));
+        }
+        let mut model = Self::empty(separator, order, vocab);
+        let mut lengths = vec![0];
+        for (node, (&parent, symbol)) in (1..).zip(parents.iter().zip(symbols)) {
+            let is_symbol = symbol <= model.begin();
+            let length = lengths.get(parent as usize).map_or(usize::MAX, |length| length + 1);
+            if !is_symbol || length > order || model.children.insert((parent, symbol), node).is_some() {
+                return Err(format!(
+                    "n-gram {node}: expected a new n-gram of at most {order} symbols, each at most {}",
+                    model.begin()
+                ));
+            }
+            lengths.push(length);
+            model.nodes.push((parent, symbol));
+        }
+        model.counts.extend(counts);
+        model.summarise();
+        Ok(model)
     }
 }
 
@@ -234,6 +350,41 @@ mod tests {
         let p =
             model.probability(&[begin], 0) * model.probability(&[begin, 0], 1) * model.probability(&[begin, 0, 1], model.end());
         assert!((model.nll(&[0, 1]) + p.ln()).abs() < 1e-12);
+    }
+
+    /// With a separator, its id is the end symbol, so the ids alone sum to 1.
+    #[test]
+    fn a_separator_is_begin_and_end() {
+        let model = KneserNey::between(Some(7), 3, CORPUS.map(<[u32]>::to_vec), 8);
+        let plain = KneserNey::train(3, CORPUS, 7);
+        let begin = plain.begin();
+        for (text, context) in [(&[][..], &[][..]), (&[7], &[begin]), (&[3, 7, 0], &[begin, 0]), (&[4, 0, 1], &[0, 1])] {
+            let found = model.probabilities(text);
+            assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{text:?}");
+            // Seven other ids and the end symbol, which is id 7 in both.
+            (0..8).for_each(|id| assert_eq!(found[id as usize], plain.probability(context, id), "{text:?} {id}"));
+        }
+        let losses: f64 = model.losses(&[7, 0, 1, 7]).iter().sum();
+        assert_eq!(losses, plain.nll(&[0, 1]));
+    }
+
+    #[test]
+    fn lists_are_the_model() {
+        for (separator, order) in [(None, 4), (Some(7), 2)] {
+            let model = KneserNey::between(separator, order, CORPUS.map(<[u32]>::to_vec), 8);
+            let of = |order, lists| KneserNey::from_lists(separator, order, 8, lists);
+            assert_eq!(of(order, model.to_lists()), Ok(model.clone()));
+            let broken = |change: fn(&mut [Vec<u32>; 3])| {
+                let mut lists = model.to_lists();
+                change(&mut lists);
+                of(order, lists).is_err()
+            };
+            assert!(broken(|lists| lists[0][5] = 6), "a later parent");
+            assert!(broken(|lists| lists[1][5] = 10), "no symbol");
+            assert!(broken(|lists| (lists[0][5], lists[1][5]) = (lists[0][4], lists[1][4])), "twice");
+            assert!(broken(|lists| _ = lists[2].pop()), "a count is missing");
+            assert!(of(1, model.to_lists()).is_err(), "too long");
+        }
     }
 
     #[test]

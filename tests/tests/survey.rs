@@ -5,11 +5,11 @@ use std::path::Path;
 
 use gradus_autograd::Tape;
 use gradus_io::progress::Silent;
-use gradus_model::{Input, Tree};
-use gradus_survey::{Lexicon, Story, Window, WordAnswers, divergences, generation, told, understanding};
+use gradus_model::{Input, KneserNey, Tree};
+use gradus_survey::{Lexicon, Story, Subject, Window, WordAnswers, divergences, generation, told, understanding};
 use gradus_train::answers::{self, Causal};
 use gradus_train::fill;
-use gradus_train::pretrain::{PretrainControl, PretrainOptions, SEPARATOR, Split, Stored, begin};
+use gradus_train::pretrain::{Counted, PretrainControl, PretrainOptions, SEPARATOR, Split, Stored, begin};
 use gradus_train::run::Control;
 use gradus_train::views::{Given, SpecialTokens, Text};
 use gradus_world::World;
@@ -110,6 +110,7 @@ fn the_origin_is_exact_and_models_answer_by_their_logits() {
     assert!(none > 3.0 && one < 1.3 && two < one && two > 0.3, "{none} {one} {two}");
 
     by_bayes(&gpt, &lexicon, &stories[0]);
+    by_counts(dir.path());
     by_masks(&bert, &stories[0]);
     in_pairs(&run(dir.path(), "bert", None), &stories[0]);
 }
@@ -152,6 +153,49 @@ fn by_bayes(gpt: &Stored, lexicon: &Lexicon, story: &Story) {
     for word in 0..lexicon.len() {
         assert!((along[word] - own[word] / sum).abs() < 1e-5 && (next[word] - along[word]).abs() < 1e-5);
     }
+}
+
+/// Compares the answers of counted n-grams with the probabilities of [`KneserNey`] on the same stories, and their measures with those of
+/// exact answers.
+fn by_counts(dir: &Path) {
+    let options = PretrainOptions {
+        system: Some("kneser-ney".into()),
+        context: PretrainOptions::micro_world().context,
+        ..Default::default()
+    };
+    let control =
+        PretrainControl { run: Control::new(&Silent), samples: false, cache: dir.to_owned(), probe: None, recompute: None };
+    let run = dir.join("counts");
+    let outcome = begin(options.settle().unwrap(), None, &run, &control).unwrap();
+    let subject = Subject::read(&run, 4, &Silent).unwrap();
+    let source = Counted::read(&run, dir, &Silent).unwrap().source;
+    let texts: Vec<Vec<u32>> = (0..source.texts(Split::Train)).map(|number| source.text(Split::Train, number)).collect();
+    let separator = source.separator().unwrap();
+    assert_eq!(separator as usize + 1, source.tokenizer().vocab_size(), "the end symbol's number below");
+    let counted = KneserNey::train(5, texts.iter().map(Vec::as_slice), separator as usize);
+
+    let (lexicon, model, story) = (&subject.lexicon, subject.model(), &subject.stories[0].words);
+    let opened = [&[counted.begin()], &lexicon.encode(story)[..]].concat();
+    for (at, found) in model.along(story).iter().enumerate() {
+        let own: Vec<f64> = lexicon.tokens().iter().map(|&token| counted.probability(&opened[..=at], token)).collect();
+        let sum: f64 = own.iter().sum();
+        assert!(found.iter().zip(&own).all(|(found, own)| (found - own / sum).abs() < 1e-12), "after {at}");
+    }
+    let at = 30;
+    let with = |&token: &u32| {
+        let mut words = lexicon.encode(story);
+        words[at] = token;
+        -counted.nll(&words)
+    };
+    let all: Vec<f64> = lexicon.tokens().iter().map(with).collect();
+    let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = all.iter().map(|log_p| (log_p - most).exp()).sum();
+    let found = &model.cloze(story, &[at])[0];
+    assert!(found.iter().zip(&all).all(|(found, log_p)| (found - (log_p - most).exp() / sum).abs() < 1e-10));
+
+    let left = generation(&subject.stories, &subject.everywhere(), |story| sure(model.along(story))).unwrap();
+    let excess = outcome.validation.unwrap().excess.unwrap();
+    assert!(left.before.mean > 0.1 && left.before.mean < 2.0 && excess > 0.1, "{left:?} {excess}");
 }
 
 /// Returns the answers of a model that fills masks, in the format of its run, with whole texts of 20 tokens.

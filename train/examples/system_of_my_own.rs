@@ -3,8 +3,8 @@
 //! BERT's view of single texts with GPT-2's order of norms, as later encoders have it. `tests/tests/systems.rs` holds it to its card like
 //! the systems of the house. To keep it: move the card to a file of `train/src/systems`, and add two lines to the list there.
 
-use gradus_model::{BodyConfig, NormPlace, TransformerConfig};
-use gradus_train::systems::{Axes, Card, Density, Settled, named};
+use gradus_model::{NormPlace, TransformerConfig};
+use gradus_train::systems::{Axes, Card, Density, Settled, named, transformer};
 use gradus_train::views::{Corrupt, ViewPlan};
 
 /// A BERT of single texts whose norms stand before each branch.
@@ -16,7 +16,7 @@ pub const CARD: Card = Card {
     sources: &["Xiong et al. 2020: “On Layer Normalization in the Transformer Architecture”"],
     settled: &[Settled { what: "the norm of the embeddings", here: "none: each branch norms what it reads", by: "us" }],
     axes: Axes {
-        body: BodyConfig::Transformer(TransformerConfig {
+        body: transformer(TransformerConfig {
             layer_norm_epsilon: 1e-12,
             norm: NormPlace::Before,
             final_norm: true,

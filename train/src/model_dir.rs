@@ -6,9 +6,11 @@ use gradus_io::checksums::{self, Checksums};
 use gradus_io::disk;
 use gradus_io::files::{FileError, resolve_directory};
 use gradus_model::checkpoint::{self, Bytes, CheckpointError};
-use gradus_model::{Model, Predicts};
-use gradus_tensor::Tensor;
+use gradus_model::{KneserNey, Model, Predicts, Tree};
+use gradus_tensor::{Device, DeviceError, Tensor};
 use gradus_text::{TextError, Tokenizer};
+
+use crate::answers::{self, Answers, AnswersError, Counts};
 
 /// The name of the directory of a run's best checkpoint, inside the run's directory.
 pub const BEST: &str = "best";
@@ -41,6 +43,11 @@ pub enum ModelDirError {
         "{path}: expected a model that predicts the next token, found one that fills masks (BERT, RoBERTa or ERNIE), which `gradus fill` asks: give --model a GPT or an LSTM"
     )]
     Masked { path: PathBuf },
+    #[error(
+        "{path}: expected a network, found counts of n-grams, which have no parameters to train or to inspect: give --model a network, \
+         or evaluate, generate or fill with these counts"
+    )]
+    Counts { path: PathBuf },
 }
 
 /// Returns the model if it predicts the next token, and an error otherwise.
@@ -100,10 +107,18 @@ impl ModelDir {
         &self.path
     }
 
-    /// Reads the model, of any kind.
+    /// Reads the network or the counts.
     ///
     /// # Errors
     /// A damaged model.
+    pub fn predictor(&self) -> Result<Predictor, ModelDirError> {
+        Predictor::read(&self.path)
+    }
+
+    /// Reads the network, of any kind.
+    ///
+    /// # Errors
+    /// Counts, or a damaged model.
     pub fn read(&self) -> Result<Model<Tensor<f32>>, ModelDirError> {
         read(&self.path)
     }
@@ -128,17 +143,17 @@ impl ModelDir {
         !matches!(Checksums::of(&self.path), Ok(None))
     }
 
-    /// Reads the tokenizer beside the model, or in the directory given; `None` if there is none. If tokens were added without
+    /// Reads the tokenizer beside a model of `vocab` rows, or in the directory given; `None` if there is none. If tokens were added without
     /// resizing the embedding, the tokenizer has more ids than the model has rows. It rejects texts that contain such an id.
-    pub fn tokenizer<V>(&self, model: &Model<V>) -> Result<Option<Tokenizer>, ModelDirError> {
+    pub fn tokenizer(&self, vocab: usize) -> Result<Option<Tokenizer>, ModelDirError> {
         let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| tokenizer_file(dir).is_some()) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;
-        Ok(Some(tokenizer.with_rows(model.sizes().vocab)))
+        Ok(Some(tokenizer.with_rows(vocab)))
     }
 
     /// Reads the tokenizer as [`Self::tokenizer`] does, and returns an error if there is none.
-    pub fn required_tokenizer<V>(&self, model: &Model<V>) -> Result<Tokenizer, ModelDirError> {
-        let found = self.tokenizer(model)?;
+    pub fn required_tokenizer(&self, vocab: usize) -> Result<Tokenizer, ModelDirError> {
+        let found = self.tokenizer(vocab)?;
         if found.is_none() {
             checksums::check(&self.path, &TOKENIZER_FILES)?; // it may have had one
         }
@@ -161,15 +176,82 @@ pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     predicting(dir, read(dir)?)
 }
 
-/// Reads the model in a directory, of any kind, and compares its files with their checksums if they have any.
+/// Reads the network in a directory, of any kind, and compares its files with their checksums if they have any.
 ///
 /// # Errors
-/// No model in the directory, or a damaged model.
+/// No model in the directory, counts, or a damaged model.
 pub fn read(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
-    let is_of_model = |name: &str| name == checkpoint::CONFIG_FILE || name.starts_with("model") || name.starts_with("head");
-    checksums::check_where(dir, is_of_model)?;
-    let open = |name: &str| disk::map(&dir.join(name), Bytes::open);
-    Ok(checkpoint::read(dir, &open)?)
+    match Predictor::read(dir)? {
+        Predictor::Network(model) => Ok(model),
+        Predictor::Counts(_) => Err(ModelDirError::Counts { path: dir.to_owned() }),
+    }
+}
+
+/// A model that predicts tokens.
+pub enum Predictor {
+    /// A network.
+    Network(Model<Tensor<f32>>),
+    /// Counts of n-grams.
+    Counts(KneserNey),
+}
+
+impl Predictor {
+    /// Reads the model in a directory, and compares its files with their checksums if they have any.
+    ///
+    /// # Errors
+    /// No model in the directory, or a damaged model.
+    pub fn read(dir: &Path) -> Result<Self, ModelDirError> {
+        let is_of_model = |name: &str| name == checkpoint::CONFIG_FILE || name.starts_with("model") || name.starts_with("head");
+        checksums::check_where(dir, is_of_model)?;
+        let open = |name: &str| disk::map(&dir.join(name), Bytes::open);
+        Ok(match checkpoint::read_ngram(dir, &open)? {
+            Some(counts) => Predictor::Counts(counts),
+            None => Predictor::Network(checkpoint::read(dir, &open)?),
+        })
+    }
+
+    /// Returns the number of ids.
+    pub fn vocab(&self) -> usize {
+        match self {
+            Predictor::Network(model) => model.sizes().vocab,
+            Predictor::Counts(counts) => counts.vocab(),
+        }
+    }
+
+    /// Returns the most tokens that it reads at once; counts have no limit.
+    pub fn context(&self) -> Option<usize> {
+        self.network().map(|model| model.sizes().context)
+    }
+
+    /// Returns the network, if it is one.
+    pub fn network(&self) -> Option<&Model<Tensor<f32>>> {
+        match self {
+            Predictor::Network(model) => Some(model),
+            Predictor::Counts(_) => None,
+        }
+    }
+
+    /// Moves a network to a device. Counts stay in the CPU's memory.
+    ///
+    /// # Errors
+    /// A failure of the device.
+    pub fn to(self, device: &Device) -> Result<Self, DeviceError> {
+        match self {
+            Predictor::Network(model) => Ok(Predictor::Network(model.to(device)?)),
+            counts => Ok(counts),
+        }
+    }
+
+    /// Returns its answers, with `length` tokens in a whole text ([`answers::of`]).
+    ///
+    /// # Errors
+    /// Those of [`answers::of`].
+    pub fn answers(&self, tokenizer: Option<&Tokenizer>, length: usize) -> Result<Box<dyn Answers + '_>, AnswersError> {
+        match self {
+            Predictor::Network(model) => answers::of(model, tokenizer, length),
+            Predictor::Counts(counts) => Ok(Box::new(Counts(counts))),
+        }
+    }
 }
 
 /// Returns the first file of a tokenizer in a directory; `None` if there is none.

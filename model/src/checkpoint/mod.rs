@@ -15,6 +15,7 @@ mod config_json;
 mod dialect;
 mod foreign;
 mod index;
+mod ngram;
 pub mod openai;
 mod source;
 mod stored;
@@ -35,6 +36,7 @@ use source::Source;
 use stored::Files;
 
 pub use dialect::{NEXT, theirs};
+pub use ngram::{NGRAM, ngram_files, read_ngram};
 pub use source::Bytes;
 pub use weights::StoredTensor;
 

@@ -2,11 +2,12 @@
 //! turn, and the sum of the probabilities of all short texts.
 
 use gradus_autograd::Tensor;
-use gradus_model::{Batch, BodyConfig, Model, ModelConfig, Objective, Tree};
-use gradus_train::answers::{Answers, Causal, Masked};
+use gradus_model::{Batch, BodyConfig, KneserNey, Model, ModelConfig, Objective, Tree};
+use gradus_tensor::rng::Philox;
+use gradus_train::answers::{Answers, Causal, Counts, Masked};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
 use gradus_train::pretrain::PretrainOptions;
-use gradus_train::systems::{Axes, Card, Density};
+use gradus_train::systems::{Axes, Card, Density, SystemBody};
 use gradus_train::trainer::{Recipe, Trainer};
 use gradus_train::views::{self, Given, SpecialTokens, Text, View};
 use serde::Serialize;
@@ -60,22 +61,58 @@ impl AuditedSystem {
 
 /// Checks a system against its card.
 pub fn audit(card: &Card) -> AuditedSystem {
-    let (axes, fresh) = (&card.axes, Model::init(&tiny(&card.axes), SEEDS[0]));
-    let trained = learnt(axes);
-    let sum = |model, (words, length): (u32, u32)| {
-        let answers = plainly(model, axes);
+    let axes = &card.axes;
+    let sum = |model: Subject, (words, length): (u32, u32)| {
+        let answers = model.answers(plainly, axes);
         texts(words, length).iter().map(|text| product(&*answers, text, words as usize)).sum()
     };
     AuditedSystem {
         name: card.name.into(),
         sight: card.sight.iter().map(|&(asked, drawn)| (asked, drawn.into(), seen(axes, asked))).collect(),
         density: card.density,
-        fresh: sum(&fresh, (3, 5)),
-        learnt: sum(&trained, (2, 2)),
+        fresh: sum(Subject::fresh(axes, SEEDS[0]), (3, 5)),
+        learnt: sum(Subject::learnt(axes), (2, 2)),
     }
 }
 
-/// Returns a tiny model of these axes.
+/// A tiny model of a system.
+enum Subject {
+    Network(Model<Tensor<f64>>),
+    Counts(KneserNey),
+}
+
+impl Subject {
+    /// Returns a network before training, or counts of random texts.
+    fn fresh(axes: &Axes, seed: u64) -> Self {
+        let SystemBody::Ngram { order } = axes.body else { return Subject::Network(Model::init(&tiny(axes), seed)) };
+        let mut rng = Philox::new(seed);
+        let texts: Vec<Vec<u32>> =
+            (0..20_000).map(|_| TEXT.iter().map(|_| rng.below(u64::from(OTHER) + 1) as u32).collect()).collect();
+        Subject::Counts(KneserNey::between(Some(SPECIAL.open), order, texts, VOCAB))
+    }
+
+    /// Returns a model that has learnt that texts are 00 or 11. An untrained network predicts nearly uniformly.
+    fn learnt(axes: &Axes) -> Self {
+        match axes.body {
+            SystemBody::Network(_) => Subject::Network(learnt(axes)),
+            SystemBody::Ngram { order } => {
+                Subject::Counts(KneserNey::between(Some(SPECIAL.open), order, [[0, 0], [1, 1]], VOCAB))
+            }
+        }
+    }
+
+    fn answers<'m>(&'m self, format: Format, axes: &'m Axes) -> Box<dyn Answers + 'm> {
+        match self {
+            Subject::Network(model) => format(model, axes),
+            Subject::Counts(counts) => Box::new(Counts(counts)),
+        }
+    }
+}
+
+/// Returns a tiny network of these axes.
+///
+/// # Panics
+/// Panics if the system has no network.
 pub fn tiny(axes: &Axes) -> ModelConfig {
     let sizes = PretrainOptions {
         context: Some(12),
@@ -84,7 +121,7 @@ pub fn tiny(axes: &Axes) -> ModelConfig {
         init_std: Some(0.5),
         ..PretrainOptions::default()
     };
-    let options = match axes.body {
+    let options = match axes.body.network().expect("a network") {
         BodyConfig::Transformer(_) => PretrainOptions { layers: Some(2), heads: Some(2), ..sizes },
         BodyConfig::Lstm(_) => PretrainOptions { units: Some(12), ..sizes },
     };
@@ -128,10 +165,10 @@ fn answer_of(model: &dyn Answers, text: &[u32], at: usize) -> Vec<f64> {
 /// Returns the tokens that the prediction of a token of `abcdef` depends on, in the notation of the cards: changing a visible token
 /// changes a network's logits. If the result differs between formats, returns both.
 fn seen(axes: &Axes, asked: char) -> String {
-    let models = SEEDS.map(|seed| Model::init(&tiny(axes), seed));
+    let models = SEEDS.map(|seed| Subject::fresh(axes, seed));
     let at = asked as usize - 'a' as usize;
     let seen_by = |format: Format| -> String {
-        let answers = models.each_ref().map(|model| format(model, axes));
+        let answers = models.each_ref().map(|model| model.answers(format, axes));
         let mark = |(j, letter): (usize, char)| {
             let mut other = TEXT;
             other[j] = OTHER;
@@ -160,7 +197,7 @@ fn product(model: &dyn Answers, text: &[u32], words: usize) -> f64 {
     (0..text.len()).map(p).product()
 }
 
-/// Returns a tiny model that has learnt that texts are 00 or 11. An untrained model predicts nearly uniformly.
+/// Returns a tiny network that has learnt that texts are 00 or 11.
 fn learnt(axes: &Axes) -> Model<Tensor<f64>> {
     let recipe = Recipe {
         optimizer: Optimizer { lr: 1e-2, ..Optimizer::default() },

@@ -206,15 +206,20 @@ pub fn say_if_headless<V>(model: &Model<V>) {
 /// # Errors
 /// Returns an error that names the first other flag given, even at its default.
 pub fn resumes_with<A: clap::Args>(allowed: &[&str], matches: &ArgMatches) -> Result<(), CliError> {
-    let flags = A::augment_args(clap::Command::new("run"));
-    let given = |arg: &&clap::Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
-    let other = flags.get_arguments().filter(given).find(|arg| !allowed.contains(&arg.get_id().as_str()));
-    match other.and_then(clap::Arg::get_long) {
+    match first_given::<A>(matches, |id| !allowed.contains(&id)) {
         None => Ok(()),
         Some(flag) => Err(CliError::Usage(format!(
             "--resume reads everything else from its directory: leave --{flag} out, or begin another run with --out"
         ))),
     }
+}
+
+/// Returns the first flag of `A` on the command line, even at its default, whose name is chosen.
+pub fn first_given<A: clap::Args>(matches: &ArgMatches, is_chosen: impl Fn(&str) -> bool) -> Option<String> {
+    let flags = A::augment_args(clap::Command::new("run"));
+    let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let mut all = flags.get_arguments().filter(|arg| given(arg.get_id().as_str()) && is_chosen(arg.get_id().as_str()));
+    all.next().and_then(clap::Arg::get_long).map(str::to_owned)
 }
 
 /// Ends the command if Ctrl-C stopped the work, with an error that names the command that continues it.

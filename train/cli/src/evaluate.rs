@@ -9,14 +9,14 @@ use clap::ValueEnum;
 use gradus_data::sets::Split;
 use gradus_io::numbers::count_of;
 use gradus_io::progress::Job;
-use gradus_model::{Model, ModelConfig, Tree, checkpoint};
+use gradus_model::{KneserNey, Model, ModelConfig, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
 use gradus_text::{Tokenizer, each_document};
-use gradus_train::answers::{self, Answers, AnswersError, Causal, Masked};
+use gradus_train::answers::{self, Answers, AnswersError, Causal, Counts, Masked};
 use gradus_train::evaluate::{SlidingWindow, fills_masks, gradients, predicted};
 use gradus_train::finetune::task_head;
-use gradus_train::hyperparameters::require;
-use gradus_train::model_dir::ModelDir;
+use gradus_train::hyperparameters::{RangeError, require};
+use gradus_train::model_dir::{ModelDir, Predictor};
 use gradus_train::views::{Corrupt, SpecialTokens};
 use serde_json::{Map, Value, json};
 
@@ -48,6 +48,7 @@ use crate::progress::Display;
         windows do not overlap. `pseudo_log_likelihood` is the sum of ln P over all tokens, `pseudo_nll` its mean with the other sign, \
         `pseudo_perplexity` e^pseudo_nll: no probability of the text, so to be compared between such models alone. The text is read as \
         one segment, whether the model was trained on pairs of texts or not.\n\
+        - Counts of n-grams (kneser-ney) predict each token from the tokens before it in its file; the output has their `order`.\n\
         - With --targets, `nll` is the mean of −ln P over the tokens asked, and `token_nll` has each.\n\
         - Dropout is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.\n\
         - For a task, `score` is its `metric` over the rows read (`examples`), `loss` the mean cross-entropy of its labels; `rows` counts all rows of \
@@ -158,7 +159,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         args.on.takes_f64()?;
     }
     let dir = open_model(&args.model)?;
-    let (model, device) = (dir.read()?, args.on.open()?);
+    let (model, device) = match (dir.predictor()?, args.on.open()?) {
+        (Predictor::Network(model), device) => (model, device),
+        (Predictor::Counts(counts), _) => return print(args, &counted(args, &dir, &counts)?),
+    };
     let config = model.config();
     if fills_masks(&model) && task_head(&model).is_some() {
         return Err(CliError::of_model(&args.model)(AnswersError::FineTuned));
@@ -188,23 +192,45 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         return print(args, &result);
     }
     let windows = windows(args, &config)?;
-    let sequences = match (&args.input.ids, &args.input.corpus) {
-        (Some(path), _) => one_sequence(path, &config)?,
-        (None, Some(path)) => {
-            let sequences = corpus(path, &dir.required_tokenizer(&model)?)?;
-            if sequences.ids.iter().all(|ids| ids.len() < 2) {
-                let tokens = sequences.ids.iter().map(Vec::len).sum();
-                return Err(CliError::TooShort { path: path.to_owned(), tokens });
-            }
-            sequences
-        }
-        (None, None) => unreachable!("clap asks for one of them"),
-    };
+    let sequences = sequences(args, &dir, (config.sizes.vocab, Some(config.sizes.context)))?;
     let result = match args.dtype {
         Dtype::F32 => measure(args, &model.to(&device)?, &sequences, windows),
         Dtype::F64 => measure(args, &model.cast::<_, f64>().to(&device)?, &sequences, windows),
     }?;
     print(args, &result)
+}
+
+/// Reads the sequences for a model that predicts the next token, of this many ids and of this context.
+fn sequences(args: &Args, dir: &ModelDir, (vocab, context): (usize, Option<usize>)) -> Result<Sequences, CliError> {
+    let path = match (&args.input.ids, &args.input.corpus) {
+        (Some(path), _) => return one_sequence(path, vocab, context),
+        (None, path) => path.as_deref().expect("clap requires one of the two"),
+    };
+    let sequences = corpus(path, &dir.required_tokenizer(vocab)?)?;
+    if sequences.ids.iter().all(|ids| ids.len() < 2) {
+        let tokens = sequences.ids.iter().map(Vec::len).sum();
+        return Err(CliError::TooShort { path: path.to_owned(), tokens });
+    }
+    Ok(sequences)
+}
+
+/// Computes the loss of counts of n-grams, each token from the tokens before it in its file.
+fn counted(args: &Args, dir: &ModelDir, counts: &KneserNey) -> Result<Value, CliError> {
+    let unused = [
+        ("targets", args.targets.is_some()),
+        ("context", args.context.is_some()),
+        ("stride", args.stride.is_some()),
+        ("gradients", args.gradients),
+    ];
+    if let Some((flag, _)) = unused.into_iter().find(|(_, is_given)| *is_given) {
+        let what = "counts of n-grams, which have no windows and no parameters";
+        return Err(RangeError::new(flag, "with this model", format!("a network; this one is {what}: leave --{flag} out")).into());
+    }
+    let sequences = sequences(args, dir, (counts.vocab(), None))?;
+    let mut result = measured(args, &sequences, &Counts(counts))?;
+    result["order"] = json!(counts.order());
+    result["dtype"] = json!(Dtype::F64.name());
+    Ok(result)
 }
 
 /// Returns the tokenizer and the corpus for a model that fills masks. Returns an error for flags that do not apply to it.
@@ -219,7 +245,7 @@ fn masked_input<'a>(args: &'a Args, dir: &ModelDir, model: &Model<Tensor>) -> Re
     if args.gradients {
         return refused("gradients", "give --ids and --targets with it");
     }
-    Ok((dir.required_tokenizer(model)?, path))
+    Ok((dir.required_tokenizer(model.sizes().vocab)?, path))
 }
 
 /// Prints a result as JSON, or line by line.
@@ -251,12 +277,12 @@ fn windows(args: &Args, config: &ModelConfig) -> Result<SlidingWindow, CliError>
     Ok(SlidingWindow { context, stride })
 }
 
-fn one_sequence(path: &Path, config: &ModelConfig) -> Result<Sequences, CliError> {
-    let ids = read_ids(path, config.sizes.vocab, "model")?;
+fn one_sequence(path: &Path, vocab: usize, context: Option<usize>) -> Result<Sequences, CliError> {
+    let ids = read_ids(path, vocab, "model")?;
     if ids.len() < 2 {
         return Err(CliError::TooShort { path: path.to_owned(), tokens: ids.len() });
     }
-    let (found, most) = (format!("{}: {} tokens", path.display(), ids.len()), config.sizes.context);
+    let (found, most) = (format!("{}: {} tokens", path.display(), ids.len()), context.unwrap_or(usize::MAX));
     let expected = format!("at most {most}, the model's context; cut the sequence, or give text with --corpus");
     require("ids", found, ids.len() <= most, expected)?;
     Ok(Sequences { ids: vec![ids], bytes: None })
@@ -311,11 +337,30 @@ fn measure<T: Real>(
     sequences: &Sequences,
     windows: SlidingWindow,
 ) -> Result<Value, CliError> {
+    let mut result = measured(args, sequences, &Causal::with_windows(model, windows))?;
+    result["context"] = json!(windows.context);
+    result["stride"] = json!(windows.stride);
+    result["dtype"] = json!(args.dtype.name());
+    if args.gradients {
+        let ids: Vec<&[u32]> = sequences.ids.iter().map(Vec::as_slice).collect();
+        let (total, mut norms) = (predicted(&ids), Map::new());
+        let display = Display::choose(args.talk.quiet || total < 10_000);
+        let work = |reach: &mut dyn FnMut(usize)| Ok(gradients(model, &ids, windows, reach));
+        let grads = display.during(Job::new("gradients", total as u64, "tokens"), work)?;
+        for (name, g) in checkpoint::theirs(&grads) {
+            norms.insert(name, json!(g.dot(&g).sqrt()));
+        }
+        result["gradient_norms"] = norms.into();
+    }
+    Ok(result)
+}
+
+/// Computes the loss of a model that predicts the next token.
+fn measured(args: &Args, sequences: &Sequences, model: &dyn Answers) -> Result<Value, CliError> {
     let ids: Vec<&[u32]> = sequences.ids.iter().map(Vec::as_slice).collect();
     let total = predicted(&ids);
     let display = Display::choose(args.talk.quiet || total < 10_000);
-    let job = |label| Job::new(label, total as u64, "tokens");
-    let losses = display.during(job("evaluate"), |reach| Ok(Causal::with_windows(model, windows).losses(&ids, reach)))?;
+    let losses = display.during(Job::new("evaluate", total as u64, "tokens"), |reach| Ok(model.losses(&ids, reach)))?;
     let sum: f64 = losses.iter().flatten().sum();
     let nll = sum / total as f64;
     if !nll.is_finite() {
@@ -328,21 +373,9 @@ fn measure<T: Real>(
         "perplexity": nll.exp(),
         "bits_per_byte": bits_per_byte,
         "bytes": sequences.bytes,
-        "context": windows.context,
-        "stride": windows.stride,
-        "dtype": args.dtype.name(),
     });
     if args.input.ids.is_some() {
         result["token_nll"] = json!(losses[0]);
-    }
-    if args.gradients {
-        let work = |reach: &mut dyn FnMut(usize)| Ok(gradients(model, &ids, windows, reach));
-        let mut norms = Map::new();
-        let grads = display.during(job("gradients"), work)?;
-        for (name, g) in checkpoint::theirs(&grads) {
-            norms.insert(name, json!(g.dot(&g).sqrt()));
-        }
-        result["gradient_norms"] = norms.into();
     }
     Ok(result)
 }

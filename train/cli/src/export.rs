@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let dir = open_model(&args.model)?;
     let model = dir.load()?;
     let files = openai::files(&model).map_err(ModelDirError::from)?;
-    let tokenizer = dir.required_tokenizer(&model)?;
+    let tokenizer = dir.required_tokenizer(model.sizes().vocab)?;
     tokenizer.released(dir.path())?;
     belong_together(dir.path(), &model, &tokenizer)?;
     replace_directory(&args.openai, |fresh| {

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::files::FileError;
 use gradus_io::progress::Job;
-use gradus_model::Tree;
 use gradus_text::{Tokenizer, read_text, utf8};
-use gradus_train::answers;
 use gradus_train::fill::{self, Filled, GAP, Gap};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -54,12 +52,12 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.start()?;
     within("top", args.top, 1..=1_000_000, "")?;
     let dir = open_model(&args.model)?;
-    let model = dir.read()?.to(&args.on.open()?)?;
-    let tokenizer = dir.required_tokenizer(&model)?;
+    let model = dir.predictor()?.to(&args.on.open()?)?;
+    let tokenizer = dir.required_tokenizer(model.vocab())?;
     let texts = texts(args)?;
     let mut said = BTreeSet::new();
-    say_if_headless(&model);
-    let model = answers::of(&model, Some(&tokenizer), 0).map_err(CliError::of_model(&args.model))?;
+    model.network().iter().for_each(|model| say_if_headless(model));
+    let model = model.answers(Some(&tokenizer), 0).map_err(CliError::of_model(&args.model))?;
     let mut records = Vec::new();
     for (number, Text { line, text }) in texts.iter().enumerate() {
         let job = Job::new("answering by Bayes", tokenizer.vocab_size() as u64, "tokens");

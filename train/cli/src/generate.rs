@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 
-use gradus_model::{Model, Tree};
-use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
-use gradus_train::answers::{self, Slide};
+use gradus_train::answers::Slide;
 use gradus_train::generate::{Choice, Continuation, Overflow, generate};
-use gradus_train::model_dir::ModelDir;
+use gradus_train::model_dir::{ModelDir, Predictor};
 use serde_json::json;
 
 use crate::common::{On, Threads, open_model, say_if_headless};
@@ -91,16 +89,15 @@ struct Input {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.threads.start()?;
     let dir = open_model(&args.model)?;
-    let model = dir.read()?.to(&args.on.open()?)?;
+    let model = dir.predictor()?.to(&args.on.open()?)?;
     let Prompt { mut ids, tokenizer, vocab } = Prompt::read(&args.input, &dir, &model)?;
     let choice = match args.greedy {
         true => Choice::Greedy,
         false => Choice::Sample { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p },
     };
     let overflow = if args.no_slide { Overflow::Refuse } else { Overflow::Slide };
-    let context = model.sizes().context;
-    let own = if tokenizer.is_some() { None } else { dir.tokenizer(&model)? }; // of a model that fills masks, whose prompt is ids
-    let answers = answers::of(&model, tokenizer.as_ref().or(own.as_ref()), ids.len().saturating_add(args.tokens));
+    let own = if tokenizer.is_some() { None } else { dir.tokenizer(model.vocab())? }; // of a model that fills masks, whose prompt is ids
+    let answers = model.answers(tokenizer.as_ref().or(own.as_ref()), ids.len().saturating_add(args.tokens));
     let answers = answers.map_err(CliError::of_model(dir.path()))?;
     let fills_masks = answers.mask().is_some();
     if fills_masks {
@@ -108,8 +105,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             "this model fills masks and was not made to continue a text: each token is drawn at the first of as many masks as tokens are \
              still to come, given the text before",
         );
-        say_if_headless(&model);
+        model.network().iter().for_each(|model| say_if_headless(model));
     }
+    let context = model.context().unwrap_or_default(); // a model without one never slides
     let slid = answers.slide(ids.len(), args.tokens).filter(|_| overflow == Overflow::Slide);
     if let Some(Slide { at, .. }) = slid.filter(|_| fills_masks) {
         output::note(&format!(
@@ -160,12 +158,12 @@ struct Prompt {
 }
 
 impl Prompt {
-    fn read(input: &Input, dir: &ModelDir, model: &Model<Tensor>) -> Result<Self, CliError> {
-        let rows = model.sizes().vocab;
+    fn read(input: &Input, dir: &ModelDir, model: &Predictor) -> Result<Self, CliError> {
+        let rows = model.vocab();
         let (ids, tokenizer) = match (&input.ids, &input.prompt) {
-            (Some(path), _) => (read_ids(path, rows, "model")?, dir.tokenizer(model)?),
+            (Some(path), _) => (read_ids(path, rows, "model")?, dir.tokenizer(rows)?),
             (None, Some(text)) => {
-                let tokenizer = dir.required_tokenizer(model)?;
+                let tokenizer = dir.required_tokenizer(rows)?;
                 (tokenizer.encode(text)?, Some(tokenizer))
             }
             (None, None) => unreachable!("clap asks for one of the two"),

@@ -14,7 +14,7 @@ use gradus_train::run::{Control, Manifest};
 use gradus_train::systems::{self, Stories};
 
 use crate::cache::cache;
-use crate::common::{On, Talk, command, on, resumes_with, unless_interrupted};
+use crate::common::{On, Talk, command, first_given, on, resumes_with, unless_interrupted};
 use crate::error::CliError;
 use crate::launch::{Group, Launch, Work};
 use crate::progress::Display;
@@ -26,6 +26,7 @@ use crate::{output, signals};
 Examples:
   gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
   gradus pretrain --system bert                                   # learns to fill masks in stories, to runs/bert
+  gradus pretrain --system kneser-ney --corpus novels/            # counts n-grams, without training
   gradus pretrain --corpus shakespeare.txt --tokenizer char --preset tiny --context 64 --batch 12 --dropout 0 --out runs/sh
   gradus pretrain --config run.toml --seed 2 --out runs/again     # fields of the file are the flags' names, `_` for `-`
   gradus pretrain --resume runs/novels                            # continues from the last checkpoint, to the same bits
@@ -75,6 +76,9 @@ pub struct Args {
 /// The most used flags, listed first in the help.
 const FIRST: [&str; 10] = ["corpus", "out", "resume", "system", "preset", "tokenizer", "context", "steps", "batch", "lr"];
 
+/// The flags of training, besides those of several processes.
+const TRAINING: [&str; 6] = ["stop_at", "anomaly", "tensorboard", "samples", "device", "matmul_precision"];
+
 /// Orders the flags in the help: those of `FIRST`, then the others.
 pub fn in_order(command: clap::Command) -> clap::Command {
     let mut others = FIRST.len();
@@ -112,6 +116,13 @@ pub fn run(mut args: Args, given: &ArgMatches) -> Result<(), CliError> {
         && let Some(next) = gradus_study::plan::continuing(dir, &begun.command)
     {
         return Err(CliError::OfStudy { run: dir.clone(), next });
+    }
+    let counts = args.resume.is_none() && settings(&args, given, &Device::Cpu).is_ok_and(|settings| settings.order.is_some());
+    let is_of_training = |id: &str| TRAINING.contains(&id) || Launch::FLAGS.contains(&id);
+    if let Some(flag) = first_given::<Args>(given, is_of_training).filter(|_| counts) {
+        return Err(CliError::Usage(format!(
+            "--{flag}: n-grams are counted on the CPU of one process, without steps; leave --{flag} out"
+        )));
     }
     let out = args.resume.as_deref().or(args.out.as_deref());
     let what = Work { command: "pretrain", out, quiet: args.talk.quiet };
@@ -160,17 +171,17 @@ fn pretrain_in(args: &Args, given: &ArgMatches, group: Group) -> Result<(), CliE
     };
     let outcome = outcome.map_err(|e| CliError::from(e).with_next("pretrain", dir))?;
     let out = outcome.out.display();
+    let made = match outcome.total_steps {
+        0 => count_of(outcome.parameters, "n-gram"),
+        _ => count_of(outcome.steps as usize, "step"),
+    };
     match &outcome.validation {
         _ if args.talk.json => output::json(&outcome)?,
         Some(v) => {
             let asked = if v.bits_per_byte.is_none() { " asked" } else { "" };
-            output::line(&format!(
-                "{out}: {}, held-out loss {:.4} nats per token{asked}",
-                count_of(outcome.steps as usize, "step"),
-                v.nll
-            ))?;
+            output::line(&format!("{out}: {made}, held-out loss {:.4} nats per token{asked}", v.nll))?;
         }
-        None => output::line(&format!("{out}: {}", count_of(outcome.steps as usize, "step")))?,
+        None => output::line(&format!("{out}: {made}"))?,
     }
     unless_interrupted(outcome.finished, || format!("gradus pretrain --resume {}{}", quoted(&outcome.out), on(&device)))
 }

@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use gradus_data::sets::{Dropped, Example, Split, Task};
-use gradus_model::Tree;
-use gradus_train::answers::Causal;
 use gradus_train::finetune::{FinetuneError, evenly};
 use gradus_train::hyperparameters::RangeError;
+use gradus_train::model_dir::ModelDirError;
 use gradus_train::tasks::TaskError;
 use gradus_train::zero_shot::{TaskAnswers, ZeroShot};
 
@@ -34,8 +33,12 @@ pub fn ask(
         return Err(FinetuneError::from(TaskError::NoHeuristic { task: task.name }).into());
     }
     let dir = open_model(model)?;
-    let model = dir.load()?.to(&on.open()?)?;
-    let tokenizer = dir.required_tokenizer(&model)?;
+    let model = dir.predictor()?.to(&on.open()?)?;
+    let tokenizer = dir.required_tokenizer(model.vocab())?;
+    let model = model.answers(Some(&tokenizer), 0).map_err(CliError::of_model(dir.path()))?;
+    if model.mask().is_some() {
+        return Err(ModelDirError::Masked { path: dir.path().to_owned() }.into());
+    }
     let known =
         |token| tokenizer.token_id(token).ok_or_else(|| RangeError::new("opening", token, "a token of the model's tokenizer"));
     let opening = opening.map(known).transpose()?;
@@ -47,6 +50,6 @@ pub fn ask(
     let file_rows = loaded.rows();
     let examples = evenly(loaded.examples, rows);
     check(&examples).map_err(FinetuneError::from)?;
-    let answers = ZeroShot { model: &Causal::new(&model), tokenizer: &tokenizer, opening }.answers(task, &train, &examples);
+    let answers = ZeroShot { model: &*model, tokenizer: &tokenizer, opening }.answers(task, &train, &examples);
     Ok(Asked { answers: answers.map_err(FinetuneError::from)?, examples, file_rows, dropped: loaded.dropped })
 }

@@ -72,6 +72,12 @@ impl RandomWindows {
         read(&*self.tokens, start, self.context + 1)
     }
 
+    /// Returns all tokens of the range in order.
+    pub fn all(&self) -> impl Iterator<Item = u32> {
+        let part = |start| read(&*self.tokens, start, (self.context + 1).min(self.range.end - start));
+        self.range.clone().step_by(self.context + 1).flat_map(part)
+    }
+
     /// Returns rows `rows` of the batch of step `t`: all rows, or those of a shard.
     pub fn batch(&self, t: u64, rows: Range<usize>) -> TokenBatch {
         TokenBatch::of_windows(&rows.map(|row| self.read(self.start(t, row))).collect::<Vec<_>>())

@@ -12,6 +12,7 @@
 //! masks after it. `losses` is a question of its own because a fused cross-entropy does not compute the other tokens' logits.
 
 mod causal;
+mod counts;
 mod masked;
 
 use gradus_model::{Model, Predicts};
@@ -22,6 +23,7 @@ use crate::finetune::task_head;
 use crate::views::SpecialTokens;
 
 pub use causal::Causal;
+pub use counts::Counts;
 
 pub use masked::Masked;
 

@@ -199,7 +199,7 @@ impl TaskModel {
             let problem = format!("expected finite parameters, found a NaN or an infinity in {name}; take an earlier checkpoint");
             return Err(FinetuneError::Unfit { dir: dir.path().to_owned(), problem });
         }
-        let tokenizer = dir.required_tokenizer(&model)?;
+        let tokenizer = dir.required_tokenizer(model.sizes().vocab)?;
         Self::prepare(model, tokenizer, seed)
     }
 
@@ -212,7 +212,7 @@ impl TaskModel {
         let dir = ModelDir::open(dir)?;
         let model = dir.read()?;
         let wanted = tasks::head_above(task, model.predicts())?;
-        let tokenizer = dir.required_tokenizer(&model)?;
+        let tokenizer = dir.required_tokenizer(model.sizes().vocab)?;
         let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
         let model = in_the_tasks_order(model, &wanted);
         let Some(head) = task_head(&model) else {
@@ -441,7 +441,7 @@ mod tests {
         gradus_model::checkpoint::save(dir.path(), &found.model).unwrap();
         found.tokenizer.save(dir.path()).unwrap();
         let dir = ModelDir::open(dir.path()).unwrap();
-        let saved = dir.required_tokenizer(&dir.read().unwrap()).unwrap();
+        let saved = dir.required_tokenizer(dir.read().unwrap().sizes().vocab).unwrap();
         for tokenizer in [found.tokenizer, saved] {
             assert!(tokenizer.encode("a").is_ok() && tokenizer.encode("a<x>").is_err());
             assert_eq!(TaskTokens::of(&tokenizer), Some(TaskTokens { start: 257, delimiter: 258, extract: 259 }));

@@ -10,7 +10,7 @@ use gradus_io::progress::{Job, Monitor};
 use gradus_text::{BpeTrainer, TextError, Tokenizer, each_document};
 use sha2::{Digest, Sha256};
 
-use super::source::{Split, TextSource};
+use super::source::{Sequences, Split, TextSource};
 use super::{PretrainError, PretrainSettings, viewer};
 use crate::views::{SpecialTokens, ViewPlan};
 
@@ -192,6 +192,9 @@ impl TextSource for Corpus {
     fn known(&self, _: &[usize], tokens: u64) -> (Option<u64>, Option<f64>) {
         let Some(Texts::InOrder(all)) = &self.held_out else { return (None, None) };
         (Some((all.bytes() as f64 * tokens as f64 / all.predicted() as f64).round() as u64), None)
+    }
+    fn sequences(&self) -> Sequences<'_> {
+        Box::new(std::iter::once(Box::new(self.windows.all()) as Box<dyn Iterator<Item = u32>>))
     }
     fn prompt(&self) -> Vec<u32> {
         self.windows.read(self.windows.start(0, 0)).into_iter().take(8).collect()

@@ -8,10 +8,13 @@
 //!       metrics.jsonl, report.html, loss.svg                the measurements
 //! ```
 //!
+//! A run of `--system kneser-ney` counts n-grams instead, in one pass, and has no steps.
+//!
 //! Every file is written under a temporary name, flushed and renamed, so each is always whole. A resumed run reads parameters
 //! only from `trainer.safetensors`, so a crash between two files does no harm.
 
 mod corpus;
+mod count;
 mod evaluations;
 mod flops;
 mod report;
@@ -43,10 +46,11 @@ use crate::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, Past, RunError};
 use crate::trainer::{self, ANOMALY, Trainer, check_room};
 
+pub use count::Counted;
 pub use flops::flops_per_step;
 pub use report::compared;
 pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, ViewOption};
-pub use source::{Split, TextSource, Validation, weighted};
+pub use source::{Sequences, Split, TextSource, Validation, weighted};
 pub use stored::{PretrainManifest, Stored};
 pub use viewer::Viewer;
 pub use world::{HELD_OUT_STORIES, OPENED_ANYWHERE, SEPARATOR, VOCABULARY};
@@ -171,6 +175,14 @@ pub fn begin(
     }
     settings.model = settings.model.with_vocab(source.tokenizer().vocab_size());
     settings.model.check().map_err(SettingsError::from)?;
+    let world = corpus.is_none().then(|| World::named(settings.retold).name());
+    let corpus = corpus.map(|p| p.canonicalize().unwrap_or_else(|_| p.to_owned()));
+    let (command, digest) = (control.run.command.clone(), source.digest());
+    if let Some(order) = settings.order {
+        let (device, precision) = (None, Precision::default());
+        let manifest = PretrainManifest { settings, corpus, world, steps: 0, digest, command, device, precision };
+        return count::count(order, (&manifest, &*source), out, control);
+    }
     let viewer = Viewer::new(&settings, &*source)?;
     check_room(&control.run.device, 4 * settings.model.parameters() as u64).map_err(RunError::from)?;
     let steps = settings.steps(source.tokens(), source.tokens_per_step(settings.batch));
@@ -178,11 +190,7 @@ pub fn begin(
     settings.settle_evaluations(steps, trained, &|limit| viewer.validated(&*source, limit));
     let params = Model::init(&settings.model, settings.seed);
     let trainer = Trainer::new(settings.recipe(steps), params);
-    let world = corpus.is_none().then(|| World::named(settings.retold).name());
-    let corpus = corpus.map(|p| p.canonicalize().unwrap_or_else(|_| p.to_owned()));
-    let command = control.run.command.clone();
-    let (digest, precision) = (source.digest(), Precision::of(&control.run.device));
-    let device = precision::named(&control.run.device);
+    let (precision, device) = (Precision::of(&control.run.device), precision::named(&control.run.device));
     let manifest = PretrainManifest { settings, corpus, world, steps, digest, command, device, precision };
     let stored = Stored { dir: out.to_owned(), manifest, source, viewer, trainer, past: Past::NONE, best: f64::INFINITY };
     // The run begins only after all processes agree.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, require};
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
-use crate::systems::{self, Axes, BackboneKind, Card, transformer_axes};
+use crate::systems::{self, Axes, BackboneKind, Card, SystemBody, transformer, transformer_axes};
 use crate::trainer::{Recipe, default_shards};
 use crate::views::{Corrupt, MaskMix, Noise, Redraw, ViewPlan};
 
@@ -25,12 +25,14 @@ hyperparameters! {
         "Model": {
             /// Sizes to start from: `tiny` (4 layers, d 128, 4 heads, context 128), `small` (6, 384, 6, 256), `gpt1` (12, 768, 12, 512) [default: tiny]
             preset: Option<String>,
-            /// System whose axes to take, each of which is a flag too: `gpt`, `lstm`, `bert`, `gpt2` or `roberta` (`gradus systems` shows
-            /// them; what is the default below is that of `gpt`) [default: gpt]
+            /// System whose axes to take, each of which is a flag too: `gpt`, `lstm`, `bert`, `gpt2`, `roberta`, or `kneser-ney`, which counts
+            /// n-grams without training (`gradus systems` shows them; the defaults below are those of `gpt`) [default: gpt]
             system: Option<String>,
-            /// `transformer` (the paper's), or `lstm`: one recurrent layer, of the same context, width and dropout (§5) [default:
-            /// transformer]
+            /// `transformer` (the paper's); `lstm`: one recurrent layer, of the same context, width and dropout (§5); or `ngram`: counts of
+            /// n-grams, without training [default: transformer]
             backbone: Option<BackboneKind>,
+            /// Number of tokens of the longest n-gram that is counted [default: 5]
+            order: Option<usize>,
             /// Number of units of an LSTM [default: 2048, the paper's]
             units: Option<usize>,
             /// Most tokens the model sees at once [default: the preset's; 208 in the micro-world, 236 in the one that is retold]
@@ -220,6 +222,9 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
 #[allow(missing_docs, reason = "PretrainOptions says what each is")]
 pub struct PretrainSettings {
     pub model: ModelConfig,
+    /// The length of the longest n-gram of a run that counts; of its `model`, only the context and the vocabulary are used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<usize>,
     #[serde(default, skip_serializing_if = "ViewPlan::is_next")]
     pub view: ViewPlan,
     pub optimizer: Optimizer,
@@ -273,6 +278,23 @@ pub enum SettingsError {
     #[error(transparent)]
     Range(#[from] RangeError),
 }
+
+/// The options of a run that counts.
+const COUNTED: [&str; 13] = [
+    "system",
+    "backbone",
+    "order",
+    "view",
+    "context",
+    "seed",
+    "held_out",
+    "held_out_corpus",
+    "tokenizer",
+    "mode",
+    "vocab",
+    "shuffle_sentences",
+    "retold",
+];
 
 /// Options by name, each with whether it is given.
 macro_rules! given {
@@ -350,6 +372,7 @@ impl PretrainOptions {
         let (batch, accumulate) = (self.batch.unwrap_or(batch), self.accumulate.unwrap_or(1));
         let settings = PretrainSettings {
             model: self.model(&base, &axes),
+            order: if let SystemBody::Ngram { order } = axes.body { Some(order) } else { None },
             view: axes.view,
             optimizer: self.optimizer(lr),
             schedule: Schedule { kind: self.schedule.unwrap_or_default(), warmup: self.warmup.unwrap_or(warmup) },
@@ -379,6 +402,22 @@ impl PretrainOptions {
 
     /// Returns an error if an option was given that has no effect with these settings.
     fn check_used(&self, settings: &PretrainSettings) -> Result<(), RangeError> {
+        if let Some(order) = settings.order {
+            require("order", order, (1..256).contains(&order), "a number of tokens from 1 to 255")?;
+            let given = serde_json::to_value(self).expect("plain values");
+            let given = given.as_object().expect("an object").iter().filter(|(_, value)| !value.is_null());
+            return match given.map(|(name, _)| name).find(|name| !COUNTED.contains(&name.as_str())) {
+                None => Ok(()),
+                Some(name) => {
+                    let flag = name.replace('_', "-");
+                    Err(RangeError::new(
+                        &*flag,
+                        "with counts of n-grams, which are not trained",
+                        format!("a network with it, or no --{flag}"),
+                    ))
+                }
+            };
+        }
         let sizes = given!(self; layers, heads, inner, positions, embedding, attn_dropout, transform, recompute);
         let of_transformers = [&sizes[..], &transformer_axes!(given!(self))].concat();
         let unused = |is_so: bool, given: &[(&str, bool)], with: &str, expected: &str| match first(given) {
@@ -387,6 +426,7 @@ impl PretrainOptions {
         };
         let is_lstm = settings.model.transformer().is_none();
         unused(is_lstm, &of_transformers, "with an LSTM, which has no such part", "--backbone transformer")?;
+        unused(true, &given!(self; order), "with a network, which counts nothing", "--system kneser-ney")?;
         unused(!is_lstm, &given!(self; units), "with a Transformer, which has none", "--system lstm")?;
         let (optimizer, schedule) = (settings.optimizer.name, settings.schedule.kind);
         let of_moments = given!(self; beta1, beta2, adam_eps);
@@ -409,24 +449,30 @@ impl PretrainOptions {
 
     /// The axes of the system, but for those that are said.
     fn axes(&self) -> Result<Axes, RangeError> {
-        let system = self.system.as_deref().unwrap_or(systems::ALL[0].name);
+        let system = self.system.as_deref().unwrap_or(systems::DEFAULT.name);
         let card = systems::named(system).ok_or_else(|| RangeError::new("system", system, systems::names()))?;
         let (transform, view) = (self.transform.unwrap_or(card.axes.transform), self.view(card.axes.view)?);
         let mut body = match (self.backbone, card.axes.body) {
-            (Some(BackboneKind::Transformer), BodyConfig::Lstm(_)) => TransformerConfig::GPT1.into(),
-            (Some(BackboneKind::Lstm), _) => LstmConfig::PAPER.into(),
+            (Some(BackboneKind::Transformer), body) if body.transformer().is_none() => transformer(TransformerConfig::GPT1),
+            (Some(BackboneKind::Lstm), _) => SystemBody::Network(LstmConfig::PAPER.into()),
+            (Some(BackboneKind::Ngram), body) if body.network().is_some() => SystemBody::Ngram { order: 5 },
             (_, body) => body,
         };
         let expected = "a Transformer, in a system with further parts or a masked view";
         let flag = if self.backbone.is_some() { "backbone" } else { "system" };
         let has_parts = card.axes.body.transformer().is_some_and(|c| c.parts() != TransformerConfig::GPT1);
         let plain = !has_parts && !transform && view.is_next();
-        require(flag, "lstm", body.transformer().is_some() || plain, expected)?;
+        let found = if body.network().is_some() { "lstm" } else { "ngram" };
+        require(flag, found, body.transformer().is_some() || plain, expected)?;
         macro_rules! set {
             ($c:ident; $($option:ident $field:ident),*) => { $($c.$field = self.$option.unwrap_or($c.$field);)* };
         }
-        if let BodyConfig::Transformer(c) = &mut body {
-            transformer_axes!(set!(c));
+        match &mut body {
+            SystemBody::Network(BodyConfig::Transformer(c)) => {
+                transformer_axes!(set!(c));
+            }
+            SystemBody::Network(BodyConfig::Lstm(_)) => {}
+            SystemBody::Ngram { order } => *order = self.order.unwrap_or(*order),
         }
         Ok(Axes { body, transform, view })
     }
@@ -462,7 +508,7 @@ impl PretrainOptions {
         let initializer_range = self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt());
         let dropouts = [self.embd_dropout, self.attn_dropout, self.resid_dropout];
         let [embd_dropout, attn_dropout, resid_dropout] = dropouts.map(|p| p.unwrap_or(dropout));
-        let body: BodyConfig = match axes.body {
+        let body: BodyConfig = match axes.body.network().copied().unwrap_or(TransformerConfig::GPT1.into()) {
             BodyConfig::Transformer(c) => {
                 let c = TransformerConfig {
                     layers: self.layers.unwrap_or(base.layers),
@@ -557,8 +603,9 @@ impl PretrainSettings {
 
     /// What distinguishes the system that it trains.
     pub fn axes(&self) -> Axes {
+        let network = SystemBody::Network(self.model.body.design());
         Axes {
-            body: self.model.body.design(),
+            body: self.order.map_or(network, |order| SystemBody::Ngram { order }),
             transform: self.model.outputs.iter().any(|output| output.transform.is_some()),
             view: self.view,
         }
@@ -685,7 +732,7 @@ mod tests {
     #[test]
     fn no_flag_is_taken_in_silence() {
         let values: serde_json::Map<String, serde_json::Value> = serde_json::from_str(
-            r#"{"preset": "small", "system": "gpt2", "backbone": "lstm", "units": 7, "context": 40, "layers": 3, "width": 64, "heads": 2,
+            r#"{"preset": "small", "system": "gpt2", "backbone": "lstm", "order": 3, "units": 7, "context": 40, "layers": 3, "width": 64, "heads": 2,
                 "inner": 24, "activation": "relu", "positions": "sinusoidal", "embedding": "joint", "dropout": 0.3, "embd_dropout": 0.3,
                 "attn_dropout": 0.3, "resid_dropout": 0.3, "epsilon": 1e-3, "norm": "before", "final_norm": true, "embedding_norm": true,
                 "segments": 3, "transform": true, "scaled_init": true, "init_std": 0.5, "view": "masked", "mask_rate": 0.3,
@@ -721,8 +768,9 @@ mod tests {
                         Ok(settings) => changes |= settings != plain,
                         Err(told) => {
                             let flag = format!("--{}", name.replace('_', "-"));
-                            let is_named =
-                                [&*flag, "--backbone lstm", "--system lstm", "--segments "].iter().any(|f| told.contains(f));
+                            let is_named = [&*flag, "--backbone lstm", "--system lstm", "--segments ", "ngram"]
+                                .iter()
+                                .any(|f| told.contains(f));
                             assert!(is_named, "{}: {name}: {told}", card.name);
                             (changes, refused) = (true, refused + 1);
                         }

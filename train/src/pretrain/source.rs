@@ -3,7 +3,7 @@
 use gradus_data::TokenBatch;
 use gradus_model::{Batch, Objective};
 use gradus_report::Baseline;
-use gradus_report::metrics::Follows;
+use gradus_report::metrics::{EvaluationRecord, Follows, Moment, VALIDATION};
 use gradus_text::Tokenizer;
 
 /// A part of a source's texts.
@@ -14,6 +14,9 @@ pub enum Split {
     /// The held-out texts.
     HeldOut,
 }
+
+/// Sequences of tokens.
+pub type Sequences<'s> = Box<dyn Iterator<Item = Box<dyn Iterator<Item = u32> + 's>> + 's>;
 
 /// A source of texts: a corpus, or the micro-world.
 pub trait TextSource {
@@ -42,6 +45,11 @@ pub trait TextSource {
     fn separator(&self) -> Option<u32> {
         None
     }
+    /// Returns the training texts as sequences: each text, or a whole corpus.
+    fn sequences(&self) -> Sequences<'_> {
+        let text = |number| Box::new(self.text(Split::Train, number).into_iter()) as Box<dyn Iterator<Item = u32> + '_>;
+        Box::new((0..self.texts(Split::Train)).map(text))
+    }
     /// Returns the tokens that open a sample.
     fn prompt(&self) -> Vec<u32>;
     /// Returns the losses of baselines on the held-out text.
@@ -63,6 +71,21 @@ pub struct Validation {
     pub limit: Option<f64>,
     /// The loss and accuracy of the prediction whether the second text of a pair follows, if texts are pairs; `nll` excludes it.
     pub follows: Option<Follows>,
+}
+
+impl Validation {
+    /// Returns the record of this measurement at a point of the run.
+    pub(super) fn record(self, at: Moment) -> EvaluationRecord {
+        let Validation { nll, tokens, bytes, limit, follows } = self;
+        let mut record = EvaluationRecord { follows, over: Some(tokens), ..EvaluationRecord::new(at, VALIDATION, nll) };
+        if let Some(bytes) = bytes {
+            record = record.with_bytes(tokens, bytes);
+        }
+        if let Some(limit) = limit {
+            record = record.with_limit(limit);
+        }
+        record
+    }
 }
 
 /// Returns a batch with the weights of an objective.

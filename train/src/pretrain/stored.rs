@@ -57,6 +57,31 @@ impl PretrainManifest {
         self.settings.recipe(self.steps)
     }
 
+    /// Opens the data of the run in a directory. Only the tokens of its corpus are written, into `cache`, if they are missing there.
+    ///
+    /// # Errors
+    /// A corpus or a micro-world that has changed since the run began.
+    pub fn source(&self, dir: &Path, cache: &Path, monitor: &dyn Monitor) -> Result<Box<dyn TextSource>, PretrainError> {
+        let settings = &self.settings;
+        let here = World::named(settings.retold).name();
+        if let Some(begun) = self.world.as_ref().filter(|begun| **begun != here) {
+            let problem =
+                format!("it was begun in {begun}, and this gradus has {here}; continue it with the gradus that began it");
+            return Err(RunError::Resume { problem }.into());
+        }
+        settings.check()?;
+        let tokenizer = Tokenizer::load(dir)?;
+        let source: Box<dyn TextSource> = match &self.corpus {
+            Some(path) => Box::new(Corpus::open(settings, path, tokenizer, cache, monitor)?),
+            None => Box::new(WorldSource::new(settings, Some(tokenizer))?),
+        };
+        if source.digest() != self.digest {
+            let problem = "the corpus has changed since the run began; put the old one back, or begin a new run".into();
+            return Err(RunError::Resume { problem }.into());
+        }
+        Ok(source)
+    }
+
     /// Returns a digest that changes with everything that the run's parameters depend on.
     pub(super) fn identity(&self) -> String {
         let settings = PretrainSettings { recompute: false, ..self.settings.clone() };
@@ -97,23 +122,12 @@ impl Stored {
     /// No run, a damaged run, or a corpus that has changed.
     pub fn read(dir: &Path, cache: &Path, monitor: &dyn Monitor) -> Result<Self, PretrainError> {
         let manifest = PretrainManifest::read(dir)?;
-        let settings = &manifest.settings;
-        let here = World::named(settings.retold).name();
-        if let Some(begun) = manifest.world.as_ref().filter(|begun| **begun != here) {
+        if manifest.settings.order.is_some() {
             let problem =
-                format!("it was begun in {begun}, and this gradus has {here}; continue it with the gradus that began it");
+                "it counted n-grams in one pass, so there are no steps to continue; count again with another --out".into();
             return Err(RunError::Resume { problem }.into());
         }
-        settings.check()?;
-        let tokenizer = Tokenizer::load(dir)?;
-        let source: Box<dyn TextSource> = match &manifest.corpus {
-            Some(path) => Box::new(Corpus::open(settings, path, tokenizer, cache, monitor)?),
-            None => Box::new(WorldSource::new(settings, Some(tokenizer))?),
-        };
-        if source.digest() != manifest.digest {
-            let problem = "the corpus has changed since the run began; put the old one back, or begin a new run".into();
-            return Err(RunError::Resume { problem }.into());
-        }
+        let (settings, source) = (&manifest.settings, manifest.source(dir, cache, monitor)?);
         let viewer = Viewer::new(settings, &*source)?;
         let (model, recipe) = (settings.model.clone(), manifest.recipe());
         let found = load_state(dir, model.clone(), &recipe, &manifest.identity(), monitor).map_err(RunError::from)?;

@@ -259,18 +259,7 @@ impl Run for Pretraining<'_> {
             // The best model has the lowest loss over the same tokens.
             let differs = run.best.is_finite() && run.validated(own) != run.validated(sample);
             let sampled_nll = if differs { run.validate(sample).map(|sampled| sampled.nll) } else { None };
-            let mut record = EvaluationRecord {
-                follows: v.follows,
-                over: Some(v.tokens),
-                sampled_nll,
-                ..EvaluationRecord::new(at, VALIDATION, v.nll)
-            };
-            if let Some(bytes) = v.bytes {
-                record = record.with_bytes(v.tokens, bytes);
-            }
-            if let Some(limit) = v.limit {
-                record = record.with_limit(limit);
-            }
+            let record = EvaluationRecord { sampled_nll, ..v.record(at) };
             let excess = record.excess.map_or(String::new(), |e| format!(", {:.1} % above the limit", 100.0 * e));
             let asked = if !self.run.manifest.settings.view.is_next() { " asked" } else { "" };
             let bits = record.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.4} bits per byte"));

@@ -1,8 +1,8 @@
 //! BERT (Devlin et al. 2018).
 
-use gradus_model::{BodyConfig, TransformerConfig};
+use gradus_model::TransformerConfig;
 
-use super::{Axes, Card, Comparison, Density, Figure, Sentence, Settled, Stories};
+use super::{Axes, Card, Comparison, Density, Figure, Sentence, Settled, Stories, transformer};
 use crate::views::{Corrupt, Redraw, ViewPlan};
 
 /// BERT.
@@ -32,7 +32,7 @@ pub const CARD: Card = Card {
         Settled { what: "initial weights", here: "normal", by: "us (Google's code truncates at two standard deviations)" },
     ],
     axes: Axes {
-        body: BodyConfig::Transformer(TransformerConfig {
+        body: transformer(TransformerConfig {
             layer_norm_epsilon: 1e-12,
             segments: 2,
             embedding_norm: true,

@@ -1,8 +1,8 @@
 //! GPT-2 (Radford et al. 2019).
 
-use gradus_model::{BodyConfig, NormPlace, TransformerConfig};
+use gradus_model::{NormPlace, TransformerConfig};
 
-use super::{Axes, Card, Comparison, Density, Figure, Settled};
+use super::{Axes, Card, Comparison, Density, Figure, Settled, transformer};
 
 /// GPT-2.
 pub const CARD: Card = Card {
@@ -30,7 +30,7 @@ pub const CARD: Card = Card {
         Settled { what: "the context", here: "as configured", by: "us (the paper: 1,024 tokens)" },
     ],
     axes: Axes {
-        body: BodyConfig::Transformer(TransformerConfig {
+        body: transformer(TransformerConfig {
             norm: NormPlace::Before,
             final_norm: true,
             scaled_init: true,

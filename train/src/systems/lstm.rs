@@ -2,7 +2,7 @@
 
 use gradus_model::{BodyConfig, LstmConfig};
 
-use super::{Axes, Card, Density, Settled};
+use super::{Axes, Card, Density, Settled, SystemBody};
 
 /// The LSTM.
 pub const CARD: Card = Card {
@@ -19,7 +19,7 @@ pub const CARD: Card = Card {
         Settled { what: "the initial bias of the forget gate", here: "1", by: "us (Jozefowicz, Zaremba, Sutskever 2015)" },
         Settled { what: "projection before the tied output", here: "a linear layer to the embedding's width, tied", by: "us" },
     ],
-    axes: Axes { body: BodyConfig::Lstm(LstmConfig::PAPER), ..Axes::GPT },
+    axes: Axes { body: SystemBody::Network(BodyConfig::Lstm(LstmConfig::PAPER)), ..Axes::GPT },
     sight: &[('a', "······"), ('b', "a·····"), ('c', "ab····"), ('d', "abc···"), ('e', "abcd··"), ('f', "abcde·")],
     density: Density::Joint,
     relatives: &[],

@@ -6,6 +6,7 @@
 mod bert;
 mod gpt;
 mod gpt2;
+mod kneser_ney;
 mod lstm;
 mod page;
 mod roberta;
@@ -18,7 +19,10 @@ use crate::views::ViewPlan;
 pub use page::page;
 
 /// All systems, in the order of their years.
-pub const ALL: &[&Card] = &[&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD, &roberta::CARD];
+pub const ALL: &[&Card] = &[&kneser_ney::CARD, &gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD, &roberta::CARD];
+
+/// The system that is trained unless another is named.
+pub const DEFAULT: &Card = &gpt::CARD;
 
 /// Those that a survey places, unless others are asked for.
 pub const SURVEYED: [&Card; 4] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD];
@@ -32,6 +36,45 @@ pub enum BackboneKind {
     Transformer,
     /// One recurrent layer.
     Lstm,
+    /// Counts of n-grams, without training.
+    Ngram,
+}
+
+/// What predicts a system's tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SystemBody {
+    /// A network, which is trained.
+    Network(BodyConfig),
+    /// Counts of n-grams of at most `order` tokens ([`KneserNey`](gradus_model::KneserNey)).
+    Ngram {
+        /// The length of the longest n-gram.
+        order: usize,
+    },
+}
+
+/// The body of a Transformer with these options.
+pub const fn transformer(config: TransformerConfig) -> SystemBody {
+    SystemBody::Network(BodyConfig::Transformer(config))
+}
+
+impl SystemBody {
+    /// The network, if it is one.
+    pub fn network(&self) -> Option<&BodyConfig> {
+        match self {
+            SystemBody::Network(body) => Some(body),
+            SystemBody::Ngram { .. } => None,
+        }
+    }
+
+    /// The Transformer's options, if it is one.
+    pub fn transformer(&self) -> Option<&TransformerConfig> {
+        self.network()?.transformer()
+    }
+
+    /// The number of segments with a vector each.
+    pub fn segments(&self) -> usize {
+        self.network().map_or(0, BodyConfig::segments)
+    }
 }
 
 /// Calls a macro with the options of a pre-training that distinguish Transformers, each with the field that it sets.
@@ -48,7 +91,7 @@ pub(crate) use transformer_axes;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axes {
     /// Its body; sizes, dropouts, positions and the form of the embedding play no part.
-    pub body: BodyConfig,
+    pub body: SystemBody,
     /// Whether its output has a layer before the matrix, and a bias per token.
     pub transform: bool,
     /// How it views texts.
@@ -57,7 +100,7 @@ pub struct Axes {
 
 impl Axes {
     /// GPT-1's.
-    pub const GPT: Axes = Axes { body: BodyConfig::Transformer(TransformerConfig::GPT1), transform: false, view: ViewPlan::Next };
+    pub const GPT: Axes = Axes { body: transformer(TransformerConfig::GPT1), transform: false, view: ViewPlan::Next };
 }
 
 /// What a system's probabilities of a text's tokens make together.

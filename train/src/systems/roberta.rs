@@ -1,8 +1,8 @@
 //! RoBERTa (Liu et al. 2019).
 
-use gradus_model::{Activation, BodyConfig, TransformerConfig};
+use gradus_model::{Activation, TransformerConfig};
 
-use super::{Axes, Card, Density, Settled};
+use super::{Axes, Card, Density, Settled, transformer};
 use crate::views::{Corrupt, ViewPlan};
 
 /// RoBERTa.
@@ -41,7 +41,7 @@ pub const CARD: Card = Card {
         },
     ],
     axes: Axes {
-        body: BodyConfig::Transformer(TransformerConfig {
+        body: transformer(TransformerConfig {
             activation: Activation::GeluErf,
             segments: 1,
             embedding_norm: true,

@@ -12,8 +12,12 @@ const COUNTED: u64 = 16;
 /// # Errors
 /// Returns no error for the existing systems.
 pub fn settings(card: &Card, seed: u64, lr: f64) -> Result<PretrainSettings, PretrainError> {
-    let options =
-        PretrainOptions { system: Some(card.name.into()), lr: Some(lr), seed: Some(seed), ..PretrainOptions::micro_world() };
+    let (system, seed) = (Some(card.name.to_owned()), Some(seed));
+    if card.axes.body.network().is_none() {
+        let context = PretrainOptions::micro_world().context;
+        return Ok(PretrainOptions { system, seed, context, ..PretrainOptions::default() }.settle()?);
+    }
+    let options = PretrainOptions { system, lr: Some(lr), seed, ..PretrainOptions::micro_world() };
     let gpt = PretrainOptions::micro_world().settle()?;
     let mut settings = options.settle()?;
     settings.model.body = levelled(&settings, parameters(&gpt));
@@ -43,7 +47,7 @@ fn levelled(settings: &PretrainSettings, parameters: usize) -> BodyConfig {
 /// The amount of training of a system.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// The number of steps, at least one.
+    /// The number of steps: at least one, or 0 for counts.
     pub steps: u64,
     /// The number of operations of a step.
     pub flops: f64,
@@ -56,6 +60,9 @@ pub struct Work {
 /// # Errors
 /// Returns no error for the settings of a survey.
 pub fn work(settings: &PretrainSettings, budget: u64) -> Result<Work, PretrainError> {
+    if settings.order.is_some() {
+        return Ok(Work { steps: 0, flops: 0.0, all: 0.0 }); // counts read all stories once, whatever the budget
+    }
     let mut gpt = PretrainOptions::micro_world().settle()?;
     gpt.seed = settings.seed;
     let of_gpt = pretrain::flops_per_step(&gpt, COUNTED)?;
@@ -65,9 +72,9 @@ pub fn work(settings: &PretrainSettings, budget: u64) -> Result<Work, PretrainEr
     Ok(Work { steps: nearest(all / own), flops: own, all })
 }
 
-/// Rounds a number of steps; the result is at least one.
+/// Rounds a number of steps; the result is at least one, or 0 for a system without operations, whose number of steps is 0/0.
 pub fn nearest(steps: f64) -> u64 {
-    (steps.round() as u64).max(1)
+    if steps.is_nan() { 0 } else { (steps.round() as u64).max(1) }
 }
 
 /// Returns the number of parameters of a system, with all heads.
@@ -82,6 +89,9 @@ pub fn are_same(a: &PretrainSettings, b: &PretrainSettings) -> bool {
 
 /// Returns the settings with this number of steps.
 pub fn with_steps(settings: PretrainSettings, steps: u64) -> PretrainSettings {
+    if steps == 0 {
+        return settings;
+    }
     PretrainSettings { length: Length::Steps(steps), eval_every: Some((steps / 5).max(1)), ..settings }
 }
 
@@ -93,7 +103,7 @@ mod tests {
     #[test]
     fn all_systems_have_as_many_parameters() {
         let gpt = parameters(&PretrainOptions::micro_world().settle().unwrap()) as f64;
-        for card in ALL {
+        for card in ALL.iter().filter(|card| card.axes.body.network().is_some()) {
             let settings = settings(card, 1, 1e-3).unwrap();
             let own = parameters(&settings) as f64;
             assert!((own / gpt - 1.0).abs() < 0.02, "{}: {own} of {gpt}", card.name);

@@ -8,7 +8,7 @@ use gradus_study::plan::Plan;
 use gradus_study::rule::DecisionRule;
 use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::pretrain::HELD_OUT_STORIES;
-use gradus_train::systems::{self, Card};
+use gradus_train::systems::{self, Card, SystemBody};
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -132,9 +132,9 @@ impl Survey {
         self.first_seed..self.first_seed + self.seeds
     }
 
-    /// Returns whether there is a search for rates.
-    pub(crate) fn searches(&self) -> bool {
-        self.rates.len() > 1
+    /// Returns whether there is a search for a system's rate. Counts have no rate.
+    pub(crate) fn searches(&self, card: &Card) -> bool {
+        self.rates.len() > 1 && card.axes.body.network().is_some()
     }
 
     /// Returns the largest budget.
@@ -171,7 +171,11 @@ impl Plan for Survey {
 impl fmt::Display for Survey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let budgets: Vec<String> = self.budgets.iter().map(|&steps| count_of(steps as usize, "step")).collect();
-        let search = if self.searches() { format!("; rates chosen on seed {SEARCH_SEED}") } else { String::new() };
+        let search = if self.cards().any(|card| self.searches(card)) {
+            format!("; rates chosen on seed {SEARCH_SEED}")
+        } else {
+            String::new()
+        };
         let (systems, seeds, first) = (self.systems.join(", "), count_of(self.seeds as usize, "seed"), self.first_seed);
         write!(
             f,
@@ -184,10 +188,7 @@ impl fmt::Display for Survey {
 
 /// Returns the peak rate at the centre of a system's search, which suits the miniature's Transformer and LSTM.
 pub fn usual_rate(card: &Card) -> f64 {
-    match card.axes.body {
-        BodyConfig::Transformer(_) => 1e-3,
-        BodyConfig::Lstm(_) => 1.6e-2,
-    }
+    if matches!(card.axes.body, SystemBody::Network(BodyConfig::Lstm(_))) { 1.6e-2 } else { 1e-3 }
 }
 
 /// A unit of work that completes as a whole or has no effect.
@@ -217,10 +218,8 @@ impl fmt::Display for Stage {
 /// Returns all stages in the order of execution.
 pub fn stages(survey: &Survey) -> Vec<Stage> {
     let each = || survey.budgets.iter().flat_map(|&budget| survey.cards().map(move |card| (card, budget)));
-    let mut all = Vec::new();
-    if survey.searches() {
-        all.extend(each().map(|(card, budget)| Stage::Search { card, budget }));
-    }
+    let searched = each().filter(|(card, _)| survey.searches(card));
+    let mut all: Vec<Stage> = searched.map(|(card, budget)| Stage::Search { card, budget }).collect();
     for seed in survey.all_seeds() {
         for (card, budget) in each() {
             all.extend([Stage::Train { card, budget, seed }, Stage::Ask { card, budget, seed }]);

@@ -169,7 +169,7 @@ fn figures(results: &Results, survey: &Survey) -> Vec<page::Figure> {
     let searched = results.searched.iter().flat_map(|searched| &searched.tried);
     let trained = searched.chain(&results.trained).map(|t| t.seconds);
     let work: f64 = trained.chain(results.asked.iter().map(|asked| asked.seconds)).sum();
-    let parameters = results.trained.iter().map(|t| t.parameters);
+    let parameters = results.trained.iter().filter(|t| t.steps > 0).map(|t| t.parameters);
     let range = parameters.clone().min().zip(parameters.max());
     vec![
         figure("Systems", survey.systems.len().to_string(), "each with a card: `gradus systems NAME`"),
@@ -364,7 +364,7 @@ fn training(results: &Results, survey: &Survey) -> Vec<Block> {
             count(first.steps),
             format!("{:.2}", first.flops / 1e9),
             format!("{:.3}", first.flops * first.steps as f64 / 1e12),
-            first.lr.to_string(),
+            if first.steps > 0 { first.lr.to_string() } else { "–".into() },
             Mean::of(&own.iter().map(|t| t.loss).filter(|l| l.is_finite()).collect::<Vec<_>>())
                 .map_or("diverged".into(), |m| m.told(1.0, 4)),
             duration(mean(|t| t.seconds)?.mean),

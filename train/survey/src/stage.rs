@@ -108,6 +108,9 @@ pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor)
 fn outcome(trained: &Trained) -> String {
     let Trained { parameters, steps, loss, lr, .. } = trained;
     let loss = if loss.is_finite() { format!("{loss:.4} nats per token") } else { "it diverged".into() };
+    if *steps == 0 {
+        return format!("{parameters} n-grams: {loss}");
+    }
     format!("{parameters} parameters, {steps} steps at {lr}: {loss}")
 }
 
@@ -136,10 +139,10 @@ fn search(
     Ok(Searched { system: card.name.into(), world: survey.world.clone(), budget, tried })
 }
 
-/// Reads the result of a search; `None` if the survey has no search.
+/// Reads the result of a search; `None` if there is none.
 fn searched(paths: &Paths, survey: &Survey, card: &'static Card, budget: u64) -> Result<Option<Searched>, StudyError> {
     let result = || records::read(&paths.result(&Stage::Search { card, budget }));
-    survey.searches().then(result).transpose()
+    survey.searches(card).then(result).transpose()
 }
 
 /// Trains a system or continues its training, and returns the result; a divergence is also a result.
@@ -173,16 +176,18 @@ fn train(
         }
         false => pretrain::begin(settings, None, run, &control),
     };
-    let (loss, seconds) = match made {
+    let (loss, seconds, parameters) = match made {
         Ok(made) if made.steps < made.total_steps => return Err(paths.interrupted()),
-        Ok(made) => (made.validation.map_or(f64::NAN, |v| v.nll), made.seconds),
+        Ok(made) => (made.validation.map_or(f64::NAN, |v| v.nll), made.seconds, made.parameters),
         Err(PretrainError::Interrupted) => return Err(paths.interrupted()),
         Err(PretrainError::Run(RunError::Taken { .. })) => return Err(another()),
-        Err(e) if is_divergence(&e) => (f64::NAN, 0.0),
+        Err(e) if is_divergence(&e) => {
+            let of_run = PretrainManifest::read(run).map_err(PretrainError::from)?.settings;
+            (f64::NAN, 0.0, of_run.model.parameters())
+        }
         Err(e) => return Err(e.into()),
     };
-    let of_run = PretrainManifest::read(run).map_err(PretrainError::from)?.settings;
-    let (system, world, parameters) = (card.name.into(), survey.world.clone(), of_run.model.parameters());
+    let (system, world) = (card.name.into(), survey.world.clone());
     Ok(Trained { system, world, seed, budget, lr, parameters, steps, flops, work, loss, seconds })
 }
 
@@ -211,7 +216,7 @@ fn subject(
         SurveyError::Pretrain(e) => damaged(e),
         e => e,
     })?;
-    let (done, steps) = (subject.run.trainer.done(), trained.steps);
+    let (done, steps) = (subject.done(), trained.steps);
     if done < steps {
         let problem = format!("{}: expected the model after step {steps}, found the one after step {done}", run.display());
         return Err(lost(problem).into());
@@ -299,11 +304,11 @@ fn count(paths: &Paths, survey: &Survey, seed: u64) -> Result<Counted, SurveyErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gradus_train::systems::ALL;
+    use gradus_train::systems::DEFAULT;
 
     /// Returns a system's results at these multiples of its usual rate.
     fn outcomes(losses: &[(f64, f64)]) -> Searched {
-        let card = ALL[0];
+        let card = DEFAULT;
         let of = |&(rate, loss): &(f64, f64)| Trained {
             system: card.name.into(),
             world: "a world".into(),
@@ -323,7 +328,7 @@ mod tests {
     #[test]
     fn a_rate_that_diverges_is_not_chosen() {
         let folder = tempfile::tempdir().unwrap();
-        let (paths, card) = (Paths(folder.path().to_owned()), ALL[0]);
+        let (paths, card) = (Paths(folder.path().to_owned()), DEFAULT);
         let survey = Survey::new(vec![card.name.into()], 1, 201, false, 1.0);
         let chosen = |losses: [f64; 3]| {
             let left = outcomes(&[(0.5, losses[0]), (1.0, losses[1]), (2.0, losses[2])]);
@@ -344,7 +349,7 @@ mod tests {
     #[test]
     fn a_model_that_diverged_is_not_asked() {
         let folder = tempfile::tempdir().unwrap();
-        let (paths, card) = (Paths(folder.path().to_owned()), ALL[0]);
+        let (paths, card) = (Paths(folder.path().to_owned()), DEFAULT);
         let survey = Survey::new(vec![card.name.into()], 1, 201, true, 1.0);
         let (budget, seed) = (survey.most(), 201);
         let trained = outcomes(&[(1.0, f64::NAN)]).tried.remove(0);

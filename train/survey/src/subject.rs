@@ -5,8 +5,8 @@ use std::path::Path;
 
 use gradus_io::progress::Monitor;
 use gradus_tensor::rng::Philox;
-use gradus_train::answers::Causal;
-use gradus_train::pretrain::{PretrainError, PretrainManifest, Split, Stored};
+use gradus_train::answers::{Answers, Causal, Counts};
+use gradus_train::pretrain::{Counted, PretrainError, PretrainManifest, Split, Stored, TextSource};
 use gradus_train::run::Manifest;
 use gradus_world::World;
 
@@ -22,14 +22,28 @@ pub(crate) const REACH: usize = 2;
 
 /// A run on the micro-world, with its held-out stories.
 pub struct Subject {
-    /// The run.
-    pub run: Stored,
+    run: Run,
     /// The world of the run.
     pub world: World,
     /// The world's words as tokens of the run.
     pub lexicon: Lexicon,
     /// The held-out stories.
     pub stories: Vec<Story>,
+}
+
+/// A run.
+enum Run {
+    Network(Box<Stored>),
+    Counts(Box<Counted>),
+}
+
+impl Run {
+    fn source(&self) -> &dyn TextSource {
+        match self {
+            Run::Network(run) => &*run.source,
+            Run::Counts(run) => &*run.source,
+        }
+    }
 }
 
 impl Subject {
@@ -42,28 +56,39 @@ impl Subject {
         if manifest.corpus.is_some() {
             return Err(SurveyError::Corpus { run: dir.to_owned() });
         }
-        let run = Stored::read(dir, dir, monitor)?;
-        let world = World::named(run.manifest.settings.retold);
-        let lexicon = Lexicon::of(&*run.source)?;
-        let stories = Story::held_out(&*run.source, &world, &lexicon, stories)?;
+        let run = match manifest.settings.order {
+            Some(_) => Run::Counts(Box::new(Counted::read(dir, dir, monitor)?)),
+            None => Run::Network(Box::new(Stored::read(dir, dir, monitor)?)),
+        };
+        let world = World::named(manifest.settings.retold);
+        let lexicon = Lexicon::of(run.source())?;
+        let stories = Story::held_out(run.source(), &world, &lexicon, stories)?;
         Ok(Subject { run, world, lexicon, stories })
+    }
+
+    /// Returns the number of steps that the model was trained for; 0 for counts.
+    pub fn done(&self) -> u64 {
+        if let Run::Network(run) = &self.run { run.trainer.done() } else { 0 }
     }
 
     /// Returns whether the model predicts a hidden word by Bayes' rule, with one pass per word of the world.
     pub fn is_by_bayes(&self) -> bool {
-        self.run.manifest.settings.view.is_next()
+        if let Run::Network(run) = &self.run { run.manifest.settings.view.is_next() } else { true }
     }
 
     /// Returns the model for evaluation.
     pub fn model(&self) -> WordAnswers<'_> {
-        let (model, lexicon) = (&self.run.trainer.params, &self.lexicon);
-        if self.is_by_bayes() {
-            let separator = self.run.source.separator();
-            return WordAnswers { model: Box::new(Causal::new(model)), separator, lexicon };
-        }
-        // A length that is independent of the story: the length of a shorter story would reveal its end.
-        let length = self.world.properties().max_tokens.min(self.run.viewer.longest());
-        WordAnswers { model: Box::new(self.run.viewer.masked(model).with_length(length)), separator: None, lexicon }
+        let (lexicon, separator) = (&self.lexicon, self.run.source().separator());
+        let (model, separator): (Box<dyn Answers + '_>, _) = match &self.run {
+            Run::Counts(run) => (Box::new(Counts(&run.counts)), separator),
+            Run::Network(run) if self.is_by_bayes() => (Box::new(Causal::new(&run.trainer.params)), separator),
+            Run::Network(run) => {
+                // A length that is independent of the story: the length of a shorter story would reveal its end.
+                let length = self.world.properties().max_tokens.min(run.viewer.longest());
+                (Box::new(run.viewer.masked(&run.trainer.params).with_length(length)), None)
+            }
+        };
+        WordAnswers { model, separator, lexicon }
     }
 
     /// Draws `n` different places at random from those of all stories, as a function of the seed.
@@ -85,7 +110,7 @@ impl Subject {
 
     /// Computes U of counts in the training stories: of no neighbours, of one word on each side, of two.
     pub fn counted(&self) -> Vec<Understanding> {
-        let source = &*self.run.source;
+        let source = self.run.source();
         let words = |number| source.text(Split::Train, number).into_iter().map(|token| self.lexicon.of_token(token)).collect();
         let train: Vec<Vec<usize>> = (0..source.texts(Split::Train)).map(words).collect();
         let all = self.everywhere();

@@ -131,7 +131,7 @@ impl StepInputs {
     /// in BERT's views.
     pub fn of_model(dir: &ModelDir, text: &str, data: String, size: Size, seed: u64) -> Result<Self, StepInputsError> {
         let mut model = dir.read()?;
-        let tokenizer = dir.required_tokenizer(&model)?;
+        let tokenizer = dir.required_tokenizer(model.sizes().vocab)?;
         let special = if fills_masks(&model) { Some(answers::special_tokens(&model, Some(&tokenizer))?) } else { None };
         let headless = !std::mem::take(&mut model.heads.0).is_empty();
         let ids = tokenizer.encode(text)?;

@@ -3,6 +3,7 @@
 mod audit;
 mod bench;
 mod compare;
+mod counts;
 #[cfg(unix)]
 mod damages;
 mod devices;

@@ -9,7 +9,7 @@ fn bad_surveys_are_refused() {
         ("--scale 0", &["--scale 0: expected", "0.01 to 100"][..]),
         ("--seeds 0", &["--seeds 0: expected", "1 to 100"]),
         ("--seed 1", &["--seed 1: expected", "the seed that rates are chosen on"]),
-        ("--systems gpt,elmo", &["--systems elmo: expected gpt, lstm, "]),
+        ("--systems gpt,elmo", &["--systems elmo: expected kneser-ney, gpt, lstm, "]),
         ("--markdown x.svg", &["--markdown x.svg: expected", "a name that does not end with .svg"]),
         ("--systems gpt,bert,gpt", &["--systems gpt: expected each system once"]),
     ] {
