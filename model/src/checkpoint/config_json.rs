@@ -2,19 +2,13 @@
 
 use std::path::Path;
 
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::CheckpointError;
-use super::dialect::{self, Dialect, Fields, Held};
+use super::dialect::{self, Dialect, Held};
+use super::fields::{Fields, HEADS, NOT_FINITE, TIED, field, given, unnamed};
 use crate::config::ConfigError;
-use crate::head::HeadConfig;
 use crate::model::ModelConfig;
-
-/// The field of the heads, which no dialect has.
-pub(super) const HEADS: &str = "gradus_heads";
-/// The field of one head, as unreleased versions wrote it.
-pub(super) const BEFORE: &str = "gradus_head";
 
 pub(super) fn encode(config: &ModelConfig) -> Vec<u8> {
     serde_json::to_vec_pretty(&Value::Object(to_json(config))).expect("a map of plain values")
@@ -40,11 +34,6 @@ fn to_json(config: &ModelConfig) -> Fields {
     fields
 }
 
-/// The name that `transformers` gives to a class without one.
-fn unnamed(class: usize) -> String {
-    format!("LABEL_{class}")
-}
-
 fn problem(path: &Path, problem: String) -> CheckpointError {
     CheckpointError::ConfigFile { path: path.to_owned(), problem }
 }
@@ -57,9 +46,6 @@ pub(super) fn fields(path: &Path, bytes: &[u8]) -> Result<(Fields, &'static dyn 
     let dialect = dialect::named(fields.get("model_type").and_then(Value::as_str).unwrap_or_default());
     Ok((fields, dialect))
 }
-
-/// Numbers that Python writes and JSON lacks.
-const NOT_FINITE: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
 
 /// Replaces Python's `NaN`, `Infinity` and `-Infinity`, which JSON lacks, by strings, so that a field that reads one reports it.
 fn plain(bytes: &[u8]) -> Vec<u8> {
@@ -89,7 +75,7 @@ pub(super) fn model(
     held: &Held,
 ) -> Result<ModelConfig, CheckpointError> {
     let mut config = dialect.model(fields, held).map_err(|e| problem(path, e))?;
-    let has_own = !is_tied(path, fields)? && held.has(dialect.copies()[0].0).unwrap_or(dialect.has_output(fields, &config));
+    let has_own = !is_tied(path, fields)? && held.has(dialect.names().copies[0].0).unwrap_or(dialect.has_output(fields, &config));
     config.outputs.first_mut().into_iter().for_each(|output| output.tied = !has_own);
     config.check().map_err(|ConfigError { field, found, expected, .. }| {
         let name = match field {
@@ -109,88 +95,9 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(ModelConfig, &'static d
     Ok((model(path, &fields, dialect, &Held::default())?, dialect))
 }
 
-/// Whether the first output's matrix is the token embedding.
-pub(super) const TIED: &str = "tie_word_embeddings";
-
 /// The field [`TIED`].
 pub(super) fn is_tied(path: &Path, fields: &Fields) -> Result<bool, CheckpointError> {
     field(fields, TIED, true).map_err(|e| problem(path, e))
-}
-
-/// The first class in `architectures`; `None` without one.
-pub(super) fn class(fields: &Fields) -> Option<&str> {
-    given(fields, "architectures")?.as_array()?.first()?.as_str()
-}
-
-/// Whether `architectures` contains a class.
-pub(super) fn is_class(fields: &Fields, class: &str) -> bool {
-    fields.get("architectures").and_then(Value::as_array).is_some_and(|all| all.contains(&class.into()))
-}
-
-/// The heads of a model: those of the field [`HEADS`], or else the head of a class of `transformers` (`is_theirs`), with its
-/// labels if the file has them. `rows`: the number of rows of the classifier's weight, if known.
-pub(super) fn heads_from_json(
-    fields: &Fields,
-    is_theirs: bool,
-    rows: Option<usize>,
-    theirs: impl FnOnce(usize) -> HeadConfig,
-) -> Result<Vec<HeadConfig>, String> {
-    if fields.contains_key(BEFORE) {
-        return Err(format!("{BEFORE}: this file was written by an unreleased version of Gradus; fine-tune the model again"));
-    }
-    if let Some(heads) = fields.get(HEADS) {
-        let heads: Vec<HeadConfig> = serde_json::from_value(heads.clone()).map_err(|e| format!("{HEADS}: {e}"))?;
-        return if heads.is_empty() { Err(format!("{HEADS}: expected at least one head, found none")) } else { Ok(heads) };
-    }
-    let names = fields.get("id2label").and_then(Value::as_object);
-    let number: Option<usize> = field(fields, "num_labels", None)?;
-    let classes = number.or(names.map(Map::len)).or(rows).unwrap_or(2); // the default of `transformers`
-    let name = |i: usize| names?.get(&i.to_string())?.as_str().map(str::to_owned);
-    let labels: Vec<String> = (0..classes).map_while(name).collect();
-    let all = labels.len() == classes && names.is_none_or(|names| names.len() == classes);
-    let named = all && labels.iter().enumerate().any(|(i, label)| *label != unnamed(i));
-    Ok(is_theirs.then(|| HeadConfig { labels: if named { labels } else { Vec::new() }, ..theirs(classes) }).into_iter().collect())
-}
-
-/// The error of a class in `architectures` that is not read, above weights with the names of another class.
-pub(super) fn unread(class: &str, found: &str) -> String {
-    format!(
-        "architectures: {class} is not a class that Gradus reads, and the weights have the names of {found}; if the model computes what \
-         {found} does, set architectures to [\"{found}\"]"
-    )
-}
-
-/// The error of a class in `architectures` with a tensor that the file does not have, above the weights of another class.
-pub(super) fn contradicted(class: &str, missing: &str, found: &str) -> String {
-    format!(
-        "architectures: {class} needs {missing}, which is not among the weights: they are those of {found}; set architectures to \
-         [\"{found}\"], or save the model with its head"
-    )
-}
-
-/// A field that is present; null counts as absent.
-pub(super) fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a Value> {
-    fields.get(name).filter(|value| !value.is_null())
-}
-
-pub(super) fn field<T: DeserializeOwned>(fields: &Fields, name: &str, default: T) -> Result<T, String> {
-    given(fields, name).map_or(Ok(default), |value| value_of(name, value))
-}
-
-pub(super) fn required<T: DeserializeOwned>(fields: &Fields, name: &str) -> Result<T, String> {
-    value_of(name, given(fields, name).ok_or_else(|| format!("{name} is missing"))?)
-}
-
-fn value_of<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T, String> {
-    T::deserialize(value).map_err(|e| wrong(name, value, &e))
-}
-
-/// The error of a field with a value of another type.
-pub(super) fn wrong(name: &str, value: &Value, error: &serde_json::Error) -> String {
-    match value.as_str() {
-        Some(number) if NOT_FINITE.contains(&number) => format!("{name}: expected a finite number, found {number}"),
-        _ => format!("{name}: {error}"),
-    }
 }
 
 #[cfg(test)]
@@ -198,7 +105,7 @@ mod tests {
     use super::*;
     use crate::check::{tiny_bert, tiny_gpt2};
     use crate::config::Activation;
-    use crate::head::Form;
+    use crate::head::{Form, HeadConfig};
     use crate::output::{OutputConfig, Predicts};
     use crate::recurrent::LstmConfig;
     use crate::transformer::{Embedding, Positions, TransformerConfig};

@@ -13,6 +13,7 @@
 
 mod config_json;
 mod dialect;
+mod fields;
 mod foreign;
 mod index;
 mod ngram;
@@ -142,7 +143,8 @@ pub fn notes(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Res
         notes.push(format!("every tensor's name begins with {wrapping}, which is left out: training code has wrapped the model"));
     }
     if !config_json::is_tied(&path, &fields)? {
-        let has_output = dialect.copies().first().and_then(|(copy, _)| files.held(source, dialect).ok()?.has(copy)) == Some(true);
+        let has_output =
+            dialect.names().copies.first().and_then(|(copy, _)| files.held(source, dialect).ok()?.has(copy)) == Some(true);
         let note = if has_output {
             "an output's matrix that equals the embedding is read as tied to it, and another one as a matrix of its own"
         } else {

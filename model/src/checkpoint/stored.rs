@@ -7,7 +7,8 @@ use gradus_tensor::Tensor;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
-use super::dialect::{Dialect, Fields, Held, Theirs, theirs_of};
+use super::dialect::{Dialect, Held, Theirs, theirs_of};
+use super::fields::{Fields, class};
 use super::source::{Bytes, Source};
 use super::values::{Number, convert, tensor};
 use super::weights::{POSITIONS, fixed_positions};
@@ -60,11 +61,11 @@ impl<'a> Stored<'a> {
     /// A tensor's current name in the dialect, without prefixes.
     fn plain(&self, name: &str) -> String {
         let name = name.strip_prefix(&*self.wrapping).unwrap_or(name);
-        self.dialect.modern(name.strip_prefix(self.dialect.prefix()).unwrap_or(name))
+        self.dialect.modern(name.strip_prefix(self.dialect.names().prefix).unwrap_or(name))
     }
 
     fn insert(&mut self, name: &str, bytes: &'a Bytes, view: TensorView<'a>) {
-        let prefix = self.dialect.prefix();
+        let prefix = self.dialect.names().prefix;
         let name = self.plain(name);
         if self.views.insert(name.clone(), (bytes, view)).is_some() {
             self.problems.push(format!("{name} is there twice, with and without `{prefix}`"));
@@ -86,7 +87,7 @@ impl<'a> Stored<'a> {
 
     /// One of the tensors that a parameter is made of, as ours.
     fn one(&mut self, theirs: &Theirs, expected: &[usize]) -> Result<Tensor<f32>, String> {
-        let name = theirs.name.strip_prefix(self.dialect.prefix()).unwrap_or(&theirs.name);
+        let name = theirs.name.strip_prefix(self.dialect.names().prefix).unwrap_or(&theirs.name);
         match self.views.remove(name) {
             None => {
                 self.lacks = true;
@@ -107,9 +108,9 @@ impl<'a> Stored<'a> {
     /// `tie_word_embeddings: false`, and an output's matrix that differs from the embedding stays. `has_output`: the class has an
     /// output matrix. Returns whether the output has a matrix of its own.
     fn take_copies(&mut self, untied: bool, has_output: bool) -> bool {
-        let output = self.dialect.copies().first().map(|(copy, _)| *copy);
+        let output = self.dialect.names().copies.first().map(|(copy, _)| *copy);
         let mut has_own = false;
-        for (copy, original) in self.dialect.copies() {
+        for (copy, original) in self.dialect.names().copies {
             let is_output = output == Some(*copy);
             let is_untied = untied && is_output;
             let Some((bytes, view)) = self.views.remove(*copy) else {
@@ -252,7 +253,8 @@ impl Files {
             let name = stored.plain(name);
             stored
                 .dialect
-                .copies()
+                .names()
+                .copies
                 .iter()
                 .any(|(copy, original)| (name == *copy && is_there(original)) || (name == *original && is_there(copy)))
         };
@@ -298,7 +300,7 @@ pub(super) fn read(
     if fixed_positions(&config) {
         file.views.remove(POSITIONS);
     }
-    file.finish(config_json::class(fields).filter(|class| !dialect.classes().contains(class)))?;
+    file.finish(class(fields).filter(|class| !dialect.names().classes.contains(class)))?;
     head_file.map_or(Ok(()), |file| file.finish(None))?;
     Ok(model)
 }

@@ -45,7 +45,7 @@ pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)>
     // Fixed positions are written as if they had been learned, so that others compute the same.
     if fixed_positions(&config) {
         let fixed = sinusoids(&Tensor::scalar(0.0), 0..config.sizes.context as u32, config.sizes.width);
-        all.push((format!("{}{POSITIONS}", dialect::of(&config).prefix()), fixed));
+        all.push((format!("{}{POSITIONS}", dialect::of(&config).names().prefix), fixed));
     }
     let bytes = |tensors: Vec<(String, Tensor<f32>)>| {
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);

@@ -14,10 +14,11 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::super::config_json::{HEADS, class, contradicted, field, given, heads_from_json, required, unread};
-use super::{Dialect, Fields, Held, Theirs, activation};
+use super::super::fields::{HEADS, class, contradicted, field as value, given, heads_from_json, unread};
+use super::table::{Names, field, linear, module, object};
+use super::{Dialect, Fields, Held, Theirs};
 use crate::body::BodyConfig;
-use crate::config::{Activation, Sizes};
+use crate::config::Sizes;
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 use crate::output::{OutputConfig, Predicts, TransformConfig};
@@ -25,17 +26,12 @@ use crate::transformer::{Embedding, Positions, TransformerConfig};
 
 /// The properties that distinguish the model types.
 pub(super) struct Encoder {
-    model_types: &'static [&'static str],
-    prefix: &'static str,
-    /// The class names in `transformers`: of pre-training, the masked language model, the body, the classifier and multiple choice.
-    classes: [&'static str; 5],
+    names: Names,
     /// Whether padding tokens have no position but a row of their own: the row of the padding token's id. Earlier rows are never
     /// read.
     skips_padding: bool,
     /// The modules of the layer before the output, its norm, the output's bias, the pooler and the classifier.
     heads: [&'static str; 5],
-    /// Copies of tied tensors.
-    copies: &'static [(&'static str, &'static str)],
     /// Whether the model is pre-trained on pairs of segments.
     segments: bool,
 }
@@ -48,71 +44,89 @@ const COUNTS_PADDING: &str = "gradus_counts_padding";
 const POOLER: &str = "pooler.dense";
 /// The head of next-sentence prediction.
 const FOLLOWS: &str = "cls.seq_relationship";
-const BERTS_HEADS: [&str; 5] =
-    ["cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions", POOLER, "classifier"];
-const BERTS_COPIES: &[(&str, &str)] = &[
-    ("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),
-    ("cls.predictions.decoder.bias", "cls.predictions.bias"),
-];
 
-pub(super) const BERT: Encoder = Encoder {
+const NAMES: Names = Names {
     model_types: &["bert"],
     prefix: "bert.",
-    classes: ["BertForPreTraining", "BertForMaskedLM", "BertModel", "BertForSequenceClassification", "BertForMultipleChoice"],
+    classes: &["BertForPreTraining", "BertForMaskedLM", "BertModel", "BertForSequenceClassification", "BertForMultipleChoice"],
+    copies: &[
+        ("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),
+        ("cls.predictions.decoder.bias", "cls.predictions.bias"),
+    ],
+    fields: &[
+        field("vocab", "vocab_size").required(),
+        field("context", "max_position_embeddings").required(), // with the rows that are never read
+        field("width", "hidden_size").required(),
+        field("layers", "num_hidden_layers").required(),
+        field("heads", "num_attention_heads").required(),
+        field("inner", "intermediate_size").or("3072"),
+        field("activation", "hidden_act").or("\"gelu\"").act2fn(),
+        field("embd_dropout", "hidden_dropout_prob"),
+        field("resid_dropout", "hidden_dropout_prob"),
+        field("attn_dropout", "attention_probs_dropout_prob"),
+        field("layer_norm_epsilon", "layer_norm_eps").or("1e-12"),
+        field("initializer_range", "initializer_range"),
+        field("segments", "type_vocab_size").or("2"),
+    ],
+    base: PARTS,
+    modules: &[
+        module("tokens_embed", &["embeddings.word_embeddings"]),
+        module("positions_embed", &["embeddings.position_embeddings"]),
+        module("segments_embed", &["embeddings.token_type_embeddings"]),
+        module("ln_embed", &["embeddings.LayerNorm"]),
+        linear(
+            "h.{l}.attn.c_attn",
+            &[
+                "encoder.layer.{l}.attention.self.query",
+                "encoder.layer.{l}.attention.self.key",
+                "encoder.layer.{l}.attention.self.value",
+            ],
+        ),
+        linear("h.{l}.attn.c_proj", &["encoder.layer.{l}.attention.output.dense"]),
+        module("h.{l}.ln_1", &["encoder.layer.{l}.attention.output.LayerNorm"]),
+        linear("h.{l}.mlp.c_fc", &["encoder.layer.{l}.intermediate.dense"]),
+        linear("h.{l}.mlp.c_proj", &["encoder.layer.{l}.output.dense"]),
+        module("h.{l}.ln_2", &["encoder.layer.{l}.output.LayerNorm"]),
+    ],
+};
+
+pub(super) const BERT: Encoder = Encoder {
+    names: NAMES,
     skips_padding: false,
-    heads: BERTS_HEADS,
-    copies: BERTS_COPIES,
+    heads: ["cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions", POOLER, "classifier"],
     segments: true,
 };
 
 pub(super) const ERNIE: Encoder = Encoder {
-    model_types: &["ernie"],
-    prefix: "ernie.",
-    classes: [
-        "ErnieForPreTraining",
-        "ErnieForMaskedLM",
-        "ErnieModel",
-        "ErnieForSequenceClassification",
-        "ErnieForMultipleChoice",
-    ],
+    names: Names {
+        model_types: &["ernie"],
+        prefix: "ernie.",
+        classes: &[
+            "ErnieForPreTraining",
+            "ErnieForMaskedLM",
+            "ErnieModel",
+            "ErnieForSequenceClassification",
+            "ErnieForMultipleChoice",
+        ],
+        ..NAMES
+    },
     ..BERT
 };
 
 pub(super) const ROBERTA: Encoder = Encoder {
-    model_types: &["roberta"],
-    prefix: "roberta.",
-    classes: [
-        "RobertaForPreTraining",
-        "RobertaForMaskedLM",
-        "RobertaModel",
-        "RobertaForSequenceClassification",
-        "RobertaForMultipleChoice",
-    ],
+    names: Names {
+        model_types: &["roberta"],
+        prefix: "roberta.",
+        copies: &[("lm_head.decoder.weight", "embeddings.word_embeddings.weight"), ("lm_head.decoder.bias", "lm_head.bias")],
+        ..NAMES
+    },
     skips_padding: true,
     heads: ["lm_head.dense", "lm_head.layer_norm", "lm_head", "classifier.dense", "classifier.out_proj"],
-    copies: &[("lm_head.decoder.weight", "embeddings.word_embeddings.weight"), ("lm_head.decoder.bias", "lm_head.bias")],
     segments: false,
 };
 
 /// The class names of next-sentence prediction (Devlin et al. 2018, §3.1), in the order of `transformers`.
 pub const NEXT: [&str; 2] = ["IsNext", "NotNext"];
-
-/// Our modules outside the blocks, and theirs.
-const EMBEDDINGS: [(&str, &str); 4] = [
-    ("tokens_embed", "embeddings.word_embeddings"),
-    ("positions_embed", "embeddings.position_embeddings"),
-    ("segments_embed", "embeddings.token_type_embeddings"),
-    ("ln_embed", "embeddings.LayerNorm"),
-];
-/// Our modules of a block, and theirs.
-const BLOCK: [(&str, &[&str]); 6] = [
-    ("attn.c_attn", &["attention.self.query", "attention.self.key", "attention.self.value"]),
-    ("attn.c_proj", &["attention.output.dense"]),
-    ("ln_1", &["attention.output.LayerNorm"]),
-    ("mlp.c_fc", &["intermediate.dense"]),
-    ("mlp.c_proj", &["output.dense"]),
-    ("ln_2", &["output.LayerNorm"]),
-];
 
 /// Returns whether a head is that of next-sentence prediction.
 fn is_next(head: &HeadConfig) -> bool {
@@ -125,12 +139,16 @@ fn chooses(head: &HeadConfig) -> bool {
 }
 
 impl Encoder {
-    /// The name in `transformers` of one of our modules outside the blocks; `None` if it has none.
-    fn module(&self, module: &str, config: &ModelConfig) -> Option<String> {
+    /// The class names in `transformers`: of pre-training, the masked language model, the body, the classifier and multiple choice.
+    fn classes(&self) -> [&'static str; 5] {
+        self.names.classes.try_into().expect("five classes")
+    }
+
+    /// The module in `transformers` of one of ours in an output or a head; `None` if it has none.
+    fn of_head(&self, module: &str, config: &ModelConfig) -> Option<String> {
         let [dense, norm, output, pooler, classifier] = self.heads;
         let next = config.head().is_some_and(is_next);
         let choice = config.head().is_some_and(chooses);
-        let of_body = |name: &str| format!("{}{name}", self.prefix);
         if module.starts_with("score") && !self.has_head(config) {
             return None;
         }
@@ -138,19 +156,19 @@ impl Encoder {
             "transform.dense" => dense.into(),
             "transform.ln" => norm.into(),
             "transform" => output.into(),
-            "score.pooler" if choice || pooler == POOLER => of_body(POOLER),
+            "score.pooler" if choice || pooler == POOLER => format!("{}{POOLER}", self.names.prefix),
             "score.pooler" => pooler.into(),
             "score" if next => FOLLOWS.into(),
             "score" if choice => "classifier".into(),
             "score" => classifier.into(),
-            other => of_body(EMBEDDINGS.iter().find(|(ours, _)| *ours == other)?.1),
+            _ => return None,
         })
     }
 
     /// The class of a checkpoint: the one in `architectures`, or, if that is absent or the body's, the one whose heads the file
     /// has. Any other class is an error above weights with heads.
     fn class<'f>(&self, fields: &'f Fields, held: &Held) -> Result<&'f str, String> {
-        let [pretraining, masked, body, classifier, choice] = self.classes;
+        let [pretraining, masked, body, classifier, choice] = self.classes();
         let [dense, _, _, pooler, output] = self.heads.map(|module| format!("{module}.weight"));
         let has = |name: &str| held.has(name).unwrap_or(false);
         // A multiple-choice head has the body's pooler and is called `classifier` in every model type.
@@ -182,21 +200,20 @@ impl Encoder {
         missing.map_or(Ok(own), |missing| Err(contradicted(own, missing, found)))
     }
 
-    fn parts(&self, fields: &Fields) -> Result<TransformerConfig, String> {
-        let segments = field(fields, "type_vocab_size", 2)?;
-        let counts = field(fields, COUNTS_PADDING, false)?;
-        let padding = match fields.get("pad_token_id") {
-            _ if !self.skips_padding || counts => None,
-            None => Some(1),
-            Some(id) => Some(u32::deserialize(id).map_err(|_| format!("pad_token_id: expected a token's id, found {id}"))?),
-        };
-        Ok(TransformerConfig { segments, padding, ..PARTS })
+    /// The id of the padding token, if it has no position.
+    fn padding(&self, fields: &Fields) -> Result<Option<u32>, String> {
+        let counts = value(fields, COUNTS_PADDING, false)?;
+        match fields.get("pad_token_id") {
+            _ if !self.skips_padding || counts => Ok(None),
+            None => Ok(Some(1)),
+            Some(id) => u32::deserialize(id).map(Some).map_err(|_| format!("pad_token_id: expected a token's id, found {id}")),
+        }
     }
 
     fn heads(&self, fields: &Fields, held: &Held, class: &str) -> Result<Vec<HeadConfig>, String> {
-        let [pretraining, _, _, classifier, choice] = self.classes;
-        let dropout = field(fields, "hidden_dropout_prob", 0.1)?;
-        let dropout = field(fields, "classifier_dropout", dropout)?;
+        let [pretraining, _, _, classifier, choice] = self.classes();
+        let dropout = value(fields, "hidden_dropout_prob", 0.1)?;
+        let dropout = value(fields, "classifier_dropout", dropout)?;
         let of = |form, classes, dropout| HeadConfig { bias: true, pooler: true, dropout, ..HeadConfig::new(form, classes) };
         let rows = held.rows(&format!("{}.weight", self.heads[4]));
         let told = heads_from_json(fields, class == classifier, rows, |classes| of(Form::Classify, classes, dropout))?;
@@ -219,28 +236,19 @@ impl Encoder {
     /// padding, else as BERT, unless its configuration names the type.
     fn is_type_of(&self, model_type: Option<&str>, parts: &TransformerConfig) -> bool {
         match model_type {
-            Some(model_type) => self.model_types.contains(&model_type),
+            Some(model_type) => self.names.model_types.contains(&model_type),
             None if self.skips_padding => parts.padding.is_some() || parts.segments == 1,
-            None => self.model_types == BERT.model_types && parts.padding.is_none() && parts.segments >= 2,
+            None => self.names.model_types == NAMES.model_types && parts.padding.is_none() && parts.segments >= 2,
         }
     }
 }
 
-fn of_activation(activation: Activation) -> &'static str {
-    match activation {
-        Activation::GeluErf => "gelu",
-        Activation::Gelu => "gelu_new",
-        Activation::Relu => "relu",
-    }
-}
-
 impl Dialect for Encoder {
-    fn model_types(&self) -> &'static [&'static str] {
-        self.model_types
+    fn names(&self) -> &Names {
+        &self.names
     }
 
     fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String> {
-        let width: usize = required(fields, "hidden_size")?;
         let expects = |name: &str, expected: Value, default: Value| {
             let found = given(fields, name).cloned().unwrap_or(default);
             if found == expected { Ok(()) } else { Err(format!("{name}: expected {expected}, found {found}")) }
@@ -249,31 +257,18 @@ impl Dialect for Encoder {
         expects("use_task_id", json!(false), json!(false))?;
         expects("is_decoder", json!(false), json!(false))?;
         let class = self.class(fields, held)?;
-        let parts = self.parts(fields)?;
-        let [pretraining, masked, ..] = self.classes;
-        let has_transform = field(fields, "gradus_transform", class == pretraining || class == masked)?;
-        let rows: usize = required(fields, "max_position_embeddings")?;
-        let unused = self.unused(&parts) + usize::from(parts.padding.is_some());
+        let [pretraining, masked, ..] = self.classes();
+        let has_transform = value(fields, "gradus_transform", class == pretraining || class == masked)?;
+        let (sizes, body) = self.names.read(fields)?;
+        let body = TransformerConfig { padding: self.padding(fields)?, ..body };
+        let (rows, unused) = (sizes.context, self.unused(&body) + usize::from(body.padding.is_some()));
         let context = rows.checked_sub(unused).filter(|&context| context > 0);
-        let dropout = field(fields, "hidden_dropout_prob", 0.1)?;
         let too_few = || format!("max_position_embeddings: expected more than {unused}, found {rows}");
-        let sizes = Sizes { vocab: required(fields, "vocab_size")?, context: context.ok_or_else(too_few)?, width };
-        let body = TransformerConfig {
-            layers: required(fields, "num_hidden_layers")?,
-            heads: required(fields, "num_attention_heads")?,
-            activation: activation(fields, "hidden_act", "gelu")?,
-            embd_dropout: dropout,
-            attn_dropout: field(fields, "attention_probs_dropout_prob", 0.1)?,
-            resid_dropout: dropout,
-            layer_norm_epsilon: field(fields, "layer_norm_eps", 1e-12)?,
-            initializer_range: field(fields, "initializer_range", 0.02)?,
-            ..parts
-        };
-        let body = body.with_inner(field(fields, "intermediate_size", 3072)?, width);
+        let sizes = Sizes { context: context.ok_or_else(too_few)?, ..sizes };
         let (activation, layer_norm_epsilon) = (body.activation, body.layer_norm_epsilon);
         let transform = has_transform.then_some(TransformConfig { activation, layer_norm_epsilon });
         Ok(ModelConfig {
-            model_type: (!self.is_type_of(None, &body)).then(|| self.model_types[0].into()),
+            model_type: (!self.is_type_of(None, &body)).then(|| self.names.model_types[0].into()),
             outputs: vec![OutputConfig { predicts: Predicts::Masked, tied: true, transform }],
             heads: self.heads(fields, held, class)?,
             ..ModelConfig::new(sizes, body)
@@ -294,32 +289,22 @@ impl Dialect for Encoder {
         if !(shape && plain && says) {
             return None;
         }
-        let [pretraining, masked, body, ..] = self.classes;
+        let [pretraining, masked, body, ..] = self.classes();
         let class = match config.head() {
             Some(head) if is_next(head) && self.segments && transform => pretraining,
             _ if transform => masked,
             _ => body,
         };
-        let fields = json!({
+        let mut fields = self.names.write(config, c);
+        fields.extend(object(json!({
             "architectures": [class],
-            "attention_probs_dropout_prob": c.attn_dropout,
             "dtype": "float32",
-            "hidden_act": of_activation(c.activation),
-            "hidden_dropout_prob": c.resid_dropout,
-            "hidden_size": config.sizes.width,
-            "initializer_range": c.initializer_range,
             "intermediate_size": c.inner(config.sizes.width),
-            "layer_norm_eps": c.layer_norm_epsilon,
             "max_position_embeddings": config.sizes.context + self.unused(c) + usize::from(padding.is_some()),
-            "model_type": self.model_types[0],
-            "num_attention_heads": c.heads,
-            "num_hidden_layers": c.layers,
+            "model_type": self.names.model_types[0],
             "pad_token_id": padding.unwrap_or(u32::from(self.skips_padding)),
             "tie_word_embeddings": true,
-            "type_vocab_size": segments,
-            "vocab_size": config.sizes.vocab,
-        });
-        let Value::Object(mut fields) = fields else { unreachable!("an object") };
+        })));
         if self.skips_padding && padding.is_none() {
             fields.insert(COUNTS_PADDING.into(), json!(true));
         }
@@ -331,7 +316,7 @@ impl Dialect for Encoder {
     }
 
     fn classifier(&self, config: &ModelConfig) -> Option<&'static str> {
-        let [.., classifier, choice] = self.classes;
+        let [.., classifier, choice] = self.classes();
         let head = config.head().filter(|head| self.has_head(config) && !is_next(head))?;
         Some(if chooses(head) { choice } else { classifier })
     }
@@ -342,22 +327,16 @@ impl Dialect for Encoder {
 
     fn theirs(&self, config: &ModelConfig, path: &str) -> Vec<Theirs> {
         let (module, kind) = path.rsplit_once('.').expect("a module and its parameter");
-        let matrix = kind == "weight";
-        if let Some((layer, module)) = module.strip_prefix("h.").and_then(|rest| rest.split_once('.')) {
-            let (_, theirs) = BLOCK.iter().find(|(ours, _)| *ours == module).expect("a module of a block");
-            let name = |theirs| format!("{}encoder.layer.{layer}.{theirs}.{kind}", self.prefix);
-            let transposed = matrix && !module.starts_with("ln");
-            return theirs.iter().map(|theirs| Theirs { name: name(theirs), transposed, unused: 0 }).collect();
-        }
-        let Some(theirs) = self.module(module, config) else { return Theirs::same(path.into()) };
-        let transposed = matrix && ["transform.dense", "score.pooler"].contains(&module);
+        let is_head = ["transform", "score"].iter().any(|head| module.starts_with(head));
+        let (modules, transposed) = match self.of_head(module, config) {
+            Some(theirs) => (vec![theirs], ["transform.dense", "score.pooler"].contains(&module)),
+            None if is_head => return Theirs::same(path.into()),
+            None => self.names.modules(module),
+        };
+        let transposed = transposed && kind == "weight";
         let positions = config.transformer().filter(|_| module == "positions_embed");
         let unused = positions.map_or(0, |c| self.unused(c));
-        vec![Theirs { name: format!("{theirs}.{kind}"), transposed, unused }]
-    }
-
-    fn prefix(&self) -> &'static str {
-        self.prefix
+        modules.into_iter().map(|theirs| Theirs { name: format!("{theirs}.{kind}"), transposed, unused }).collect()
     }
 
     /// TensorFlow's gamma and beta were kept at first.
@@ -369,34 +348,12 @@ impl Dialect for Encoder {
         }
     }
 
-    fn copies(&self) -> &'static [(&'static str, &'static str)] {
-        self.copies
-    }
-
-    fn classes(&self) -> &[&'static str] {
-        &self.classes
-    }
-
     fn has_output(&self, _: &Fields, config: &ModelConfig) -> bool {
         config.outputs.iter().any(|output| output.transform.is_some())
     }
 
-    fn name(&self, _: &Fields, ours: &str) -> String {
-        let name = match ours {
-            "vocab" => "vocab_size",
-            "context" => "max_position_embeddings",
-            "width" => "hidden_size",
-            "layers" => "num_hidden_layers",
-            "heads" => "num_attention_heads",
-            "inner" => "intermediate_size",
-            "embd_dropout" | "resid_dropout" => "hidden_dropout_prob",
-            "attn_dropout" => "attention_probs_dropout_prob",
-            "layer_norm_epsilon" => "layer_norm_eps",
-            "segments" => "type_vocab_size",
-            "padding" => "pad_token_id",
-            other => other,
-        };
-        name.into()
+    fn name(&self, fields: &Fields, ours: &str) -> String {
+        if ours == "padding" { "pad_token_id".into() } else { self.names.name(fields, ours).unwrap_or(ours).into() }
     }
 
     /// A body alone has a pooler, which only heads read; one that fills masks may have been published with the head for pairs.

@@ -1,13 +1,12 @@
 //! `gpt2`: our names but for the embeddings'.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::super::HEAD;
-use super::super::config_json::{field, given, heads_from_json, required};
-use super::openai_gpt::{WEIGHT, classifies, gpts_name, has_output, is_plain, is_theirs, size_name};
-use super::{Dialect, Fields, Held, Theirs, activation};
+use super::super::fields::{field as value, given, heads_from_json};
+use super::openai_gpt::{WEIGHT, body_or_head, classifies, has_output, is_plain, is_theirs};
+use super::table::{Names, field, module, object};
+use super::{Dialect, Fields, Held, Theirs};
 use crate::body::BodyConfig;
-use crate::config::{Activation, Sizes};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 use crate::transformer::{Embedding, NormPlace, Positions, TransformerConfig};
@@ -16,44 +15,52 @@ pub(super) struct Gpt2;
 
 const PARTS: TransformerConfig =
     TransformerConfig { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..TransformerConfig::GPT1 };
-const PREFIX: &str = "transformer.";
 /// The classes in `transformers`: of the body, the language model and the classifier.
 const CLASSES: [&str; 3] = ["GPT2Model", "GPT2LMHeadModel", "GPT2ForSequenceClassification"];
+/// Whether initial weights are scaled, which no field of `transformers` states.
+const SCALED_INIT: &str = "gradus_scaled_init";
+
+const NAMES: Names = Names {
+    model_types: &["gpt2"],
+    prefix: "transformer.",
+    classes: &CLASSES,
+    copies: &[("lm_head.weight", "wte.weight")],
+    fields: &[
+        field("vocab", "vocab_size").required(),
+        field("context", "n_positions").alias("max_position_embeddings").or("1024"),
+        field("width", "n_embd").alias("hidden_size").required(),
+        field("layers", "n_layer").alias("num_hidden_layers").required(),
+        field("heads", "n_head").alias("num_attention_heads").required(),
+        field("inner", "n_inner"),
+        field("activation", "activation_function").act2fn(),
+        field("embd_dropout", "embd_pdrop"),
+        field("attn_dropout", "attn_pdrop"),
+        field("resid_dropout", "resid_pdrop"),
+        field("layer_norm_epsilon", "layer_norm_epsilon"),
+        field("initializer_range", "initializer_range"),
+    ],
+    base: PARTS,
+    modules: &[module("tokens_embed", &["wte"]), module("positions_embed", &["wpe"])],
+};
 
 impl Dialect for Gpt2 {
-    fn model_types(&self) -> &'static [&'static str] {
-        &["gpt2"]
+    fn names(&self) -> &Names {
+        &NAMES
     }
 
     fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String> {
-        let size = |name| size_name(fields, name);
-        let width: usize = required(fields, size("n_embd"))?;
-        let expects = |name: &str, expected: Value| match given(fields, name) {
+        let expects = |name: &str, expected: bool| match given(fields, name) {
             Some(found) if *found != expected => Err(format!("{name}: expected {expected}, found {found}")),
             _ => Ok(()),
         };
-        expects("scale_attn_weights", json!(true))?;
-        expects("scale_attn_by_inverse_layer_idx", json!(false))?;
-        expects("add_cross_attention", json!(false))?;
-        let (vocab, context) = (required(fields, "vocab_size")?, field(fields, size("n_positions"), 1024)?);
-        let body = TransformerConfig {
-            layers: required(fields, size("n_layer"))?,
-            heads: required(fields, size("n_head"))?,
-            activation: activation(fields, "activation_function", "gelu_new")?,
-            embd_dropout: field(fields, "embd_pdrop", 0.1)?,
-            attn_dropout: field(fields, "attn_pdrop", 0.1)?,
-            resid_dropout: field(fields, "resid_pdrop", 0.1)?,
-            layer_norm_epsilon: field(fields, "layer_norm_epsilon", 1e-5)?,
-            initializer_range: field(fields, "initializer_range", 0.02)?,
-            scaled_init: field(fields, "gradus_scaled_init", true)?,
-            ..PARTS
-        };
-        let body = body.with_inner(field(fields, "n_inner", width.saturating_mul(4))?, width);
+        expects("scale_attn_weights", true)?;
+        expects("scale_attn_by_inverse_layer_idx", false)?;
+        expects("add_cross_attention", false)?;
+        let (sizes, body) = NAMES.read(fields)?;
+        let body = TransformerConfig { scaled_init: value(fields, SCALED_INIT, true)?, ..body };
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
-        Ok(ModelConfig {
-            heads: heads_from_json(fields, classifies(fields, held, CLASSES)?, held.rows(WEIGHT), theirs)?,
-            ..ModelConfig::new(Sizes { vocab, context, width }, body)
-        })
+        let heads = heads_from_json(fields, classifies(fields, held, CLASSES)?, held.rows(WEIGHT), theirs)?;
+        Ok(ModelConfig { heads, ..ModelConfig::new(sizes, body) })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
@@ -62,34 +69,16 @@ impl Dialect for Gpt2 {
         if !here || (TransformerConfig { scaled_init: true, ..c.parts() }) != PARTS {
             return None;
         }
-        let fields = json!({
-            "activation_function": match c.activation {
-                Activation::Gelu => "gelu_new",
-                Activation::GeluErf => "gelu",
-                Activation::Relu => "relu",
-            },
+        let mut fields = object(json!({
             "architectures": ["GPT2LMHeadModel"],
-            "attn_pdrop": c.attn_dropout,
             "bos_token_id": null,
             "dtype": "float32",
-            "embd_pdrop": c.embd_dropout,
             "eos_token_id": null,
-            "initializer_range": c.initializer_range,
-            "layer_norm_epsilon": c.layer_norm_epsilon,
             "model_type": "gpt2",
-            "n_embd": config.sizes.width,
-            "n_head": c.heads,
-            "n_inner": c.inner,
-            "n_layer": c.layers,
-            "n_positions": config.sizes.context,
-            "resid_pdrop": c.resid_dropout,
             "tie_word_embeddings": true,
-            "vocab_size": config.sizes.vocab,
-        });
-        let Value::Object(mut fields) = fields else { unreachable!("an object") };
-        if !c.scaled_init {
-            fields.insert("gradus_scaled_init".into(), json!(false));
-        }
+        }));
+        fields.extend(NAMES.write(config, c));
+        fields.extend((!c.scaled_init).then(|| (SCALED_INIT.into(), json!(false))));
         Some(fields)
     }
 
@@ -102,32 +91,11 @@ impl Dialect for Gpt2 {
     }
 
     fn theirs(&self, _: &ModelConfig, path: &str) -> Vec<Theirs> {
-        Theirs::same(match path {
-            path if path.starts_with(HEAD) => path.to_owned(),
-            "tokens_embed.weight" => format!("{PREFIX}wte.weight"),
-            "positions_embed.weight" => format!("{PREFIX}wpe.weight"),
-            path => format!("{PREFIX}{path}"),
-        })
-    }
-
-    fn prefix(&self) -> &'static str {
-        PREFIX
-    }
-
-    fn copies(&self) -> &'static [(&'static str, &'static str)] {
-        &[("lm_head.weight", "wte.weight")]
-    }
-
-    fn classes(&self) -> &[&'static str] {
-        &CLASSES
+        body_or_head(&NAMES, path)
     }
 
     fn has_output(&self, fields: &Fields, _: &ModelConfig) -> bool {
         has_output(fields, CLASSES)
-    }
-
-    fn name(&self, fields: &Fields, ours: &str) -> String {
-        if ours == "inner" { "n_inner".into() } else { gpts_name(fields, ours) }
     }
 
     /// The causal mask was a buffer once.

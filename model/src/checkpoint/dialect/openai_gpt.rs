@@ -5,9 +5,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::HEAD;
-use super::super::config_json::{
-    BEFORE, HEADS, TIED, class, contradicted, field, given, heads_from_json, is_class, required, unread, wrong,
+use super::super::fields::{
+    BEFORE, HEADS, TIED, class, contradicted, field as value, given, heads_from_json, is_class, unread, wrong,
 };
+use super::table::{Names, field, object};
 use super::{Dialect, Fields, Held, Theirs, model_types};
 use crate::body::BodyConfig;
 use crate::config::{Activation, Sizes};
@@ -22,7 +23,6 @@ pub(super) struct OpenAiGpt;
 const HUGGING_FACE: &str = "openai-gpt";
 const OURS: &str = "gradus-gpt";
 const LSTM: &str = "gradus-lstm";
-const PREFIX: &str = "transformer.";
 /// The classes in `transformers`: of the body, the language model and the classifier.
 const CLASSES: [&str; 3] = ["OpenAIGPTModel", "OpenAIGPTLMHeadModel", "OpenAIGPTForSequenceClassification"];
 /// The weight of the classifier.
@@ -40,39 +40,37 @@ pub(super) fn is_theirs(head: &HeadConfig) -> bool {
     head.form == Form::Classify && !head.bias && !head.pooler
 }
 
-/// Our fields, sizes first, and theirs. A field without a name there is `gradus_` and ours.
-const NAMES: [(&str, &str); 11] = [
-    ("vocab", "vocab_size"),
-    ("context", "n_positions"),
-    ("width", "n_embd"),
-    ("layers", "n_layer"),
-    ("heads", "n_head"),
-    ("activation", "afn"),
-    ("embd_dropout", "embd_pdrop"),
-    ("attn_dropout", "attn_pdrop"),
-    ("resid_dropout", "resid_pdrop"),
-    ("layer_norm_epsilon", "layer_norm_epsilon"),
-    ("initializer_range", "initializer_range"),
-];
+/// A field without a name in `transformers` is `gradus_` and ours.
+const NAMES: Names = Names {
+    model_types: &[HUGGING_FACE, OURS, LSTM],
+    prefix: "transformer.",
+    classes: &CLASSES,
+    copies: &[("lm_head.weight", "tokens_embed.weight")],
+    fields: &[
+        field("vocab", "vocab_size").or("40478"),
+        field("context", "n_positions").alias("max_position_embeddings").or("512"),
+        field("width", "n_embd").alias("hidden_size").required(),
+        field("layers", "n_layer").alias("num_hidden_layers").required(),
+        field("heads", "n_head").alias("num_attention_heads").required(),
+        field("activation", "afn"),
+        field("embd_dropout", "embd_pdrop"),
+        field("attn_dropout", "attn_pdrop"),
+        field("resid_dropout", "resid_pdrop"),
+        field("layer_norm_epsilon", "layer_norm_epsilon"),
+        field("initializer_range", "initializer_range"),
+    ],
+    base: TransformerConfig::GPT1,
+    modules: &[],
+};
 
-/// The name under which `config.json` has a size: its alias in `transformers` (`attribute_map`), which prevails, or its own.
-pub(super) fn size_name(fields: &Fields, name: &'static str) -> &'static str {
-    let alias = match name {
-        "n_embd" => "hidden_size",
-        "n_positions" => "max_position_embeddings",
-        "n_head" => "num_attention_heads",
-        "n_layer" => "num_hidden_layers",
-        _ => return name,
-    };
-    if given(fields, alias).is_some() { alias } else { name }
-}
-
-/// The name in a GPT's `config.json` of one of our fields.
-pub(super) fn gpts_name(fields: &Fields, ours: &str) -> String {
-    match NAMES.iter().find(|(name, _)| *name == ours) {
-        Some((_, theirs)) => size_name(fields, theirs).into(),
-        None => Some(format!("{GRADUS}{ours}")).filter(|name| fields.contains_key(name)).unwrap_or_else(|| ours.into()),
+/// Their tensor of a parameter: of the body with the prefix, of a head without.
+pub(super) fn body_or_head(names: &Names, path: &str) -> Vec<Theirs> {
+    let (module, kind) = path.rsplit_once('.').expect("a module and its parameter");
+    if path.starts_with(HEAD) {
+        return Theirs::same(path.to_owned());
     }
+    let (theirs, _) = names.modules(module);
+    Theirs::same(format!("{}.{kind}", theirs[0]))
 }
 
 /// Returns whether a checkpoint is a classifier: as `architectures` has it, or, if that is absent or the body's, as the tensors have.
@@ -96,8 +94,8 @@ pub(super) fn has_output(fields: &Fields, [body, _, classifier]: [&str; 3]) -> b
 }
 
 impl Dialect for OpenAiGpt {
-    fn model_types(&self) -> &'static [&'static str] {
-        &[HUGGING_FACE, OURS, LSTM]
+    fn names(&self) -> &Names {
+        &NAMES
     }
 
     fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String> {
@@ -107,23 +105,20 @@ impl Dialect for OpenAiGpt {
         };
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
         Ok(ModelConfig {
-            outputs: field(fields, OUTPUTS, vec![OutputConfig::NEXT])?,
+            outputs: value(fields, OUTPUTS, vec![OutputConfig::NEXT])?,
             heads: heads_from_json(fields, classifies(fields, held, CLASSES)?, held.rows(WEIGHT), theirs)?,
             ..model
         })
     }
 
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
-        let fields = match &config.body {
+        let mut fields = match &config.body {
             BodyConfig::Transformer(c) => gpt_to_json(config, c),
             BodyConfig::Lstm(c) => {
-                let mut fields = json!(config.sizes);
-                fields.as_object_mut()?.extend(json!(c).as_object()?.clone());
-                fields["model_type"] = json!(LSTM);
-                fields
+                let all = [object(json!(config.sizes)), object(json!(c)), object(json!({ "model_type": LSTM }))];
+                all.into_iter().flatten().collect()
             }
         };
-        let mut fields = fields.as_object()?.clone();
         if !is_plain(config) {
             fields.insert(OUTPUTS.into(), json!(config.outputs));
         }
@@ -140,19 +135,7 @@ impl Dialect for OpenAiGpt {
     }
 
     fn theirs(&self, _: &ModelConfig, path: &str) -> Vec<Theirs> {
-        Theirs::same(if path.starts_with(HEAD) { path.to_owned() } else { format!("{PREFIX}{path}") })
-    }
-
-    fn prefix(&self) -> &'static str {
-        PREFIX
-    }
-
-    fn copies(&self) -> &'static [(&'static str, &'static str)] {
-        &[("lm_head.weight", "tokens_embed.weight")]
-    }
-
-    fn classes(&self) -> &[&'static str] {
-        &CLASSES
+        body_or_head(&NAMES, path)
     }
 
     fn has_output(&self, fields: &Fields, _: &ModelConfig) -> bool {
@@ -161,7 +144,10 @@ impl Dialect for OpenAiGpt {
 
     fn name(&self, fields: &Fields, ours: &str) -> String {
         let is_lstm = fields.get("model_type").and_then(Value::as_str) == Some(LSTM);
-        if is_lstm { ours.into() } else { gpts_name(fields, ours) }
+        match NAMES.name(fields, ours).filter(|_| !is_lstm) {
+            Some(theirs) => theirs.into(),
+            None => Some(format!("{GRADUS}{ours}")).filter(|name| fields.contains_key(name)).unwrap_or_else(|| ours.into()),
+        }
     }
 
     /// Buffers of the causal mask and of positions, as older versions saved them.
@@ -185,8 +171,8 @@ fn is_ours(config: &ModelConfig, c: &TransformerConfig) -> bool {
 }
 
 /// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
-fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Value {
-    let mut fields = json!({
+fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Fields {
+    let mut fields = object(json!({
         "architectures": ["OpenAIGPTLMHeadModel"],
         "dtype": "float32",
         "model_type": if is_ours(config, c) { OURS } else { HUGGING_FACE },
@@ -196,16 +182,11 @@ fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Value {
         "summary_type": "cls_index",
         "summary_use_proj": true,
         "tie_word_embeddings": true,
-    });
-    let gpt1 = json!(TransformerConfig::GPT1);
-    let all = [json!(config.sizes), json!(c)];
-    for (ours, value) in all.iter().filter_map(Value::as_object).flatten() {
-        match NAMES.iter().find(|(name, _)| name == ours) {
-            Some((_, theirs)) => fields[*theirs] = value.clone(),
-            None if gpt1.get(ours) != Some(value) => fields[format!("{GRADUS}{ours}")] = value.clone(),
-            None => {}
-        }
-    }
+    }));
+    fields.extend(NAMES.write(config, c));
+    let (gpt1, own) = (json!(TransformerConfig::GPT1), object(json!(c)));
+    let own = own.into_iter().filter(|(ours, value)| NAMES.name(&Fields::new(), ours).is_none() && gpt1.get(ours) != Some(value));
+    fields.extend(own.map(|(ours, value)| (format!("{GRADUS}{ours}"), value)));
     fields
 }
 
@@ -225,26 +206,15 @@ fn gpt_from_json(fields: &Fields) -> Result<ModelConfig, String> {
         Some(other) => return Err(format!("model_type: expected {}, found {other}", known())),
         None => return Err(format!("model_type is missing: expected {}", known())),
     }
-    let paper = ModelConfig::default().sizes;
-    let size = |name| size_name(fields, name);
-    let sizes = Sizes {
-        vocab: field(fields, "vocab_size", paper.vocab)?,
-        context: field(fields, size("n_positions"), paper.context)?,
-        width: required(fields, size("n_embd"))?,
-    };
-    let _: [usize; 2] = [required(fields, size("n_layer"))?, required(fields, size("n_head"))?];
-    let mut body = json!({});
-    let theirs = NAMES[3..].iter().map(|&(ours, theirs)| (ours, size(theirs)));
-    let own = fields.keys().filter(|name| ![OUTPUTS, HEADS, BEFORE].contains(&name.as_str()));
-    let own = own.filter_map(|name| Some((name.strip_prefix(GRADUS)?, name.as_str())));
-    for (ours, name) in theirs.chain(own) {
-        if let Some(value) = given(fields, name) {
-            // By itself first, so that an error has its name.
-            TransformerConfig::deserialize(json!({ ours: value })).map_err(|e| wrong(name, value, &e))?;
-            body[ours] = value.clone();
-        }
+    let (sizes, options) = NAMES.read(fields)?;
+    let mut options = object(json!(options));
+    let own = fields.iter().filter(|(name, _)| ![OUTPUTS, HEADS, BEFORE].contains(&name.as_str()));
+    for (name, value) in own.filter(|(_, value)| !value.is_null()) {
+        let Some(ours) = name.strip_prefix(GRADUS) else { continue };
+        TransformerConfig::deserialize(json!({ ours: value })).map_err(|e| wrong(name, value, &e))?;
+        options.insert(ours.into(), value.clone());
     }
-    Ok(ModelConfig::new(sizes, TransformerConfig::deserialize(body).map_err(|e| e.to_string())?))
+    Ok(ModelConfig::new(sizes, TransformerConfig::deserialize(Value::Object(options)).map_err(|e| e.to_string())?))
 }
 
 /// All model types that are read, in words.
