@@ -2,16 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gradus_io::checksums;
 use gradus_io::files::{FileError, Lock, json_text, remove_unfinished};
-use gradus_io::interrupt;
 use gradus_io::numbers::{count_of, duration};
 use gradus_model::{Batch, Model};
-use gradus_study::{Claim, StudyError, records};
+use gradus_study::plan::Plan;
+use gradus_study::{Claim, Stages, StudyError, records};
 use gradus_train::pretrain::{PretrainError, PretrainOptions};
 use gradus_train::run::RunError;
 use gradus_train::trainer::Trainer;
@@ -72,15 +71,10 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
     let stages = plan::plan(sizes);
     let seeds = stages.iter().map(|planned| planned.seed).collect::<BTreeSet<_>>();
     seeds.into_iter().try_for_each(|seed| clear(&paths, seed))?;
-    let (done, open): (Vec<&Planned>, Vec<&Planned>) = stages.iter().partition(|p| paths.result(p).exists());
-    let list_folders = || records::list_folders(out, stages.iter().map(|p| paths.result(p)), watch.monitor);
-    list_folders()?;
-    if !open.is_empty() {
-        let worked = work(&stages, &done, &open, sizes, &paths, watch);
-        let listed = list_folders();
-        worked?;
-        listed?;
-    }
+    let result = |planned: &Planned| paths.result(planned);
+    let all = Stages { all: &stages, command: Sizes::COMMAND, out, result: &result };
+    let skipped = all.done().len();
+    work(&all, sizes, &paths, watch)?;
     let results = collect(&paths, sizes, &stages)?;
     let claims = claims::all(&results, sizes);
     let opening = Opening::read(&paths, sizes);
@@ -95,8 +89,8 @@ fn run(sizes: &Sizes, out: &Path, watch: &Watch<'_>) -> Result<Reproduction, Rep
         summary: report::summary(&results, sizes, &claims, &opening),
         seeds: sizes.seeds,
         seconds: begin.elapsed().as_secs_f64(),
-        skipped: done.len(),
-        done: open.len(),
+        skipped,
+        done: stages.len() - skipped,
         claims,
     })
 }
@@ -108,61 +102,33 @@ fn clear(paths: &Paths, seed: u64) -> Result<(), FileError> {
 }
 
 /// Runs the incomplete stages.
-fn work(
-    stages: &[Planned],
-    done: &[&Planned],
-    open: &[&Planned],
-    sizes: &Sizes,
-    paths: &Paths,
-    watch: &Watch<'_>,
-) -> Result<(), ReproduceError> {
-    let speed = measure()?;
-    watch.monitor.say(&announce(stages, done, sizes, speed));
+fn work(stages: &Stages<'_, Planned>, sizes: &Sizes, paths: &Paths, watch: &Watch<'_>) -> Result<(), ReproduceError> {
+    let (all, done) = (stages.all, stages.done());
+    let tokens = |planned: &mut dyn Iterator<Item = &Planned>| planned.map(|p| p.tokens).sum::<f64>();
+    let left = tokens(&mut all.iter()) - tokens(&mut done.iter().copied());
+    let speed = if done.len() < all.len() { measure()? } else { 1.0 };
+    if done.len() < all.len() {
+        watch.monitor.say(&announce(all, &done, sizes, speed));
+    }
     // The number of complete stages, and the cost of the others.
-    let state = Mutex::new((done.len(), open.iter().map(|p| p.tokens).sum::<f64>()));
-    let one = |planned: &Planned, workers: usize| {
-        if interrupt::requested() {
-            return Err(paths.interrupted());
-        }
-        let start = Instant::now();
-        let found = stage::run(paths, sizes, planned, watch)?;
-        let (took, expected) = (start.elapsed().as_secs_f64(), planned.tokens / speed * workers as f64);
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = (state.0 + 1, (state.1 - planned.tokens).max(0.0));
-        let (done, all, left) = (state.0, stages.len(), duration(state.1 / speed));
-        let Planned { seed, stage, .. } = planned;
-        watch.monitor.say(&format!(
-            "[{done:>3}/{all}] seed {seed}: {stage}: {found} ({took:.0} s, {expected:.0} s expected); about {left} left"
-        ));
-        Ok(())
-    };
-    open.chunk_by(|a, b| a.stage.is_fine_tuning() && b.stage.is_fine_tuning()).try_for_each(|group| match group {
-        [alone] => one(alone, 1),
-        group => side_by_side(group, |planned, workers| one(planned, workers)),
-    })
-}
-
-/// Runs independent pieces of work in parallel, one thread for each. No step waits for another thread, and no bit of a result
-/// depends on the number of threads.
-fn side_by_side<W: Sync>(
-    work: &[W],
-    each: impl Fn(&W, usize) -> Result<(), ReproduceError> + Sync,
-) -> Result<(), ReproduceError> {
-    let threads = rayon::current_num_threads().min(work.len());
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let worker = || {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("one more thread");
-        pool.install(|| {
-            while let (false, Some(piece)) = (failed.load(Ordering::Relaxed), work.get(next.fetch_add(1, Ordering::Relaxed))) {
-                each(piece, threads).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-            }
+    let state = Mutex::new((done.len(), left));
+    stages.run(
+        watch.monitor,
+        |p| p.stage.is_fine_tuning(),
+        |planned, workers| {
+            let start = Instant::now();
+            let found = stage::run(paths, sizes, planned, watch)?;
+            let (took, expected) = (start.elapsed().as_secs_f64(), planned.tokens / speed * workers as f64);
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            *state = (state.0 + 1, (state.1 - planned.tokens).max(0.0));
+            let (done, all, left) = (state.0, all.len(), duration(state.1 / speed));
+            let Planned { seed, stage, .. } = planned;
+            watch.monitor.say(&format!(
+                "[{done:>3}/{all}] seed {seed}: {stage}: {found} ({took:.0} s, {expected:.0} s expected); about {left} left"
+            ));
             Ok(())
-        })
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })
+        },
+    )
 }
 
 /// Describes the plan in words, kind by kind.
@@ -293,25 +259,5 @@ mod tests {
         clear(&paths, 1).unwrap();
         assert!(gpt.exists() && left.iter().all(|path| !path.exists()));
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), usize::from(cfg!(unix)), "not through a link");
-    }
-
-    #[test]
-    fn every_piece_is_done_once_and_a_failure_ends_the_rest() {
-        let pieces: Vec<usize> = (0..100).collect();
-        let done: Vec<AtomicUsize> = pieces.iter().map(|_| AtomicUsize::new(0)).collect();
-        let once = |&piece: &usize, _| {
-            assert_eq!(rayon::current_num_threads(), 1);
-            done[piece].fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        };
-        side_by_side(&pieces, once).unwrap();
-        assert!(done.iter().all(|times| times.load(Ordering::Relaxed) == 1));
-        let (tried, out) = (AtomicUsize::new(0), PathBuf::from("x"));
-        let fails = |_: &usize, _| {
-            tried.fetch_add(1, Ordering::Relaxed);
-            Err(Paths(out.clone()).interrupted())
-        };
-        assert!(matches!(side_by_side(&pieces, fails), Err(ReproduceError::Study(StudyError::Interrupted { .. }))));
-        assert!(tried.into_inner() <= rayon::current_num_threads());
     }
 }

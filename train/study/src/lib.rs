@@ -10,7 +10,9 @@ mod mean;
 pub mod plan;
 pub mod records;
 pub mod rule;
+mod stages;
 
 pub use claim::{Claim, Measured, Quote, pointing};
 pub use error::StudyError;
 pub use mean::Mean;
+pub use stages::Stages;

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use gradus_io::checksums;
 use gradus_io::files::{json_text, quoted};
-use gradus_io::interrupt;
 use gradus_io::numbers::{count_of, duration};
 use gradus_io::progress::Monitor;
 use gradus_report::svg::Plot;
 use gradus_report::{Block, Document};
-use gradus_study::{Claim, StudyError, plan, records};
+use gradus_study::plan::Plan;
+use gradus_study::{Claim, Stages, StudyError, plan, records};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -81,19 +81,28 @@ pub fn resume(out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, SurveyError
 fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, SurveyError> {
     let (begin, paths) = (Instant::now(), Paths(out.to_owned()));
     let all = stages(survey);
-    let done = all.iter().filter(|stage| paths.result(stage).exists()).count();
+    let result = |stage: &Stage| paths.result(stage);
+    let all_stages = Stages { all: &all, command: Survey::COMMAND, out, result: &result };
+    let done = all_stages.done().len();
     let ready = if done > 0 { format!(", {done} of them done") } else { String::new() };
     monitor.say(&format!("The survey: {survey}; {}{ready}. Ctrl-C stops, and --resume continues", count_of(all.len(), "stage")));
-    let list_folders = || records::list_folders(out, all.iter().map(|stage| paths.result(stage)), monitor);
-    list_folders()?;
     if done < all.len() {
         show(&paths, survey, &all, true, monitor);
         monitor.say(&format!("{} is rewritten after each stage, and reloads itself", out.join(REPORT).display()));
     }
-    let worked = work(&paths, survey, &all, monitor).inspect_err(|_| show(&paths, survey, &all, false, monitor));
-    let listed = list_folders();
-    worked?;
-    listed?;
+    let worked = all_stages.run(
+        monitor,
+        |_| false,
+        |stage, _| {
+            let (number, start) = (1 + all.iter().position(|it| it == stage).unwrap_or(0), Instant::now());
+            let found = stage::run(&paths, survey, stage, monitor)?;
+            let took = duration(start.elapsed().as_secs_f64());
+            monitor.say(&format!("[{number:>3}/{}] {stage}: {found} ({took})", all.len()));
+            show(&paths, survey, &all, true, monitor);
+            Ok::<(), SurveyError>(())
+        },
+    );
+    worked.inspect_err(|_| show(&paths, survey, &all, false, monitor))?;
     let results = collect(&paths, survey, &all)?;
     let claims = claims::all(&results, survey);
     let page = report::report(&results, survey, &claims);
@@ -112,21 +121,6 @@ fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, S
         asked: results.asked,
         claims,
     })
-}
-
-/// Runs the stages without a result.
-fn work(paths: &Paths, survey: &Survey, all: &[Stage], monitor: &dyn Monitor) -> Result<(), SurveyError> {
-    for (number, stage) in (1..).zip(all).filter(|(_, stage)| !paths.result(stage).exists()) {
-        if interrupt::requested() {
-            return Err(paths.interrupted());
-        }
-        let start = Instant::now();
-        let found = stage::run(paths, survey, stage, monitor)?;
-        let took = duration(start.elapsed().as_secs_f64());
-        monitor.say(&format!("[{number:>3}/{}] {stage}: {found} ({took})", all.len()));
-        show(paths, survey, all, true, monitor);
-    }
-    Ok(())
 }
 
 /// Writes the page with the results so far, of a survey that is in progress (`lasts`) or stopped. It has no verdicts, since
