@@ -5,6 +5,7 @@
 //! a causal model               P(xᵢ = w | the rest) = P(x with w) / Σ_v P(x with v)       Bayes, one gap, over all tokens
 //! ```
 
+use gradus_io::exit::{self, Exit};
 use gradus_text::{TextError, Tokenizer};
 
 use crate::answers::Answers;
@@ -37,6 +38,15 @@ pub enum FillError {
          `gradus verify` tells"
     )]
     NotFinite,
+}
+
+impl Exit for FillError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            FillError::NoGap | FillError::Gaps { .. } | FillError::OwnMask { .. } => exit::USAGE,
+            _ => exit::FAILED,
+        }
+    }
 }
 
 /// A gap, with the probability of each token in it.

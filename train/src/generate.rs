@@ -12,6 +12,7 @@
 //!
 //! Ties always go to the lower id. Greedy decoding takes the largest logit.
 
+use gradus_io::exit::{self, Exit};
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
 
@@ -79,6 +80,15 @@ pub enum GenerateError {
     NotFinite { at: usize, found: f64 },
     #[error(transparent)]
     Range(#[from] RangeError),
+}
+
+impl Exit for GenerateError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            GenerateError::Range(_) => exit::USAGE,
+            _ => exit::FAILED,
+        }
+    }
 }
 
 impl Choice {

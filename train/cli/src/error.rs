@@ -8,11 +8,11 @@ use gradus_audit::step::StepInputsError;
 #[cfg(feature = "distributed")]
 use gradus_cluster::launch::LaunchError;
 use gradus_collective::PeerError;
+use gradus_io::exit::{self, Exit};
 use gradus_io::files::{FileError, quoted};
 use gradus_io::numbers::count_of;
 use gradus_paper::ReproduceError;
 use gradus_paper::tasks::WriteTasksError;
-use gradus_study::StudyError;
 use gradus_survey::SurveyError;
 use gradus_tensor::DeviceError;
 use gradus_text::{IdsError, TextError};
@@ -147,33 +147,24 @@ impl CliError {
     /// Returns the exit code: 2 for wrong usage, 130 for an interruption (as shells count SIGINT), 75 for a lost process, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            CliError::Usage(_) | CliError::Range(_) => 2,
+            CliError::Usage(_) | CliError::Range(_) => exit::USAGE,
             CliError::OfLine { error, .. } => error.exit_code(),
-            CliError::Device(e) => 1 + u8::from(e.is_of_usage()),
-            CliError::OfRun { .. } => 1,
-            CliError::Interrupted { .. } | CliError::Stopped => 130,
+            CliError::Device(e) if e.is_of_usage() => exit::USAGE,
+            CliError::Interrupted { .. } | CliError::Stopped => exit::INTERRUPTED,
             #[cfg(feature = "distributed")]
-            CliError::Rendezvous(gradus_cluster::rendezvous::RendezvousError::Interrupted) => 130,
+            CliError::Rendezvous(e) => e.exit_code(),
             #[cfg(feature = "distributed")]
-            CliError::Launch(e) => match e {
-                LaunchError::Ended { code, .. } => *code,
-                LaunchError::Usage(_) => 2,
-                LaunchError::File(_) => 1,
-            },
+            CliError::Launch(e) => e.exit_code(),
             e if e.is_of_peer() => PeerError::EXIT_CODE,
-            CliError::Pretrain(PretrainError::Settings(_)) => 2,
-            CliError::Pretrain(PretrainError::Interrupted) => 130,
-            CliError::Reproduce(ReproduceError::Range(_)) | CliError::Survey(SurveyError::Range(_)) => 2,
-            CliError::Reproduce(ReproduceError::Study(e)) | CliError::Survey(SurveyError::Study(e)) => match e {
-                StudyError::Interrupted { .. } => 130,
-                _ => 1,
-            },
-            CliError::Generate(GenerateError::Range(_)) => 2,
-            CliError::Fill(FillError::NoGap | FillError::Gaps { .. } | FillError::OwnMask { .. }) => 2,
-            CliError::Finetune(e) | CliError::StepInputs(StepInputsError::Finetune(e)) => 1 + u8::from(e.is_of_settings()),
-            CliError::StepInputs(StepInputsError::Range(_)) => 2,
-            CliError::Tasks(WriteTasksError::Range(_)) => 2,
-            _ => 1,
+            CliError::Pretrain(e) => e.exit_code(),
+            CliError::Finetune(e) => e.exit_code(),
+            CliError::Reproduce(e) => e.exit_code(),
+            CliError::Survey(e) => e.exit_code(),
+            CliError::Generate(e) => e.exit_code(),
+            CliError::Fill(e) => e.exit_code(),
+            CliError::StepInputs(e) => e.exit_code(),
+            CliError::Tasks(e) => e.exit_code(),
+            _ => exit::FAILED,
         }
     }
 }

@@ -13,6 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use gradus_collective::PeerError;
+use gradus_io::exit::{self, Exit};
 use gradus_io::files::{FileError, quoted};
 use gradus_io::{disk, interrupt};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,16 @@ pub enum LaunchError {
     /// A process of the run failed and has printed its error, unless it was process 0 and a signal killed it.
     #[error("a process of the run ended with exit code {code}")]
     Ended { code: u8, lead_was_killed: bool },
+}
+
+impl Exit for LaunchError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            LaunchError::Ended { code, .. } => *code,
+            LaunchError::Usage(_) => exit::USAGE,
+            LaunchError::File(_) => exit::FAILED,
+        }
+    }
 }
 
 /// Reads the addresses of the processes, a line `host:port` each.

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gradus_io::exit::{self, Exit};
 use gradus_io::interrupt;
 use gradus_io::numbers::count_of;
 
@@ -68,6 +69,12 @@ pub enum RendezvousError {
     Interrupted,
     #[error("a connection failed: {0}")]
     Connection(#[from] io::Error),
+}
+
+impl Exit for RendezvousError {
+    fn exit_code(&self) -> u8 {
+        if matches!(self, RendezvousError::Interrupted) { exit::INTERRUPTED } else { exit::FAILED }
+    }
 }
 
 fn list(numbers: &[usize]) -> String {

@@ -5,6 +5,7 @@
 //! | [`files`] | atomic writes, and folders locked by one process |
 //! | [`checksums`] | checksums that verify files when they are read |
 //! | [`disk`] | all calls on files, which tests can observe |
+//! | [`exit`] | exit codes, stated beside each error |
 //! | [`progress`] | progress reports of long work |
 //! | [`interrupt`] | the stop request |
 //! | [`numbers`] | counts, measurements and durations as text |
@@ -12,6 +13,7 @@
 
 pub mod checksums;
 pub mod disk;
+pub mod exit;
 pub mod files;
 pub mod hex;
 mod identity;

@@ -1,6 +1,7 @@
 //! The errors of a reproduction.
 
 use gradus_data::sets::SetError;
+use gradus_io::exit::{self, Exit};
 use gradus_io::files::FileError;
 use gradus_study::StudyError;
 use gradus_train::finetune::FinetuneError;
@@ -28,4 +29,14 @@ pub enum ReproduceError {
     Study(#[from] StudyError),
     #[error(transparent)]
     Range(#[from] RangeError),
+}
+
+impl Exit for ReproduceError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            ReproduceError::Range(_) => exit::USAGE,
+            ReproduceError::Study(e) => e.exit_code(),
+            _ => exit::FAILED,
+        }
+    }
 }

@@ -25,6 +25,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use gradus_data::sets::{self, Answer, Dropped, Loaded, SetError, Split, Task};
+use gradus_io::exit::{self, Exit};
 use gradus_io::files::{FileError, quoted};
 use gradus_model::checkpoint::NEXT;
 use gradus_model::{ConfigError, Form, Head, HeadConfig, Model, Predicts};
@@ -112,6 +113,12 @@ impl FinetuneError {
             Self::Task(e) => matches!(e, TaskError::ZeroShotOnly { .. } | TaskError::NoHeuristic { .. }),
             _ => false,
         }
+    }
+}
+
+impl Exit for FinetuneError {
+    fn exit_code(&self) -> u8 {
+        if self.is_of_settings() { exit::USAGE } else { exit::FAILED }
     }
 }
 

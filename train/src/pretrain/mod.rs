@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gradus_data::DataError;
+use gradus_io::exit::{self, Exit};
 use gradus_io::files::FileError;
 use gradus_io::{hex, interrupt};
 use gradus_model::Model;
@@ -86,6 +87,16 @@ pub enum PretrainError {
          any, is untouched; begin another run with a lower --lr, a longer --warmup or gradients clipped to a smaller norm (--clip)"
     )]
     Diverged { step: u64, loss: f64 },
+}
+
+impl Exit for PretrainError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            PretrainError::Settings(_) => exit::USAGE,
+            PretrainError::Interrupted => exit::INTERRUPTED,
+            _ => exit::FAILED,
+        }
+    }
 }
 
 /// The options of a pre-training session, besides the run's settings.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use gradus_io::exit::{self, Exit};
 use gradus_io::files::{FileError, quoted};
 
 /// The reason why a study cannot begin or continue; finished stages are kept.
@@ -22,4 +23,13 @@ pub enum StudyError {
     Lost { run: PathBuf, result: PathBuf, problem: String },
     #[error("stopped; finished stages are kept: continue with `gradus {command} --resume {out}`", out = quoted(out))]
     Interrupted { command: &'static str, out: PathBuf },
+}
+
+impl Exit for StudyError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            StudyError::Interrupted { .. } => exit::INTERRUPTED,
+            _ => exit::FAILED,
+        }
+    }
 }

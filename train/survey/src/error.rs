@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use gradus_io::exit::{self, Exit};
 use gradus_io::files::FileError;
 use gradus_study::StudyError;
 use gradus_train::hyperparameters::RangeError;
@@ -35,4 +36,14 @@ pub enum SurveyError {
     NoRate { system: String, budget: u64, rates: String },
     #[error(transparent)]
     Range(#[from] RangeError),
+}
+
+impl Exit for SurveyError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            SurveyError::Range(_) => exit::USAGE,
+            SurveyError::Study(e) => e.exit_code(),
+            _ => exit::FAILED,
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gradus_data::sets::{Answer, Split, Task};
 use gradus_data::{DataError, Rows, TokenBatch};
+use gradus_io::exit::{self, Exit};
 use gradus_io::hex;
 use gradus_io::numbers::{count, count_of};
 use gradus_model::{Batch, ClassLoss, GradientMode, Init, Model, ModelConfig, Objective, Param, Sight, Sizes, TokenLoss, Tree};
@@ -351,6 +352,16 @@ pub enum StepInputsError {
         count_of(*.found, "token")
     )]
     Short { found: usize, needed: usize },
+}
+
+impl Exit for StepInputsError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            StepInputsError::Range(_) => exit::USAGE,
+            StepInputsError::Finetune(e) => e.exit_code(),
+            _ => exit::FAILED,
+        }
+    }
 }
 
 /// Returns windows as BERT's views of single texts, with masks drawn from a seed.

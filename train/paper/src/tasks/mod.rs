@@ -57,6 +57,7 @@ use std::path::{Path, PathBuf};
 
 use gradus_data::sets::Split;
 use gradus_io::checksums::replace_directory;
+use gradus_io::exit::{self, Exit};
 use gradus_io::files::FileError;
 use gradus_tensor::rng::Philox;
 use gradus_train::hyperparameters::{RangeError, require};
@@ -177,6 +178,15 @@ pub enum WriteTasksError {
     Exhausted { task: &'static str, rows: usize, found: usize },
     #[error(transparent)]
     File(#[from] FileError),
+}
+
+impl Exit for WriteTasksError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            WriteTasksError::Range(_) => exit::USAGE,
+            _ => exit::FAILED,
+        }
+    }
 }
 
 /// The tasks that [`write()`] wrote.
