@@ -1,19 +1,19 @@
 //! The body of a model: from tokens to hidden states.
 //!
-//! A new body is a variant of [`Body`] and of [`BodyConfig`], an arm of `each` and `declare` in this file, and the state that its
-//! [`Decoder`](crate::Decoder) keeps.
+//! A new body is a file of its own, and in this file a variant of [`Body`], [`BodyConfig`] and [`Memory`] with its arms.
 
-use gradus_autograd::Var;
-use gradus_tensor::Real;
+use gradus_autograd::{Tape, Var};
+use gradus_tensor::{Real, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Input;
 use crate::config::{ConfigError, Sizes};
 use crate::dropout::DropoutSeed;
 use crate::param::Param;
-use crate::recurrent::{Lstm, LstmConfig};
-use crate::transformer::{Transformer, TransformerConfig};
+use crate::recurrent::{Lstm, LstmConfig, LstmState};
+use crate::transformer::{LayerCache, Transformer, TransformerConfig, normed};
 use crate::tree;
+use crate::tree::Tree;
 
 /// Evaluates one expression for each family.
 macro_rules! each {
@@ -61,6 +61,32 @@ impl From<LstmConfig> for BodyConfig {
 }
 
 impl BodyConfig {
+    /// Each body by its name, with its default options.
+    pub const ALL: [(&str, BodyConfig); 2] =
+        [("transformer", BodyConfig::Transformer(TransformerConfig::GPT1)), ("lstm", BodyConfig::Lstm(LstmConfig::PAPER))];
+
+    /// The name of the body.
+    pub fn name(&self) -> &'static str {
+        let kind = std::mem::discriminant(self);
+        Self::ALL.into_iter().find(|(_, body)| std::mem::discriminant(body) == kind).expect("each body has a name").0
+    }
+
+    /// The body in words.
+    pub fn words(&self) -> &'static str {
+        match self {
+            BodyConfig::Transformer(_) => "a Transformer",
+            BodyConfig::Lstm(_) => "an LSTM of one layer",
+        }
+    }
+
+    /// The body with `n` units: of a Transformer's feed-forward layers at model width `width`, or of a recurrent layer.
+    pub fn with_units(self, n: usize, width: usize) -> Self {
+        match self {
+            BodyConfig::Transformer(c) => c.with_inner(n, width).into(),
+            BodyConfig::Lstm(c) => LstmConfig { units: n, ..c }.into(),
+        }
+    }
+
     /// Number of rows of the token table, over which an output's softmax runs.
     pub fn output_rows(&self, sizes: Sizes) -> usize {
         match self {
@@ -149,6 +175,57 @@ impl<'t, T: Real> Body<Var<'t, T>> {
     /// Panics where a recurrent body is to see more than what came before: callers check user input.
     pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         each!(Body, self, b => b.hidden(input, dropout))
+    }
+}
+
+/// The state of a body after the tokens read.
+#[derive(Debug)]
+pub(crate) enum Memory<'m, T: Real> {
+    Transformer { transformer: &'m Transformer<Tensor<T>>, layers: Vec<LayerCache<T>> },
+    Lstm { lstm: &'m Lstm<Tensor<T>>, state: Box<LstmState<T>> },
+}
+
+impl<T: Real> Memory<'_, T> {
+    /// Copies the state for n sequences that continue from here, by at most `t` tokens each.
+    pub(crate) fn fork(&self, n: usize, t: usize) -> Self {
+        match self {
+            Memory::Transformer { transformer, layers } => {
+                Memory::Transformer { transformer, layers: layers.iter().map(|cache| cache.fork(n, t)).collect() }
+            }
+            Memory::Lstm { lstm, state } => Memory::Lstm { lstm, state: Box::new(state.fork(n)) },
+        }
+    }
+
+    /// Reads these tokens from position `first` on: their last hidden states, and the output's matrix.
+    pub(crate) fn read<'t>(&mut self, tape: &'t Tape<T>, input: &Input, first: usize) -> (Var<'t, T>, Var<'t, T>) {
+        match self {
+            Memory::Transformer { transformer, layers } => {
+                let transformer = transformer.constants(tape);
+                let (mut states, table) = transformer.embed(input, first, None);
+                for (block, cache) in transformer.h.0.iter().zip(layers) {
+                    states = block.decode(&states, cache);
+                }
+                (normed(transformer.ln_f.as_ref(), states), table)
+            }
+            Memory::Lstm { lstm, state } => lstm.constants(tape).decode(input, state),
+        }
+    }
+}
+
+impl<T: Real> Body<Tensor<T>> {
+    /// The state before any token.
+    pub(crate) fn memory(&self) -> Memory<'_, T> {
+        match self {
+            Body::Transformer(transformer) => {
+                let (sizes, c, like) = (transformer.sizes(), transformer.config(), &transformer.tokens_embed.weight.0);
+                let cache = |_| LayerCache::new(like, c.heads, sizes.context, sizes.width / c.heads);
+                Memory::Transformer { transformer, layers: (0..c.layers).map(cache).collect() }
+            }
+            Body::Lstm(lstm) => {
+                let c = lstm.config();
+                Memory::Lstm { lstm, state: Box::new(LstmState::new(c, &lstm.tokens_embed.weight.0)) }
+            }
+        }
     }
 }
 

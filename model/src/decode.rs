@@ -1,14 +1,12 @@
 //! Generation with a cache of keys and values, or a recurrent state: each new token costs one pass over the weights.
 
-use gradus_autograd::{Tape, Var};
+use gradus_autograd::Tape;
 use gradus_tensor::{Real, Tensor, on_pool};
 
 use crate::batch::{Batch, Input};
-use crate::body::Body;
+use crate::body::Memory;
 use crate::model::Model;
 use crate::output::Hidden;
-use crate::recurrent::{Lstm, LstmState};
-use crate::transformer::{LayerCache, Transformer, normed};
 use crate::tree::Tree;
 
 /// One sequence being read or written, position by position.
@@ -19,55 +17,10 @@ pub struct Decoder<'m, T: Real> {
     position: usize,
 }
 
-/// The state after the tokens read.
-#[derive(Debug)]
-enum Memory<'m, T: Real> {
-    Transformer { transformer: &'m Transformer<Tensor<T>>, layers: Vec<LayerCache<T>> },
-    Lstm { lstm: &'m Lstm<Tensor<T>>, state: Box<LstmState<T>> },
-}
-
-impl<T: Real> Memory<'_, T> {
-    /// Copies the state for n sequences that continue from here, by at most `t` tokens each.
-    fn fork(&self, n: usize, t: usize) -> Self {
-        match self {
-            Memory::Transformer { transformer, layers } => {
-                Memory::Transformer { transformer, layers: layers.iter().map(|cache| cache.fork(n, t)).collect() }
-            }
-            Memory::Lstm { lstm, state } => Memory::Lstm { lstm, state: Box::new(state.fork(n)) },
-        }
-    }
-
-    /// Reads these tokens from position `first` on: their last hidden states, and the output's matrix.
-    fn read<'t>(&mut self, tape: &'t Tape<T>, input: &Input, first: usize) -> (Var<'t, T>, Var<'t, T>) {
-        match self {
-            Memory::Transformer { transformer, layers } => {
-                let transformer = transformer.constants(tape);
-                let (mut states, table) = transformer.embed(input, first, None);
-                for (block, cache) in transformer.h.0.iter().zip(layers) {
-                    states = block.decode(&states, cache);
-                }
-                (normed(transformer.ln_f.as_ref(), states), table)
-            }
-            Memory::Lstm { lstm, state } => lstm.constants(tape).decode(input, state),
-        }
-    }
-}
-
 impl<'m, T: Real> Decoder<'m, T> {
     /// An empty sequence.
     pub fn new(model: &'m Model<Tensor<T>>) -> Self {
-        let memory = match &model.body {
-            Body::Transformer(transformer) => {
-                let (sizes, c, like) = (transformer.sizes(), transformer.config(), &transformer.tokens_embed.weight.0);
-                let cache = |_| LayerCache::new(like, c.heads, sizes.context, sizes.width / c.heads);
-                Memory::Transformer { transformer, layers: (0..c.layers).map(cache).collect() }
-            }
-            Body::Lstm(lstm) => {
-                let c = lstm.config();
-                Memory::Lstm { lstm, state: Box::new(LstmState::new(c, &lstm.tokens_embed.weight.0)) }
-            }
-        };
-        Decoder { model, memory, position: 0 }
+        Decoder { model, memory: model.body.memory(), position: 0 }
     }
 
     /// Number of tokens read.

@@ -2,7 +2,6 @@
 
 use super::ModelConfig;
 use crate::batch::{Batch, ClassLoss, Input, LossTerm, Sight, TokenLoss};
-use crate::body::BodyConfig;
 use crate::head::{Form, HeadConfig};
 
 impl Batch {
@@ -33,13 +32,14 @@ impl Input {
         }
         check_tokens(&self.tokens, config)?;
         let lengths = |all: &[usize], least| all.len() == self.sequences && all.iter().all(|m| (least..=t).contains(m));
-        let fits = match (&self.sight, &config.body) {
-            (Sight::Causal, BodyConfig::Lstm(_)) => self.positions.is_none() && self.query_only == 0,
-            (_, BodyConfig::Lstm(_)) => false,
-            (Sight::Causal | Sight::Full(None), _) => true,
-            (Sight::Full(Some(all)), _) => lengths(all, 1),
-            (Sight::Prefix(all), _) => lengths(all, 0),
-            (Sight::Allowed(mask), _) => mask.len() == n * t,
+        let is_recurrent = config.transformer().is_none();
+        let fits = match &self.sight {
+            Sight::Causal if is_recurrent => self.positions.is_none() && self.query_only == 0,
+            _ if is_recurrent => false,
+            Sight::Causal | Sight::Full(None) => true,
+            Sight::Full(Some(all)) => lengths(all, 1),
+            Sight::Prefix(all) => lengths(all, 0),
+            Sight::Allowed(mask) => mask.len() == n * t,
         };
         let fits = fits && (self.query_only == 0 || self.query_only < t);
         if !self.positions.as_deref().is_none_or(|all| all.len() == n && all.iter().all(|&p| (p as usize) < context)) {

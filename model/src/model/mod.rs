@@ -263,7 +263,7 @@ impl<V> Model<V> {
     pub fn transformer(&self) -> Option<&Transformer<V>> {
         match &self.body {
             Body::Transformer(transformer) => Some(transformer),
-            Body::Lstm(_) => None,
+            _ => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! turn, and the sum of the probabilities of all short texts.
 
 use gradus_autograd::Tensor;
-use gradus_model::{Batch, BodyConfig, KneserNey, Model, ModelConfig, Objective, Tree};
+use gradus_model::{Batch, KneserNey, Model, ModelConfig, Objective, Tree};
 use gradus_tensor::rng::Philox;
 use gradus_train::answers::{Answers, Causal, Counts, Masked};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
@@ -114,16 +114,16 @@ impl Subject {
 /// # Panics
 /// Panics if the system has no network.
 pub fn tiny(axes: &Axes) -> ModelConfig {
-    let sizes = PretrainOptions {
+    assert!(axes.body.network().is_some(), "a system with a network");
+    let options = PretrainOptions {
         context: Some(12),
         width: Some(8),
         dropout: Some(0.0),
         init_std: Some(0.5),
+        layers: Some(2),
+        heads: Some(2),
+        units: Some(12),
         ..PretrainOptions::default()
-    };
-    let options = match axes.body.network().expect("a network") {
-        BodyConfig::Transformer(_) => PretrainOptions { layers: Some(2), heads: Some(2), ..sizes },
-        BodyConfig::Lstm(_) => PretrainOptions { units: Some(12), ..sizes },
     };
     ModelConfig { heads: Vec::new(), ..options.model(&ModelConfig::default(), axes) }.with_vocab(VOCAB)
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hyperparameters::{RangeError, clip_in_range, hyperparameters, require};
 use crate::optim::{OptimError, Optimizer, OptimizerKind, Schedule, ScheduleKind, Warmup};
-use crate::systems::{self, Axes, BackboneKind, Card, SystemBody, transformer, transformer_axes};
+use crate::systems::{self, Axes, Card, SystemBody, transformer_axes};
 use crate::trainer::{Recipe, default_shards};
 use crate::views::{Corrupt, MaskMix, Noise, Redraw, ViewPlan};
 
@@ -30,7 +30,7 @@ hyperparameters! {
             system: Option<String>,
             /// `transformer` (the paper's); `lstm`: one recurrent layer, of the same context, width and dropout (§5); or `ngram`: counts of
             /// n-grams, without training [default: transformer]
-            backbone: Option<BackboneKind>,
+            backbone: Option<String>,
             /// Number of tokens of the longest n-gram that is counted [default: 5]
             order: Option<usize>,
             /// Number of units of an LSTM [default: 2048, the paper's]
@@ -452,18 +452,15 @@ impl PretrainOptions {
         let system = self.system.as_deref().unwrap_or(systems::DEFAULT.name);
         let card = systems::named(system).ok_or_else(|| RangeError::new("system", system, systems::names()))?;
         let (transform, view) = (self.transform.unwrap_or(card.axes.transform), self.view(card.axes.view)?);
-        let mut body = match (self.backbone, card.axes.body) {
-            (Some(BackboneKind::Transformer), body) if body.transformer().is_none() => transformer(TransformerConfig::GPT1),
-            (Some(BackboneKind::Lstm), _) => SystemBody::Network(LstmConfig::PAPER.into()),
-            (Some(BackboneKind::Ngram), body) if body.network().is_some() => SystemBody::Ngram { order: 5 },
-            (_, body) => body,
-        };
+        let named =
+            |name: &str| SystemBody::named(name).ok_or_else(|| RangeError::new("backbone", name, "transformer, lstm or ngram"));
+        let own = self.backbone.as_deref().map(named).transpose()?.filter(|body| body.name() != card.axes.body.name());
+        let mut body = own.unwrap_or(card.axes.body);
         let expected = "a Transformer, in a system with further parts or a masked view";
         let flag = if self.backbone.is_some() { "backbone" } else { "system" };
         let has_parts = card.axes.body.transformer().is_some_and(|c| c.parts() != TransformerConfig::GPT1);
         let plain = !has_parts && !transform && view.is_next();
-        let found = if body.network().is_some() { "lstm" } else { "ngram" };
-        require(flag, found, body.transformer().is_some() || plain, expected)?;
+        require(flag, body.name(), body.transformer().is_some() || plain, expected)?;
         macro_rules! set {
             ($c:ident; $($option:ident $field:ident),*) => { $($c.$field = self.$option.unwrap_or($c.$field);)* };
         }
@@ -471,7 +468,7 @@ impl PretrainOptions {
             SystemBody::Network(BodyConfig::Transformer(c)) => {
                 transformer_axes!(set!(c));
             }
-            SystemBody::Network(BodyConfig::Lstm(_)) => {}
+            SystemBody::Network(_) => {}
             SystemBody::Ngram { order } => *order = self.order.unwrap_or(*order),
         }
         Ok(Axes { body, transform, view })
@@ -662,7 +659,7 @@ mod tests {
 
     #[test]
     fn an_lstm_has_the_sizes_of_the_transformer_and_units() {
-        let lstm = PretrainOptions { backbone: Some(BackboneKind::Lstm), ..Default::default() };
+        let lstm = PretrainOptions { backbone: Some("lstm".into()), ..Default::default() };
         let ModelConfig { sizes, body: BodyConfig::Lstm(lstm), .. } = lstm.settle().unwrap().model else { panic!("an LSTM") };
         assert_eq!((lstm.units, sizes.width, sizes.context), (2048, 128, 128));
     }

@@ -12,7 +12,7 @@ mod page;
 mod roberta;
 
 use gradus_model::{BodyConfig, TransformerConfig};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::views::ViewPlan;
 
@@ -27,18 +27,8 @@ pub const DEFAULT: &Card = &gpt::CARD;
 /// Those that a survey places, unless others are asked for.
 pub const SURVEYED: [&Card; 4] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD];
 
-/// Names of bodies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[serde(rename_all = "snake_case")]
-pub enum BackboneKind {
-    /// The paper's Transformer.
-    Transformer,
-    /// One recurrent layer.
-    Lstm,
-    /// Counts of n-grams, without training.
-    Ngram,
-}
+/// The name of counts of n-grams among bodies.
+const NGRAM: &str = "ngram";
 
 /// What predicts a system's tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +54,18 @@ impl SystemBody {
             SystemBody::Network(body) => Some(body),
             SystemBody::Ngram { .. } => None,
         }
+    }
+
+    /// The name of the body: of the network, or `ngram`.
+    pub fn name(&self) -> &'static str {
+        self.network().map_or(NGRAM, BodyConfig::name)
+    }
+
+    /// The body of a name, with its default options.
+    pub fn named(name: &str) -> Option<Self> {
+        let ngram = (NGRAM, SystemBody::Ngram { order: 5 });
+        let networks = BodyConfig::ALL.into_iter().map(|(name, body)| (name, SystemBody::Network(body)));
+        networks.chain([ngram]).find(|(own, _)| *own == name).map(|(_, body)| body)
     }
 
     /// The Transformer's options, if it is one.

@@ -1,35 +1,26 @@
 //! The cards as text: of one system, of what two differ in, and of all as a page.
 
-use gradus_model::{BodyConfig, NormPlace};
+use gradus_model::NormPlace;
 use gradus_report::{Block, Document, Row};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::{ALL, Axes, BackboneKind, Card, Density, SystemBody, named, transformer_axes};
+use super::{ALL, Axes, Card, Density, SystemBody, named, transformer_axes};
 use crate::views::{Corrupt, MaskMix, Noise, Redraw};
 
 impl Axes {
     /// Its axes by the names of their flags, with their values.
     pub fn flags(&self) -> Vec<(String, String)> {
-        let mut all = vec![("backbone", json!(self.backbone()))];
-        match self.body {
-            SystemBody::Ngram { order } => all.push(("order", json!(order))),
-            SystemBody::Network(BodyConfig::Lstm(_)) => {}
-            SystemBody::Network(BodyConfig::Transformer(_)) => {
-                all.extend(self.of_transformer());
-                all.push(("transform", json!(self.transform)));
-            }
+        let mut all = vec![("backbone", json!(self.body.name()))];
+        if let SystemBody::Ngram { order } = self.body {
+            all.push(("order", json!(order)));
+        }
+        if self.body.transformer().is_some() {
+            all.extend(self.of_transformer());
+            all.push(("transform", json!(self.transform)));
         }
         all.push(("view", json!(self.view)));
         all.into_iter().map(|(name, value)| (name.replace('_', "-"), plain(&value))).collect()
-    }
-
-    fn backbone(&self) -> BackboneKind {
-        match self.body {
-            SystemBody::Network(BodyConfig::Transformer(_)) => BackboneKind::Transformer,
-            SystemBody::Network(BodyConfig::Lstm(_)) => BackboneKind::Lstm,
-            SystemBody::Ngram { .. } => BackboneKind::Ngram,
-        }
     }
 
     /// The axes of a Transformer by the names of their options; of another body, GPT-1's.
@@ -45,14 +36,14 @@ impl Axes {
 impl Serialize for Axes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if let SystemBody::Ngram { order } = self.body {
-            return json!({ "backbone": self.backbone(), "order": order, "view": self.view }).serialize(serializer);
+            return json!({ "backbone": self.body.name(), "order": order, "view": self.view }).serialize(serializer);
         }
         let mut parts: Map<String, Value> =
             self.of_transformer().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let [activation, epsilon] = ["activation", "epsilon"].map(|name| parts.remove(name));
         let Axes { transform, view, .. } = self;
         json!({
-            "backbone": self.backbone(), "activation": activation, "epsilon": epsilon, "parts": parts, "transform": transform,
+            "backbone": self.body.name(), "activation": activation, "epsilon": epsilon, "parts": parts, "transform": transform,
             "view": view,
         })
         .serialize(serializer)
@@ -84,8 +75,7 @@ impl Card {
         let Axes { body, transform, view } = &self.axes;
         let c = body.transformer().copied().unwrap_or_default();
         let body = match body {
-            SystemBody::Network(BodyConfig::Transformer(_)) => "a Transformer".into(),
-            SystemBody::Network(BodyConfig::Lstm(_)) => "an LSTM of one layer".into(),
+            SystemBody::Network(network) => network.words().into(),
             SystemBody::Ngram { order } => format!("counts of n-grams of at most {order} tokens"),
         };
         let parts = [

@@ -6,20 +6,14 @@
 //! pairs      [CLS] a [SEP] b [SEP], in two segments                  … and [CLS] predicts whether b follows a
 //! ```
 
-mod corrupt;
 mod draw;
-mod next;
-mod pairs;
 mod plan;
 
 use gradus_model::{Batch, ClassLoss, Input, Model, Objective, Sight};
 use gradus_tensor::{Real, Tensor};
 
-pub use corrupt::{Corrupt, MaskMix, MaskedLm, Noise};
 pub use draw::{Draw, Redraw};
-pub use next::Next;
-pub use pairs::Pairs;
-pub use plan::ViewPlan;
+pub use plan::*;
 
 /// A text of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Equal terms: equal numbers of parameters and of floating-point operations for each system.
 
-use gradus_model::{BodyConfig, LstmConfig, ModelConfig};
+use gradus_model::{BodyConfig, ModelConfig};
 use gradus_train::pretrain::{self, Length, PretrainError, PretrainOptions, PretrainSettings, VOCABULARY};
 use gradus_train::systems::Card;
 
@@ -37,10 +37,7 @@ fn levelled(settings: &PretrainSettings, parameters: usize) -> BodyConfig {
     let with = |body| ModelConfig { body, ..settings.model.clone() };
     let width = settings.model.sizes.width;
     let of = |body: &BodyConfig| with(*body).with_vocab(VOCABULARY).parameters();
-    let sized = |n| match &settings.model.body {
-        BodyConfig::Transformer(gpt) => BodyConfig::from(gpt.with_inner(n, width)),
-        BodyConfig::Lstm(lstm) => LstmConfig { units: n, ..*lstm }.into(),
-    };
+    let sized = |n| settings.model.body.with_units(n, width);
     (1..=8 * width).map(sized).min_by_key(|body| of(body).abs_diff(parameters)).expect("one at least")
 }
 

@@ -1,5 +1,5 @@
 //! `openai-gpt`, and our own model types: `gradus-gpt` for a Transformer that no other dialect can say, which `transformers` refuses
-//! instead of misreading it, and `gradus-lstm`.
+//! instead of misreading it, and `gradus-NAME` for another body, such as `gradus-lstm`.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,20 +15,22 @@ use crate::config::{Activation, Sizes};
 use crate::head::{Form, HeadConfig};
 use crate::model::ModelConfig;
 use crate::output::{OutputConfig, Predicts};
-use crate::recurrent::LstmConfig;
 use crate::transformer::{Embedding, TransformerConfig};
 
 pub(super) struct OpenAiGpt;
 
 const HUGGING_FACE: &str = "openai-gpt";
 const OURS: &str = "gradus-gpt";
-const LSTM: &str = "gradus-lstm";
 /// The classes in `transformers`: of the body, the language model and the classifier.
 const CLASSES: [&str; 3] = ["OpenAIGPTModel", "OpenAIGPTLMHeadModel", "OpenAIGPTForSequenceClassification"];
 /// The weight of the classifier.
 pub(super) const WEIGHT: &str = "score.weight";
-/// Fields of an LSTM's file that its configuration does not have.
+/// Fields of a body of ours that are none of its options.
 const NOT_OPTIONS: [&str; 8] = ["model_type", "architectures", TIED, OUTPUTS, HEADS, "id2label", "label2id", "pad_token_id"];
+/// The field of the kind of a body in [`BodyConfig`].
+const FAMILY: &str = "family";
+/// The beginning of the model types of other bodies.
+const OWN: &str = "gradus-";
 /// The field of outputs that `transformers` does not have.
 const OUTPUTS: &str = "gradus_outputs";
 /// The beginning of the names of fields that `transformers` does not have.
@@ -42,7 +44,7 @@ pub(super) fn is_theirs(head: &HeadConfig) -> bool {
 
 /// A field without a name in `transformers` is `gradus_` and ours.
 const NAMES: Names = Names {
-    model_types: &[HUGGING_FACE, OURS, LSTM],
+    model_types: &[HUGGING_FACE, OURS],
     prefix: "transformer.",
     classes: &CLASSES,
     copies: &[("lm_head.weight", "tokens_embed.weight")],
@@ -99,9 +101,9 @@ impl Dialect for OpenAiGpt {
     }
 
     fn model(&self, fields: &Fields, held: &Held) -> Result<ModelConfig, String> {
-        let model = match fields.get("model_type").and_then(Value::as_str) {
-            Some(LSTM) => lstm_from_json(fields).map_err(|e| e.to_string())?,
-            _ => gpt_from_json(fields)?,
+        let model = match own_body(fields) {
+            Some(body) => body_from_json(fields, body).map_err(|e| e.to_string())?,
+            None => gpt_from_json(fields)?,
         };
         let theirs = |classes| HeadConfig::new(Form::Classify, classes);
         Ok(ModelConfig {
@@ -114,9 +116,12 @@ impl Dialect for OpenAiGpt {
     fn fields(&self, config: &ModelConfig) -> Option<Fields> {
         let mut fields = match &config.body {
             BodyConfig::Transformer(c) => gpt_to_json(config, c),
-            BodyConfig::Lstm(c) => {
-                let all = [object(json!(config.sizes)), object(json!(c)), object(json!({ "model_type": LSTM }))];
-                all.into_iter().flatten().collect()
+            body => {
+                let mut fields = object(json!(body));
+                fields.insert("model_type".into(), format!("{OWN}{}", body.name()).into());
+                fields.remove(FAMILY);
+                fields.extend(object(json!(config.sizes)));
+                fields
             }
         };
         if !is_plain(config) {
@@ -143,8 +148,7 @@ impl Dialect for OpenAiGpt {
     }
 
     fn name(&self, fields: &Fields, ours: &str) -> String {
-        let is_lstm = fields.get("model_type").and_then(Value::as_str) == Some(LSTM);
-        match NAMES.name(fields, ours).filter(|_| !is_lstm) {
+        match NAMES.name(fields, ours).filter(|_| own_body(fields).is_none()) {
             Some(theirs) => theirs.into(),
             None => Some(format!("{GRADUS}{ours}")).filter(|name| fields.contains_key(name)).unwrap_or_else(|| ours.into()),
         }
@@ -190,14 +194,21 @@ fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Fields {
     fields
 }
 
-fn lstm_from_json(fields: &Fields) -> serde_json::Result<ModelConfig> {
-    let (mut sizes, mut options) = (Fields::new(), Fields::new());
+/// The default options of the body that a model type of ours names; `None` for a Transformer's.
+fn own_body(fields: &Fields) -> Option<BodyConfig> {
+    let name = fields.get("model_type")?.as_str()?.strip_prefix(OWN)?;
+    let (_, body) = BodyConfig::ALL.into_iter().find(|(own, body)| *own == name && body.transformer().is_none())?;
+    Some(body)
+}
+
+fn body_from_json(fields: &Fields, body: BodyConfig) -> serde_json::Result<ModelConfig> {
+    let (mut sizes, mut options) = (Fields::new(), Fields::from_iter([(FAMILY.into(), json!(body)[FAMILY].clone())]));
     for (name, value) in fields.iter().filter(|(name, _)| !NOT_OPTIONS.contains(&name.as_str())) {
         let part = if ["vocab", "context", "width"].contains(&name.as_str()) { &mut sizes } else { &mut options };
         part.insert(name.clone(), value.clone());
     }
-    let (sizes, options): (Sizes, LstmConfig) = (serde_json::from_value(sizes.into())?, serde_json::from_value(options.into())?);
-    Ok(ModelConfig::new(sizes, options))
+    let (sizes, body): (Sizes, BodyConfig) = (serde_json::from_value(sizes.into())?, serde_json::from_value(options.into())?);
+    Ok(ModelConfig::new(sizes, body))
 }
 
 fn gpt_from_json(fields: &Fields) -> Result<ModelConfig, String> {
@@ -219,5 +230,6 @@ fn gpt_from_json(fields: &Fields) -> Result<ModelConfig, String> {
 
 /// All model types that are read, in words.
 fn known() -> String {
-    model_types().collect::<Vec<_>>().join(", ")
+    let own = BodyConfig::ALL.into_iter().filter(|(_, body)| body.transformer().is_none());
+    model_types().map(str::to_owned).chain(own.map(|(name, _)| format!("{OWN}{name}"))).collect::<Vec<_>>().join(", ")
 }

@@ -24,7 +24,7 @@
 //! assert_eq!(tokens.weights[..], [0.2, 0.2, 0.2, 0.2, 0.2, 0.0]);
 //! ```
 
-use super::{Draw, Given, Scheme, Text, View};
+use crate::views::{Draw, Given, Scheme, Text, View};
 
 /// The scheme in which every slot predicts the next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,15 @@
-//! The plan by which a run views its texts: one text on a card, as the value of `--view` and in `run.json`.
+//! The plan by which a run views its texts: one text on a card, as the value of `--view` and in `run.json`. A new view is a file here
+//! with its [`Scheme`], and a variant of [`ViewPlan`].
 //!
 //! ```text
 //! next                                                             the next token after each
 //! masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic              some tokens, most of which are hidden
 //! pairs:rate=0.15,hide=0.8,replace=0.1,masks=dynamic               … and whether the second of two texts follows the first
 //! ```
+
+mod corrupt;
+mod next;
+mod pairs;
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +18,11 @@ use gradus_model::Input;
 use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 
-use super::{Corrupt, MaskMix, MaskedLm, Next, Noise, Pairs, Redraw, Scheme, SpecialTokens};
+use super::{Redraw, Scheme, SpecialTokens};
+
+pub use corrupt::{Corrupt, MaskMix, MaskedLm, Noise};
+pub use next::Next;
+pub use pairs::Pairs;
 
 /// The objective on a text. Options that a text leaves out are BERT's ([`Corrupt::BERT`]).
 ///

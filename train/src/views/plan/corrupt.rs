@@ -13,8 +13,8 @@
 
 use gradus_tensor::rng::Philox;
 
-use super::{Draw, Given, Redraw, Scheme, SpecialTokens, Text, View};
 use crate::hyperparameters::{RangeError, require};
+use crate::views::{Draw, Given, Redraw, Scheme, SpecialTokens, Text, View};
 
 /// A corruption of texts: noise × replacement × redraw. The unit of noise is a token, and each chosen token is predicted in its place.
 #[derive(Clone, Copy, Debug, PartialEq)]

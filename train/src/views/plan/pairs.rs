@@ -10,7 +10,8 @@
 //! `create_instances_from_document`, b begins at any sentence.) After a text of one sentence, b is always from another text. If a
 //! and b do not fit, the longer one loses tokens at its beginning or its end with equal probability, as in BERT's code.
 
-use super::{Draw, Given, MaskedLm, Scheme, SpecialTokens, Text, View};
+use super::MaskedLm;
+use crate::views::{Draw, Given, Scheme, SpecialTokens, Text, View};
 
 /// The scheme that views pairs of texts: some tokens are targets, and the class states whether the second text follows the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,8 +104,8 @@ impl Scheme for Pairs {
 mod tests {
     use gradus_tensor::rng::Philox;
 
-    use super::super::{Corrupt, MaskMix};
     use super::*;
+    use crate::views::{Corrupt, MaskMix};
 
     const SPECIAL: SpecialTokens = SpecialTokens { open: 100, close: 101, mask: 102, words: 90 };
 
