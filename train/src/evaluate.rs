@@ -9,10 +9,10 @@
 //!
 //! With S = T, the default, no input is read twice, and the first prediction of a window has one token of history.
 //!
-//! For models that fill masks see [`pseudo_losses`], and for losses at chosen slots [`Asked`].
+//! For models that fill masks see [`pseudo_losses`], and for losses at chosen slots [`TargetedSequence`].
 
-mod asked;
 mod pseudo;
+mod targeted;
 
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ use gradus_data::TokenBatch;
 use gradus_model::{Batch, GradientMode, Model, Predicts, Tree};
 use gradus_tensor::{Real, Tensor, on_pool};
 
-pub use asked::Asked;
 pub use pseudo::pseudo_losses;
+pub use targeted::TargetedSequence;
 
 /// The number of tokens evaluated at once: enough to keep the kernels busy, few enough to fit beside any model.
 const BATCH_TOKENS: usize = 4096;

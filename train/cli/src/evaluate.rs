@@ -169,10 +169,10 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     say_if_headless(&model);
     if let (Some(ids), Some(targets)) = (&args.input.ids, &args.targets) {
-        let asked = numbers::read(args, ids, targets, &config)?;
+        let sequence = numbers::read(args, ids, targets, &config)?;
         let result = match args.dtype {
-            Dtype::F32 => numbers::measure(args, &model.to(&device)?, &asked),
-            Dtype::F64 => numbers::measure(args, &model.cast::<_, f64>().to(&device)?, &asked),
+            Dtype::F32 => numbers::measure(args, &model.to(&device)?, &sequence),
+            Dtype::F64 => numbers::measure(args, &model.cast::<_, f64>().to(&device)?, &sequence),
         }?;
         return print(args, &result);
     }

@@ -19,7 +19,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::page::vacant;
 use crate::progress::Display;
-use crate::zero_shot::ask;
+use crate::zero_shot::answered;
 
 /// Predict the answers of a split, labelled or not, with a fine-tuned model, or zero-shot
 #[derive(Clone, Debug, clap::Args)]
@@ -159,19 +159,19 @@ fn fine_tuned(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
 /// Predicts the answers by a language model that was never trained for the task.
 fn zero_shot(args: &Args, task: &'static Task) -> Result<Predicted, CliError> {
     let model = (&*args.model, args.opening.as_deref(), &args.on);
-    let asked = ask(model, (task, &args.data, args.split), None, |_| Ok(()))?;
-    let scored = labels(&asked.examples).is_ok().then(|| metrics(task, &asked.examples, &asked.answers.labels));
+    let answered = answered(model, (task, &args.data, args.split), None, |_| Ok(()))?;
+    let scored = labels(&answered.examples).is_ok().then(|| metrics(task, &answered.examples, &answered.answers.labels));
     let scored = scored.transpose().map_err(FinetuneError::from)?;
     Ok(Predicted {
-        details: asked.answers.scores.iter().map(|scores| json!({ "scores": scores })).collect(),
-        answers: asked.answers.labels,
-        numbers: asked.answers.scores,
-        threshold: asked.answers.threshold,
+        details: answered.answers.scores.iter().map(|scores| json!({ "scores": scores })).collect(),
+        answers: answered.answers.labels,
+        numbers: answered.answers.scores,
+        threshold: answered.answers.threshold,
         scored: scored.map(|metrics| (metrics[task.metric.name()], metrics)),
-        truncated: asked.answers.truncated,
-        file_rows: asked.file_rows,
-        dropped: left_out(&asked.dropped),
-        examples: asked.examples,
+        truncated: answered.answers.truncated,
+        file_rows: answered.file_rows,
+        dropped: left_out(&answered.dropped),
+        examples: answered.examples,
     })
 }
 

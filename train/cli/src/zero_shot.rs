@@ -14,7 +14,7 @@ use crate::error::CliError;
 use crate::output;
 
 /// A split's rows and the answers to them.
-pub struct Asked {
+pub struct Answered {
     pub examples: Vec<Example>,
     pub answers: TaskAnswers,
     /// The number of rows in the files.
@@ -23,12 +23,12 @@ pub struct Asked {
 }
 
 /// Answers at most `rows` rows of a split. `check` may return an error before the long work.
-pub fn ask(
+pub fn answered(
     (model, opening, on): (&Path, Option<&str>, &On),
     (task, folder, split): (&'static Task, &Path, Split),
     rows: Option<usize>,
     check: impl FnOnce(&[Example]) -> Result<(), TaskError>,
-) -> Result<Asked, CliError> {
+) -> Result<Answered, CliError> {
     if !ZeroShot::has(task) {
         return Err(FinetuneError::from(TaskError::NoHeuristic { task: task.name }).into());
     }
@@ -51,5 +51,5 @@ pub fn ask(
     let examples = evenly(loaded.examples, rows);
     check(&examples).map_err(FinetuneError::from)?;
     let answers = ZeroShot { model: &*model, tokenizer: &tokenizer, opening }.answers(task, &train, &examples);
-    Ok(Asked { answers: answers.map_err(FinetuneError::from)?, examples, file_rows, dropped: loaded.dropped })
+    Ok(Answered { answers: answers.map_err(FinetuneError::from)?, examples, file_rows, dropped: loaded.dropped })
 }

@@ -47,10 +47,10 @@ pub fn pseudo_losses<T: Real>(
 fn with_each_hidden(window: &[u32], hidden: &[usize], special: SpecialTokens) -> Batch {
     let row = special.around(window);
     let mut tokens = row.repeat(hidden.len());
-    let asked: Vec<u32> = hidden.iter().enumerate().map(|(number, &at)| (number * row.len() + 1 + at) as u32).collect();
-    asked.iter().for_each(|&slot| tokens[slot as usize] = special.mask);
-    let (targets, weights): (Vec<u32>, _) = (hidden.iter().map(|&at| window[at]).collect(), vec![1.0; asked.len()]);
-    Batch::of(Input::full(hidden.len(), tokens)).with_tokens(Some(asked.into()), targets, weights)
+    let slots: Vec<u32> = hidden.iter().enumerate().map(|(number, &at)| (number * row.len() + 1 + at) as u32).collect();
+    slots.iter().for_each(|&slot| tokens[slot as usize] = special.mask);
+    let (targets, weights): (Vec<u32>, _) = (hidden.iter().map(|&at| window[at]).collect(), vec![1.0; slots.len()]);
+    Batch::of(Input::full(hidden.len(), tokens)).with_tokens(Some(slots.into()), targets, weights)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gradus_model::{Model, ModelConfig, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
-use gradus_train::evaluate::Asked;
+use gradus_train::evaluate::TargetedSequence;
 use gradus_train::hyperparameters::require;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::ids::{read_ids, read_segments, read_targets};
 
 /// Reads the sequence, its segments and its targets.
-pub fn read(args: &Args, ids: &Path, targets: &Path, config: &ModelConfig) -> Result<Asked, CliError> {
+pub fn read(args: &Args, ids: &Path, targets: &Path, config: &ModelConfig) -> Result<TargetedSequence, CliError> {
     let tokens = read_ids(ids, config.sizes.vocab, "model")?;
     let (n, most) = (tokens.len(), config.sizes.context);
     let expected = format!("at most {most}, the model's context");
@@ -36,12 +36,12 @@ pub fn read(args: &Args, ids: &Path, targets: &Path, config: &ModelConfig) -> Re
             Some(segments)
         }
     };
-    Ok(Asked { tokens, segments, targets })
+    Ok(TargetedSequence { tokens, segments, targets })
 }
 
 /// Computes the losses, their mean, and with `--gradients` the norms of its gradient.
-pub fn measure<T: Real>(args: &Args, model: &Model<Tensor<T>>, asked: &Asked) -> Result<Value, CliError> {
-    let losses = asked.losses(model);
+pub fn measure<T: Real>(args: &Args, model: &Model<Tensor<T>>, sequence: &TargetedSequence) -> Result<Value, CliError> {
+    let losses = sequence.losses(model);
     let nll = losses.iter().sum::<f64>() / losses.len() as f64;
     if !nll.is_finite() {
         return Err(CliError::NotFinite { nll });
@@ -49,7 +49,7 @@ pub fn measure<T: Real>(args: &Args, model: &Model<Tensor<T>>, asked: &Asked) ->
     let mut result = json!({ "tokens": losses.len(), "nll": nll, "dtype": args.dtype.name(), "token_nll": losses });
     if args.gradients {
         let mut norms = Map::new();
-        let gradient = asked.gradient(model);
+        let gradient = sequence.gradient(model);
         let reached = model.as_ref().zip(gradient).map(|_, (p, g)| g.unwrap_or_else(|| p.zeros_like(*p.shape())));
         for (name, g) in checkpoint::theirs(&reached) {
             norms.insert(name, json!(g.dot(&g).sqrt()));

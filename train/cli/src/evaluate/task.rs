@@ -15,7 +15,7 @@ use crate::common::{say_notes, warn_of_another_task};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Display;
-use crate::zero_shot::ask;
+use crate::zero_shot::answered;
 
 /// The output of `--json`.
 #[derive(Serialize)]
@@ -79,8 +79,8 @@ fn fine_tuned<'a>(args: &'a Args, task: &'static Task, folder: &Path, split: Spl
 /// Scores a language model that was never trained for the task.
 fn zero_shot<'a>(args: &Args, task: &'static Task, folder: &Path, split: Split) -> Result<Report<'a>, CliError> {
     let model = (&*args.model, args.opening.as_deref(), &args.on);
-    let asked = ask(model, (task, folder, split), args.rows, |examples| labels(examples).map(drop))?;
-    let metrics = metrics(task, &asked.examples, &asked.answers.labels).map_err(FinetuneError::from)?;
+    let answered = answered(model, (task, folder, split), args.rows, |examples| labels(examples).map(drop))?;
+    let metrics = metrics(task, &answered.examples, &answered.answers.labels).map_err(FinetuneError::from)?;
     Ok(Report {
         task: task.name,
         split: split.name(),
@@ -89,10 +89,10 @@ fn zero_shot<'a>(args: &Args, task: &'static Task, folder: &Path, split: Split) 
         score: metrics[task.metric.name()],
         metrics,
         loss: None,
-        examples: asked.examples.len(),
-        rows: asked.file_rows,
-        truncated: asked.answers.truncated,
-        dropped: left_out(&asked.dropped),
+        examples: answered.examples.len(),
+        rows: answered.file_rows,
+        truncated: answered.answers.truncated,
+        dropped: left_out(&answered.dropped),
         labels: None,
     })
 }
