@@ -248,6 +248,7 @@ mod tests {
             for (stated, preset) in stated(arg).iter().flat_map(|stated| ModelConfig::PRESETS.map(|preset| (stated, preset))) {
                 let plain: &[&str] = match id {
                     "preset" => &[],
+                    "order" => &["--backbone", "ngram"],
                     "units" => &["--preset", preset, "--backbone", "lstm"],
                     "mask_rate" | "mask_hide" | "mask_replace" | "masks" | "pairs" => &["--preset", preset, "--view", "masked"],
                     _ => &["--preset", preset],
