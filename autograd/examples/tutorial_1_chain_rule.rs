@@ -42,7 +42,7 @@ fn main() {
         assert!((found - by_hand).abs() < 1e-15);
     }
 
-    println!("\nand is it true? Move w a little and look:");
+    println!("\ncheck: move w a little:");
     for h in [1e-1, 1e-3, 1e-5] {
         let f = |w: f64| (w * x + b).tanh();
         let slope = (f(w + h) - f(w - h)) / (2.0 * h);

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut draw = Samples::new(2, 1);
     let mut parameters = [draw.normal([2, 4]), Tensor::zeros([4]), draw.normal([4, 1]), Tensor::zeros([1])];
 
-    println!("is the gradient right? Before anything is learnt from it:");
+    println!("gradient check, before training:");
     for outcome in check::function("xor", Xor, &parameters, 1) {
         let report = outcome?;
         println!("  {:13} worst relative error {:.1e}", report.witness, report.error());
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let tape = gradus_autograd::Tape::off();
     let leaves: Vec<_> = parameters.iter().map(|p| tape.constant(p.clone())).collect();
-    println!("\nwhat it answers now:");
+    println!("\npredictions now:");
     for ((x, t), p) in X.chunks(2).zip(TARGETS).zip(predict(&leaves).value().to_vec()) {
         println!("  {} xor {} = {p:.3}, should be {t}", x[0], x[1]);
         assert!((p - t).abs() < 0.1);

@@ -43,12 +43,12 @@ fn main() {
         row.iter().zip(&by_hand).for_each(|(found, expected)| assert!((found - expected).abs() < 1e-15));
     }
 
-    println!("\na single product, as for a model whose Hessian nobody could store:");
+    println!("\na single product, as for a model whose Hessian does not fit in memory:");
     let v = [Tensor::new([3], vec![1.0, 1.0, 1.0])];
     let product = hvp(log_sum_exp, &at, &v).remove(0).to_vec();
     println!("  H·(1, 1, 1) = {product:+.16?}: adding a constant to all x leaves softmax as it is");
 
-    println!("\nwhat it is good for: Newton's method finds where eˣ + e⁻²ˣ is least, x = ⅓ ln 2");
+    println!("\nan application: Newton's method finds the minimum of eˣ + e⁻²ˣ, x = ⅓ ln 2");
     let mut x = Tensor::scalar(1.0);
     for step in 0..6 {
         let (_, slope) = grad(least, &[x.clone()]);

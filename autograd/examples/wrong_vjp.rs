@@ -49,7 +49,7 @@ fn say<const FLAW: u8>(title: &str) {
     let cases: Vec<_> = (0..8).flat_map(|seed| Subject::of::<Cube<FLAW>>().cases(seed, 3)).collect();
     for (name, witness) in check::WITNESSES {
         match cases.iter().find_map(|case| witness(case).err()) {
-            Some(failure) => println!("  {name:13} refuses it: {failure}"),
+            Some(failure) => println!("  {name:13} rejects it: {failure}"),
             None => println!("  {name:13} accepts it"),
         }
     }
@@ -57,7 +57,7 @@ fn say<const FLAW: u8>(title: &str) {
 
 fn main() {
     say::<RIGHT>("right: 3x² ȳ");
-    say::<A_THOUSANDTH_OFF>("\na thousandth off: 3.003x² ȳ");
-    say::<A_DEAD_END>("\na dead end: 3x² ȳ, detached");
+    say::<A_THOUSANDTH_OFF>("\nan error of 0.1 %: 3.003x² ȳ");
+    say::<A_DEAD_END>("\ndetached from the tape: 3x² ȳ");
     say::<A_WRONG_BRANCH>("\na wrong branch: x² ȳ where x < 0");
 }

@@ -239,14 +239,14 @@ impl fmt::Display for Anomaly {
         let Anomaly { op, site, made, .. } = self;
         let scope = if site.scope.is_empty() { String::new() } else { format!(" in {}", site.scope) };
         match self.direction {
-            Direction::Forward => write!(f, "going forward, {op}{scope} ({}) made {made}", site.at)?,
+            Direction::Forward => write!(f, "in the forward pass, {op}{scope} ({}) produced {made}", site.at)?,
             Direction::Backward { input } => {
-                write!(f, "going backward, {op}{scope} ({}) made {made} for its input {input}", site.at)?;
+                write!(f, "in the backward pass, {op}{scope} ({}) produced {made} for its input {input}", site.at)?;
             }
             Direction::Sum => {
                 write!(
                     f,
-                    "going backward, what flows to {op}{scope} ({}) is finite summand by summand, but the sum is {made}",
+                    "in the backward pass, every summand of the gradient of {op}{scope} ({}) is finite, but their sum is {made}",
                     site.at
                 )?;
             }

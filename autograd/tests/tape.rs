@@ -405,7 +405,7 @@ fn a_sum_of_finite_summands_that_overflows_is_named_as_the_sum() {
         x.tape().backward(&y.sum_all()).of(x).unwrap().to_vec()[0]
     });
     assert_eq!((leaf.op, &*leaf.site.scope, leaf.direction, leaf.made.infinite), ("leaf", "w", Direction::Sum, 1));
-    assert!(leaf.to_string().contains("what flows to leaf in w"), "{leaf}");
+    assert!(leaf.to_string().contains("every summand of the gradient of leaf in w"), "{leaf}");
     // The sum of an op, whose VJP reads it.
     let op = seen(|x| {
         let t = x.tanh();

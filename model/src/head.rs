@@ -73,7 +73,9 @@ impl HeadConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         let (classes, names) = (self.classes, self.labels.len());
         match self.form {
-            Form::Choose => ensure(classes == 1, "classes", classes, "1 where an answer is chosen", "another checkpoint")?,
+            Form::Choose => {
+                ensure(classes == 1, "classes", classes, "1 for a head that chooses among answers", "another checkpoint")?
+            }
             Form::Classify if classes == 1 => {} // a number: what is learnt by squares
             Form::Classify | Form::Similar => {
                 let fits = (2..=1 << 16).contains(&classes);
@@ -150,7 +152,11 @@ impl<T: Real> Head<Tensor<T>> {
     pub fn reordered(self, order: &[usize], labels: Vec<String>) -> Self {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
-        assert!(sorted.into_iter().eq(0..self.config.classes), "{order:?} is no order of {} classes", self.config.classes);
+        assert!(
+            sorted.into_iter().eq(0..self.config.classes),
+            "{order:?} is not a permutation of {} classes",
+            self.config.classes
+        );
         let rows = |p: P<Tensor<T>>| {
             let rows: Vec<_> = order.iter().map(|&class| p.0.slice(0, class..class + 1)).collect();
             P(Tensor::concat(&rows.iter().collect::<Vec<_>>(), 0))

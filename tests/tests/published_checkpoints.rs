@@ -351,7 +351,7 @@ fn a_gpt_without_an_output_is_read_untied() {
         let files = Files::of(fixture);
         let model = files.read().unwrap();
         let untied = files.set("tie_word_embeddings", json!(false));
-        assert!(untied.refused().contains("lm_head.weight is missing, though config.json says tie_word_embeddings: false"));
+        assert!(untied.refused().contains("lm_head.weight is missing, though config.json has tie_word_embeddings: false"));
         for silent in [untied.clone().without("architectures"), untied.clone().set("architectures", json!([body]))] {
             assert_eq!(silent.read().unwrap(), model);
         }

@@ -192,7 +192,7 @@ fn a_step_that_failed_is_kept_and_made_again() {
     let mut read: serde_json::Value = serde_json::from_str(&whole).unwrap();
     read["losses"][1]["classes"]["targets"].as_array_mut().unwrap().truncate(7);
     let classes = refused(&read.to_string());
-    assert!(classes.starts_with("found classes that do not belong to these sequences, or to this model;"), "{classes}");
+    assert!(classes.starts_with("found classes that do not match these sequences or this model;"), "{classes}");
     let own = Trainer::replay(dir.path()).unwrap_err().to_string();
     assert!(own.contains(&format!("the run's own directory; its step is in {}", kept.display())), "{own}");
     let empty = tempfile::tempdir().unwrap();

@@ -31,7 +31,7 @@ pub fn forward_mode(case: &Case) -> Outcome {
             a.to_vec().into_iter().zip(b.to_vec()).any(|(a, b)| a != b && !(a.is_nan() && b.is_nan()))
         };
         if let Some(i) = (0..gx.len()).find(|&i| differs(&case.vjp_of(&case.real.inputs, &gy, |j| j == i)[i], &gx[i])) {
-            return ledger.broken(format!("input {i} has a different gradient when it alone wants one"));
+            return ledger.broken(format!("the gradient of input {i} differs when no other input requires one"));
         }
         let weights = gy.to_vec();
         for (i, x) in case.dual.inputs.iter().enumerate() {

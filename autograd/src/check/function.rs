@@ -96,7 +96,7 @@ impl<T: Real, F: Function> AnyOp<T> for Whole<F> {
     }
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
         let same = ins.len() == self.ins.len() && ins.iter().zip(&self.ins).all(|(a, b)| *a == b);
-        if same { Ok(self.out) } else { Err(ShapeError::new(self.name, "the shapes it was given at first", ins)) }
+        if same { Ok(self.out) } else { Err(ShapeError::new(self.name, "the input shapes of the first call", ins)) }
     }
     fn flops(&self, _: &[&Shape], _: &Shape) -> u64 {
         0 // no cost is stated

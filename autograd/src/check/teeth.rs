@@ -26,7 +26,7 @@ pub enum Toothless {
     NoSamples(&'static str),
     /// An input in whose gradient a witness misses the error.
     #[error(
-        "`{op}`: {witness} does not notice an error of 0.1 % in the gradient of input {input}; add samples on which it is not 0"
+        "`{op}`: {witness} does not detect an error of 0.1 % in the gradient of input {input}; add samples on which it is not 0"
     )]
     Unseen {
         /// The name of the op.

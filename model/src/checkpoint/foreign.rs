@@ -14,13 +14,12 @@ const NOTHING: &str = "Gradus does not read it: take a checkpoint with model.saf
 /// An error where a file of another format stands in the place of the weights.
 pub(super) fn refuse(source: Source<'_>) -> Result<(), CheckpointError> {
     let place = source.place.to_string_lossy().replace('\'', r"'\''");
-    let torch = |files: &str| {
-        format!("this converts it, with Python's torch and safetensors: python3 -c \"{TORCH}\" '{place}' '{files}'")
-    };
+    let torch =
+        |files: &str| format!("convert it with Python's torch and safetensors: python3 -c \"{TORCH}\" '{place}' '{files}'");
     let pickled = ["pytorch_model.bin", "model.bin", "model.pt", "model.pth"].map(|name| (name, "pickled weights", torch(name)));
     let others = [
         ("pytorch_model.bin.index.json", "pickled shards", torch("pytorch_model-*.bin")),
-        (openai::SHAPES_FILE, "OpenAI's release", format!("this converts it: gradus import --openai '{place}' --out DIR")),
+        (openai::SHAPES_FILE, "OpenAI's release", format!("convert it: gradus import --openai '{place}' --out DIR")),
         ("tf_model.h5", "weights of TensorFlow", NOTHING.into()),
         ("model.ckpt.index", "weights of TensorFlow", NOTHING.into()),
         ("flax_model.msgpack", "weights of Flax", NOTHING.into()),

@@ -115,7 +115,7 @@ impl<'a> Stored<'a> {
             let is_untied = untied && is_output;
             let Some((bytes, view)) = self.views.remove(*copy) else {
                 if is_untied && has_output {
-                    self.problems.push(format!("{copy} is missing, though config.json says tie_word_embeddings: false"));
+                    self.problems.push(format!("{copy} is missing, though config.json has tie_word_embeddings: false"));
                 }
                 continue;
             };
@@ -174,7 +174,7 @@ pub(super) fn disagree(path: PathBuf, problems: &[String], more_to_say: &str) ->
 
 fn tensors(path: PathBuf, bytes: &Bytes) -> Result<Vec<(String, TensorView<'_>)>, CheckpointError> {
     if bytes.starts_with(b"version https://git-lfs") {
-        let problem = "expected weights, found a pointer of Git LFS, in whose place `git lfs pull` puts the weights".into();
+        let problem = "expected weights, found a Git LFS pointer; `git lfs pull` replaces it by the weights".into();
         return Err(CheckpointError::Damaged { path, problem });
     }
     match SafeTensors::deserialize(bytes) {

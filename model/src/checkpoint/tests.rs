@@ -218,7 +218,7 @@ fn sinusoidal_positions_are_in_the_file() {
 fn a_pointer_of_git_lfs_is_named() {
     let mut files = files_of(&tiny());
     files.insert(WEIGHTS_FILE.into(), b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n".into());
-    refused(&files, &["m/model.safetensors: expected weights, found a pointer of Git LFS", "`git lfs pull`"]);
+    refused(&files, &["m/model.safetensors: expected weights, found a Git LFS pointer", "`git lfs pull`"]);
 }
 
 #[test]

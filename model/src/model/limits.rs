@@ -50,7 +50,7 @@ impl Input {
         if fits && self.segments.as_deref().is_none_or(segmented) {
             return Ok(());
         }
-        Err("found segments, or slots that attend to others, which do not belong to these sequences, or to this model".into())
+        Err("found segments or an attention mask that do not match these sequences or this model".into())
     }
 }
 
@@ -94,7 +94,7 @@ impl ClassLoss {
         };
         match config.heads.get(self.head) {
             Some(head) if fits(head) => Ok(()),
-            _ => Err("found classes that do not belong to these sequences, or to this model".into()),
+            _ => Err("found classes that do not match these sequences or this model".into()),
         }
     }
 }
@@ -205,16 +205,16 @@ mod tests {
             (short(&[2], &[0.5; 2]), &gpt, "2 tokens, 1 targets, 2 weights"),
             (short(&[2; 2], &[0.5; 3]), &gpt, "2 tokens, 2 targets, 3 weights"),
             (Batch::next(4, [1; 12], [2; 11], [0.5; 12]), &gpt, "12 tokens, 11 targets, 12 weights"),
-            (full(&[3, 3, 3]), &gpt, "slots that attend to others"),
-            (full(&[3, 3, 3, 4]), &gpt, "slots that attend to others"),
-            (full(&[3, 3, 3, 0]), &gpt, "slots that attend to others"),
-            (seeing(Sight::Full(None)), &lstm, "or to this model"),
-            (seeing(Sight::Prefix([1; 4].into())), &lstm, "or to this model"),
-            (seeing(Sight::Prefix([0, 1, 2, 4].into())), &gpt, "slots that attend to others"),
-            (seeing(Sight::Allowed([true; 12].into())), &gpt, "slots that attend to others"),
-            (queried(3), &gpt, "slots that attend to others"),
-            (queried(1), &lstm, "or to this model"),
-            (placed(&[0; 12]), &lstm, "or to this model"),
+            (full(&[3, 3, 3]), &gpt, "an attention mask"),
+            (full(&[3, 3, 3, 4]), &gpt, "an attention mask"),
+            (full(&[3, 3, 3, 0]), &gpt, "an attention mask"),
+            (seeing(Sight::Full(None)), &lstm, "or this model"),
+            (seeing(Sight::Prefix([1; 4].into())), &lstm, "or this model"),
+            (seeing(Sight::Prefix([0, 1, 2, 4].into())), &gpt, "an attention mask"),
+            (seeing(Sight::Allowed([true; 12].into())), &gpt, "an attention mask"),
+            (queried(3), &gpt, "an attention mask"),
+            (queried(1), &lstm, "or this model"),
+            (placed(&[0; 12]), &lstm, "or this model"),
             (placed(&[0; 11]), &gpt, "a position below 9 for each of the 12 tokens"),
             (placed(&[context; 12]), &gpt, "a position below 9"),
             (segmented, &gpt, "segments"),
@@ -228,7 +228,7 @@ mod tests {
     fn classes_of_another_model_are_refused() {
         let refused = |term, form| {
             let found = plain().with_classes(term).check(&of(form)).unwrap_err();
-            assert_eq!(found, "found classes that do not belong to these sequences, or to this model");
+            assert_eq!(found, "found classes that do not match these sequences or this model");
         };
         refused(classes(1, 4, 3), None);
         refused(ClassLoss { head: 1, ..classes(1, 4, 3) }, Some(Form::Classify));

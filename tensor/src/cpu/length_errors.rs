@@ -152,7 +152,7 @@ fn options_of_attention() {
         (k.attention_vjp)(&x, &z(16), &z(8), x.q, AttentionGrads { data: &mut z(64), packed, gbias });
     };
     assert_message("attention_vjp: a packed gradient needs as many keys as queries", |k| vjp(k, true, None));
-    assert_message("attention_vjp: the gradient of a bias is asked for, but there is no bias", |k| {
+    assert_message("attention_vjp: the gradient of a bias is requested, but there is no bias", |k| {
         vjp(k, false, Some(&mut z(6)))
     });
 }

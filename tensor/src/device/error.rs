@@ -7,7 +7,7 @@ pub enum DeviceError {
     #[error("a device is cpu, gpu or gpu:NAME, got {0:?}")]
     Unknown(String),
     /// The feature `wgpu` is disabled.
-    #[error("this build computes on the CPU alone; `cargo build --release --features wgpu` makes one that also drives GPUs")]
+    #[error("this build supports only the CPU; build with GPU support: cargo build --release --features wgpu")]
     NotBuilt,
     /// No driver provides a GPU.
     #[error("no GPU was found: Linux needs a driver for Vulkan (`vulkaninfo --summary` lists what it finds), macOS has Metal, Windows DX12{}", software(.0))]
@@ -29,7 +29,7 @@ pub enum DeviceError {
         found: Vec<String>,
     },
     /// More than one GPU's name contains the requested name.
-    #[error("{name:?} may be any of {}; give more of the name", quoted(.matching))]
+    #[error("{name:?} matches {}; give a longer part of the name", quoted(.matching))]
     Ambiguous {
         /// The requested name.
         name: String,
@@ -48,7 +48,7 @@ pub enum DeviceError {
     #[error("a GPU computes in f32, not in {0}: use f32, or the device cpu")]
     NotF32(&'static str),
     /// MatmulPrecision with rounded factors were requested on the CPU.
-    #[error("the CPU multiplies in full precision: products in {0} are for a GPU (--device gpu)")]
+    #[error("the CPU multiplies in full precision: products in {0} need a GPU (--device gpu)")]
     ProductsOnCpu(super::MatmulPrecision),
     /// The driver does not support 16-bit floats.
     #[error("{name} has no arithmetic in f16: use --matmul-precision f32")]
@@ -73,8 +73,8 @@ pub enum DeviceError {
     },
     /// The data to send need more memory than the device has free.
     #[error(
-        "{name} has {there} bytes of free memory, and {needed} are needed: {what}; what is computed on the way comes on top: use a \
-         smaller model, or the device cpu"
+        "{name} has {there} bytes of free memory, and {needed} are needed: {what}; intermediate results need more: use a smaller \
+         model, or the device cpu"
     )]
     NoRoom {
         /// The name of the GPU.
@@ -98,7 +98,7 @@ pub enum DeviceError {
     },
     /// The tensors of a shader have more pieces than can be bound.
     #[error(
-        "{name} gives a shader at most {most} pieces of memory of {bytes} bytes, and {shader:?} needs {bound} for tensors of this \
+        "{name} lets a shader bind at most {most} ranges of {bytes} bytes, and {shader:?} needs {bound} for tensors of this \
          size: use a smaller batch, context or vocabulary"
     )]
     TooManyWindows {
@@ -122,7 +122,7 @@ pub enum DeviceError {
         reason: String,
     },
     /// A command was rejected, which is a bug of this library.
-    #[error("{name} refused a command, which is a bug in this program: {reason}")]
+    #[error("{name} rejected a command, which is a bug in this program: {reason}")]
     Invalid {
         /// The name of the GPU.
         name: String,
@@ -169,7 +169,7 @@ mod tests {
         let name = String::from("A");
         assert_eq!(
             error(DeviceError::Ambiguous { name: name.clone(), matching: names.clone() }),
-            r#""A" may be any of "A 1", "A 2"; give more of the name"#
+            r#""A" matches "A 1", "A 2"; give a longer part of the name"#
         );
         assert_eq!(
             error(DeviceError::NoSuchName { name: name.clone(), found: names.clone() }),

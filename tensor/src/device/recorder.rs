@@ -186,7 +186,7 @@ impl Gpu {
         let reason = match polled {
             Ok(Ok(_)) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "its driver reported a failure, as told above".into(),
+            Err(_) => "its driver reported a failure (see above)".into(),
         };
         self.fault.raise(|name| DeviceError::Lost { name, reason });
     }

@@ -133,6 +133,6 @@ fn too_many_windows_are_an_error_by_name() {
     let x = on(&gpu, &Tensor::zeros([64, 4]));
     assert_eq!(x.exp().to_vec(), [1.0; 256], "four windows in, four out");
     let error = (&x + &on(&gpu, &Tensor::zeros([64, 4]))).try_to_vec().unwrap_err().to_string();
-    let expected = "gives a shader at most 8 pieces of memory of 256 bytes, and \"y = x + y, of 2\" needs 12";
+    let expected = "lets a shader bind at most 8 ranges of 256 bytes, and \"y = x + y, of 2\" needs 12";
     assert!(error.contains(expected), "{error}");
 }

@@ -88,7 +88,7 @@ fn a_model_that_has_no_room_is_refused_before_it_is_sent() {
     let (there, needed) = (4 * parameters - 1, 4 * parameters);
     let what = format!("{parameters} for parameters, {parameters} for their gradient, {} for its two moments", 2 * parameters);
     assert!(matches!(&error, DeviceError::NoRoom { .. }), "{error:?}");
-    let expected = format!("has {there} bytes of free memory, and {needed} are needed: {what}; what is computed");
+    let expected = format!("has {there} bytes of free memory, and {needed} are needed: {what}; intermediate results");
     assert!(error.to_string().contains(&expected), "{error}");
     let Device::Gpu(gpu) = &device else { panic!("a GPU") };
     assert_eq!((gpu.counts().sent_bytes, gpu.counts().buffers_made), (0, 0));

@@ -72,7 +72,7 @@ impl Workload {
     /// # Errors
     /// Returns an error if `share` is not above 0 and at most 1.
     pub fn masked(self, share: f64) -> Result<Self, RangeError> {
-        require("masked", share, share > 0.0 && share <= 1.0, "a share of the tokens, above 0 and at most 1")?;
+        require("masked", share, share > 0.0 && share <= 1.0, "a fraction of the tokens, above 0 and at most 1")?;
         let first = systems::ALL.iter().find(|card| !card.axes.view.is_next()).expect("one fills masks");
         let TransformerConfig { layers, heads, .. } = self.config;
         let parts = first.axes.body.transformer().expect("a Transformer").parts();

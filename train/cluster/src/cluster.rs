@@ -102,7 +102,10 @@ impl Cluster {
     fn owners(&self, tree: &AdditionTree) -> Result<Vec<Range<usize>>, PeerError> {
         let (n, shards) = (self.line.processes, tree.shards());
         owners(tree, n).ok_or_else(|| {
-            PeerError::new(format!("{n} processes have {shards} shards to share; give --shards at least {n}, or fewer processes"))
+            PeerError::new(format!(
+                "{shards} shards are too few for {n} processes; give --shards at least {n}, or fewer \
+                                    processes"
+            ))
         })
     }
 }

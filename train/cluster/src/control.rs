@@ -203,7 +203,7 @@ impl Control {
 /// Returns the problem if the watch of process `me` slept for longer than the silence limit.
 fn paused(me: usize, slept: Duration, silence: Duration) -> Option<String> {
     let seconds = slept.as_secs_f64();
-    let problem = || format!("process {me} itself was stopped, or its machine slept, for {seconds:.1} s (--timeout)");
+    let problem = || format!("process {me} itself was suspended, or its machine slept, for {seconds:.1} s (--timeout)");
     (slept > silence).then(problem)
 }
 
@@ -284,12 +284,15 @@ impl Watch {
                 }
             }
             Word::Noted(text) if self.me == 0 => {
-                self.noted.get_or_insert((now, format!("as process {number} noted, {text}")));
+                self.noted.get_or_insert((now, format!("process {number} reported: {text}")));
             }
             Word::Failed(text) => self.fault.end(told(number, &text)),
             Word::Last(verdict) if number == 0 => self.fault.end(verdict),
             Word::Farewell => self.peer(number).left = true,
-            Word::Noted(_) | Word::Last(_) => self.fault.raise(format!("process {number} speaks out of turn")),
+            Word::Noted(_) | Word::Last(_) => self.fault.raise(format!(
+                "protocol error: unexpected message from process \
+                                                                        {number}"
+            )),
         }
     }
 
@@ -297,10 +300,10 @@ impl Watch {
         let peer = self.peer(number);
         peer.gone = true;
         if by_nonsense {
-            self.fault.raise(format!("process {number} sent nonsense, or it was damaged on its way"));
+            self.fault.raise(format!("process {number} sent invalid data, or the data was damaged in transit"));
         } else if !peer.left {
             let how = "was killed, or its machine or network failed";
-            self.fault.raise(format!("process {number} ended without a word: it {how}"));
+            self.fault.raise(format!("process {number} ended without reporting an error: it {how}"));
         }
     }
 
@@ -318,12 +321,13 @@ impl Watch {
             if peer.heard.elapsed() > silence {
                 let seconds = silence.as_secs_f64();
                 let how = "hangs, or its machine or network failed";
-                self.fault.raise(format!("process {} has been silent for {seconds} s (--timeout): it {how}", peer.number));
+                self.fault.raise(format!("process {} sent nothing for {seconds} s (--timeout): it {how}", peer.number));
             }
             if peer.computes && peer.moved.elapsed() > step {
                 let seconds = step.as_secs_f64();
                 let waits = "has not finished a step in";
-                self.fault.raise(format!("process {} {waits} {seconds} s (--step-timeout), though it lives", peer.number));
+                self.fault
+                    .raise(format!("process {} {waits} {seconds} s (--step-timeout), though it still responds", peer.number));
             }
         }
         // The checks above come first: a process whose control connection is also silent is the better cause.

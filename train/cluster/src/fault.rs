@@ -81,10 +81,9 @@ impl Fault {
         let is_late = |at: &Instant| at.elapsed() > most;
         let seconds = most.as_secs_f64();
         let silent = seen.heard.iter().find(|(_, at)| is_late(at));
-        let silent =
-            silent.map(|(p, _)| (*p, format!("nothing has come from process {p} in {seconds} s: their connection hangs")));
+        let silent = silent.map(|(p, _)| (*p, format!("no data from process {p} for {seconds} s: the connection hangs")));
         let left = seen.ended.iter().find(|(_, at)| is_late(at)).filter(|_| seen.waits.as_ref().is_some_and(is_late));
-        let left = left.map(|(p, _)| (*p, format!("process {p} has left before the end of the run")));
+        let left = left.map(|(p, _)| (*p, format!("process {p} left before the end of the run")));
         drop(seen);
         if let Some((process, problem)) = silent.or(left) {
             self.suspect(problem);
@@ -136,8 +135,7 @@ mod tests {
         [2, 3].into_iter().for_each(|process| fault.hears(process));
         std::thread::sleep(2 * short);
         assert!(noted(long).is_empty());
-        let expected =
-            |process: usize| vec![format!("nothing has come from process {process} in 0.005 s: their connection hangs")];
+        let expected = |process: usize| vec![format!("no data from process {process} for 0.005 s: the connection hangs")];
         assert_eq!([noted(short), noted(short), noted(short)], [expected(2), expected(3), vec![]]);
     }
 
@@ -152,6 +150,6 @@ mod tests {
         fault.waits(true);
         std::thread::sleep(2 * short);
         fault.listen(short);
-        assert_eq!(fault.suspicions(), ["process 2 has left before the end of the run"]);
+        assert_eq!(fault.suspicions(), ["process 2 left before the end of the run"]);
     }
 }

@@ -89,10 +89,10 @@ impl<S: Stream> Frames<S> {
         self.contents.resize(length, 0);
         self.socket.read_exact(&mut self.contents).map_err(lost)?;
         if checksum(self.read, &self.contents) != sum {
-            return Err(format!("frame {} from process {peer} was damaged on its way: its checksum does not fit", self.read));
+            return Err(format!("frame {} from process {peer} was damaged in transit: its checksum does not match", self.read));
         }
         self.read += 1;
-        self.messages.check(&self.contents).map_err(|problem| format!("process {peer} sent nonsense: {problem}"))?;
+        self.messages.check(&self.contents).map_err(|problem| format!("process {peer} sent invalid data: {problem}"))?;
         self.taken = 0;
         self.fault.hears(peer);
         Ok(Some(()))
@@ -325,7 +325,7 @@ mod tests {
         for at in 4..sound.len() {
             let mut flipped = sound.clone();
             flipped[at] ^= 1 << (at % 8);
-            assert_eq!(noted(&flipped), "frame 0 from process 2 was damaged on its way: its checksum does not fit");
+            assert_eq!(noted(&flipped), "frame 0 from process 2 was damaged in transit: its checksum does not match");
         }
         assert!(noted(&[sound.clone(), sound.clone()].concat()).starts_with("frame 1 from process 2 was damaged"), "twice");
         assert!(noted(&frame(1, &message(40))).starts_with("frame 0 from process 2 was damaged"), "one is missing");
@@ -348,9 +348,9 @@ mod tests {
             [2, 2, 5, 6, MOST_BYTES as u64 + 33, 0],
             [2, 2, 5, 6, u64::MAX, 0],
         ] {
-            assert!(words(wrong).starts_with("process 2 sent nonsense: a message of "), "{wrong:?}");
+            assert!(words(wrong).starts_with("process 2 sent invalid data: a message of "), "{wrong:?}");
         }
         let after = [vec![0; HEADER], message(40)].concat();
-        assert_eq!(noted(&frame(0, &after)), "process 2 sent nonsense: a message after the last");
+        assert_eq!(noted(&frame(0, &after)), "process 2 sent invalid data: a message after the last");
     }
 }

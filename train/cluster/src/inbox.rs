@@ -57,7 +57,7 @@ impl Assembly {
     fn add(&mut self, head: Head, contents: &[u8], most: u32) -> Result<(), String> {
         let expected = (self.came, if self.of == 0 { head.pieces } else { self.of });
         if (head.piece, head.pieces) != expected || head.piece >= head.pieces || head.pieces > most {
-            return Err(format!("piece {} of {} instead of {} of {}", head.piece, head.pieces, expected.0, expected.1));
+            return Err(format!("piece {} of {}; expected piece {} of {}", head.piece, head.pieces, expected.0, expected.1));
         }
         (self.came, self.of) = (self.came + 1, head.pieces);
         self.bytes.extend(contents);
@@ -89,10 +89,10 @@ impl Inbox {
                 Kind::Part | Kind::Total => self.add_part(from, head, &message),
                 Kind::Beat => Ok(()),
             },
-            None => Err("a message that says not what it is".into()),
+            None => Err("a message without a valid header".into()),
         };
         if let Err(problem) = result {
-            self.line.fault.suspect(format!("process {from} sent nonsense: {problem}"));
+            self.line.fault.suspect(format!("process {from} sent invalid data: {problem}"));
         }
         self.line.wake();
     }
@@ -101,7 +101,7 @@ impl Inbox {
         let mut state = self.state();
         // No process is more than one all-gather ahead, since each waits for all.
         if head.number > state.told || head.number + 1 < state.told {
-            return Err(format!("words {} after words {}", head.number, state.told));
+            return Err(format!("all-gather {}; expected {}", head.number, state.told));
         }
         state.words.entry((head.number, from)).or_default().add(head, contents, MOST_OF_WORDS)
     }
@@ -109,7 +109,7 @@ impl Inbox {
     fn add_broadcast(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
         let mut state = self.state();
         if from != 0 || !(state.heard..state.heard + MOST_AHEAD).contains(&head.number) {
-            return Err(format!("broadcast {} of process {from} after {} of process 0", head.number, state.heard));
+            return Err(format!("broadcast {} from process {from}; expected {} from process 0", head.number, state.heard));
         }
         state.broadcasts.entry(head.number).or_default().add(head, contents, MOST_PIECES)
     }
@@ -117,7 +117,7 @@ impl Inbox {
     fn add_collected(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
         let mut state = self.state();
         if self.line.me != 0 || !(state.collected.saturating_sub(1)..state.collected + MOST_AHEAD).contains(&head.number) {
-            return Err(format!("words {} for process 0 alone, after {}", head.number, state.collected));
+            return Err(format!("gather {}; expected {}", head.number, state.collected));
         }
         state.to_collect.entry((head.number, from)).or_default().add(head, contents, MOST_PIECES)
     }
@@ -128,7 +128,7 @@ impl Inbox {
             if head.number == state.begun + 1 {
                 let early = state.early.entry(from).or_default();
                 if early.len() >= MOST_EARLY {
-                    return Err(format!("more than {MOST_EARLY} parts of sum {}, which is not begun here", head.number));
+                    return Err(format!("more than {MOST_EARLY} parts of sum {}, which has not begun here", head.number));
                 }
                 early.push(message.clone());
                 return Ok(());
@@ -137,7 +137,7 @@ impl Inbox {
         };
         match (sum, message.read()) {
             (Some(sum), Some((head, contents))) => sum.receive(from, head, contents),
-            _ => Err(format!("a part of sum {}, which is not under way", head.number)),
+            _ => Err(format!("a part of sum {}, which is not in progress", head.number)),
         }
     }
 

@@ -62,7 +62,7 @@ pub fn read_hosts(path: &Path, me: usize) -> Result<Hosts, LaunchError> {
         return Err(refused(format!("expected a line `host:port` for each process, found {line:?}")));
     }
     if let Some(twice) = addresses.iter().enumerate().find_map(|(i, line)| addresses[..i].contains(line).then_some(line)) {
-        return Err(refused(format!("{twice} is there twice; each process listens on an address of its own")));
+        return Err(refused(format!("{twice} occurs twice; each process needs its own address")));
     }
     match addresses.len() {
         n if me < n && n <= MOST_PROCESSES => Ok(Hosts { addresses, me }),
@@ -79,9 +79,7 @@ pub fn read_hosts(path: &Path, me: usize) -> Result<Hosts, LaunchError> {
 pub fn read_secret(path: &Path, say: fn(&str)) -> Result<Secret, LaunchError> {
     if let Some(mode) = disk::readable_by_others(path) {
         let file = quoted(path);
-        say(&format!(
-            "warning: --secret {file}: others can read it (its mode is {mode}), and whoever does can join the run: `chmod 600 {file}`"
-        ));
+        say(&format!("warning: --secret {file}: other users can read it (mode {mode}) and join the run: `chmod 600 {file}`"));
     }
     Secret::read(path).map_err(|e| match e.kind() {
         io::ErrorKind::InvalidData => {
@@ -111,7 +109,7 @@ struct ChildSettings {
 /// Returns an error if the input is not from a [`Launcher`].
 pub fn read_settings(me: usize, say: fn(&str)) -> Result<(Hosts, Secret, bool), LaunchError> {
     let mut line = String::new();
-    let none = || LaunchError::Usage("--child: gradus itself starts such processes; leave it out".into());
+    let none = || LaunchError::Usage("--child: only gradus itself starts such processes; leave it out".into());
     io::stdin().lock().read_line(&mut line).map_err(|_| none())?;
     let ChildSettings { addresses, secret, resumes, is_apart } = serde_json::from_str(&line).map_err(|_| none())?;
     let secret = Secret::from_hex(&secret).ok_or_else(|| LaunchError::Usage("--child: no secret".into()))?;
@@ -207,7 +205,7 @@ impl Launcher {
                 // The others have detected its silence.
                 if is_apart && rank.end.is_none() && rank.hangs(patience) {
                     let seconds = patience.as_secs_f64();
-                    (self.say)(&format!("error: process {} was stopped for {seconds} s and is ended", rank.number));
+                    (self.say)(&format!("error: process {} was suspended for {seconds} s and is killed", rank.number));
                     let _ = rank.child.kill();
                 }
             }

@@ -59,13 +59,15 @@ pub enum RendezvousError {
     Listen { address: String, source: io::Error },
     #[error("process {process} at {address} was not reached within {} s ({problem}); start it, or give a longer --wait", .within.as_secs_f64())]
     Unreached { process: usize, address: String, within: Duration, problem: String },
-    #[error("process {process} at {address} ended before all were there ({problem}): it says why; start all again")]
+    #[error(
+        "process {process} at {address} ended before all processes had connected ({problem}): see its error message; start all again"
+    )]
     Gone { process: usize, address: String, problem: io::Error },
     #[error("process {process} at {address} refused: {refusal}")]
     Refused { process: usize, address: String, refusal: Refusal },
-    #[error("these processes did not come within {} s: {}; start them, or give a longer --wait{}{}", .within.as_secs_f64(), list(.missing), strangers(*.refused), unheard(.problem))]
+    #[error("these processes did not connect within {} s: {}; start them, or give a longer --wait{}{}", .within.as_secs_f64(), list(.missing), strangers(*.refused), unheard(.problem))]
     Missing { missing: Vec<usize>, within: Duration, refused: usize, problem: Option<io::Error> },
-    #[error("interrupted while it waited for other processes")]
+    #[error("interrupted while waiting for other processes")]
     Interrupted,
     #[error("a connection failed: {0}")]
     Connection(#[from] io::Error),
@@ -83,12 +85,12 @@ fn list(numbers: &[usize]) -> String {
 
 fn strangers(refused: usize) -> String {
     let (others, were) = (count_of(refused, "connection"), if refused == 1 { "was" } else { "were" });
-    let why = "by another version of gradus, with another secret or another list of hosts, or by a stranger";
-    if refused > 0 { format!("; {others} {were} refused: made {why}") } else { String::new() }
+    let why = "by another version of gradus, with another secret or another list of hosts, or by another program";
+    if refused > 0 { format!("; {others} {were} rejected: made {why}") } else { String::new() }
 }
 
 fn unheard(problem: &Option<io::Error>) -> String {
-    problem.as_ref().map_or(String::new(), |e| format!("; connections came that could not be taken: {e}"))
+    problem.as_ref().map_or(String::new(), |e| format!("; connections could not be accepted: {e}"))
 }
 
 /// The reason why a connection is refused.
@@ -114,7 +116,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::Version => "it is another version of gradus; use one version on all machines",
             Refusal::Digest => "it belongs to another run, or has another list of hosts: give the same --hosts to all",
-            Refusal::Number => "another process with this number is there, or it has another number itself: check --process",
+            Refusal::Number => "another process with this number is connected, or its own number differs: check --process",
             Refusal::Secret => "it has another secret: give the same --secret to all",
         })
     }
@@ -226,7 +228,7 @@ pub fn meet(hosts: &Hosts, secret: &Secret, within: Duration) -> Result<Met, Ren
         let address = hosts.addresses[0].clone();
         match e.kind() {
             io::ErrorKind::TimedOut => {
-                RendezvousError::Unreached { process: 0, address, within, problem: "it still waits for others".into() }
+                RendezvousError::Unreached { process: 0, address, within, problem: "it is still waiting for others".into() }
             }
             _ => RendezvousError::Gone { process: 0, address, problem: e },
         }

@@ -75,12 +75,12 @@ impl Running {
     pub fn receive(&self, from: usize, head: Head, contents: &[u8]) -> Result<(), String> {
         let (piece, node, n) = (head.piece as usize, head.node as usize, self.pieces.len());
         if piece >= n || head.pieces as usize != n || node >= self.tree.nodes() {
-            return Err(format!("node {node} of piece {piece} of {}, where there are {n}", head.pieces));
+            return Err(format!("node {node} of piece {piece} of {}; expected {n} pieces", head.pieces));
         }
         let length = self.pieces.size(piece);
-        let unfit = || format!("{} bytes as piece {piece}, which has {length} numbers", contents.len());
+        let unfit = || format!("{} bytes for piece {piece}; expected {length} numbers", contents.len());
         let values = numbers(contents, length).ok_or_else(unfit)?;
-        let unasked = || format!("node {node} of piece {piece}, which it should not send, or not again");
+        let unasked = || format!("node {node} of piece {piece}, which was not expected from it, or came before");
         let mut slot = self.slot(piece);
         match head.kind {
             Kind::Total => {

@@ -119,7 +119,7 @@ impl<T: Real> Sum<T> for PartialSums<T> {
 /// Takes the total out of the nodes.
 fn total<T: Real>(nodes: &Mutex<Vec<Node<T>>>) -> Option<Tensor<T>> {
     let mut nodes = nodes.lock().expect("no thread panicked with it");
-    assert!(nodes.len() <= 1, "a shard has not given a gradient that others have");
+    assert!(nodes.len() <= 1, "a shard lacks a gradient that other shards have");
     nodes.pop().map(|(_, total)| total)
 }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a shard has not given a gradient that others have")]
+    #[should_panic(expected = "a shard lacks a gradient that other shards have")]
     fn a_gradient_that_only_some_shards_have_is_noticed() {
         let tree = AdditionTree::new(4);
         sums(&[0, 2], &tree);

@@ -27,7 +27,7 @@ pub enum DataError {
     Encode { path: PathBuf, offset: u64, source: Box<TextError> },
     #[error("{path}: the file changed while it was being read. Start again when nothing writes to the corpus")]
     Changed { path: PathBuf },
-    #[error("{path}: not a sound token cache: {found}. Delete the file; it will be made again from the corpus")]
+    #[error("{path}: not a valid token cache: {found}. Delete the file; it will be rebuilt from the corpus")]
     Corrupt { path: PathBuf, found: String },
     #[error(
         "token id {id} at position {position}: this vocabulary has ids 0 to {}. \
@@ -47,6 +47,6 @@ pub enum DataError {
     RowEmpty { row: usize },
     #[error("context: expected at least 1, found 0. The context is the number of tokens that the model reads at once")]
     NoContext,
-    #[error("held-out: expected a share of the corpus from 0 to below 1, found {held_out}. For the last tenth, give 0.1")]
+    #[error("held-out: expected a fraction of the corpus from 0 to below 1, found {held_out}. For the last tenth, give 0.1")]
     HeldOut { held_out: f64 },
 }

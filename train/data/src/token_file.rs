@@ -148,7 +148,7 @@ impl TokenFile {
     fn read(path: &Path, map: Contents, key: &[u8; 32], vocab_size: usize) -> Result<TokenFile, DataError> {
         let corrupt = |found: String| Err(DataError::Corrupt { path: path.to_owned(), found });
         if map.len() < HEADER {
-            return corrupt(format!("it has {} bytes, its header alone has {HEADER}", map.len()));
+            return corrupt(format!("it has {} bytes, fewer than the {HEADER} of its header", map.len()));
         }
         if !map.starts_with(MAGIC) {
             return corrupt("it does not begin with GRADUSTK".into());
@@ -162,7 +162,7 @@ impl TokenFile {
             Counts { width: u32_at(12), tokens: u64_at(16), bytes: u64_at(24), documents: u64_at(32), pieces: u64_at(40) };
         let expected = u128::from(counts.tokens) * u128::from(counts.width) + 16 * u128::from(counts.pieces) + HEADER as u128;
         if !matches!(counts.width, 2 | 4) || expected != map.len() as u128 {
-            return corrupt(format!("by its header it has {expected} bytes, but it has {}", map.len()));
+            return corrupt(format!("its header states {expected} bytes, but it has {}", map.len()));
         }
         if map[DIGEST..HEADER] != digest(&map[..DIGEST], Sha256::digest(&map[HEADER..]).into()) {
             return corrupt("its contents do not match its digest".into());
@@ -175,7 +175,7 @@ impl TokenFile {
         let mut ends = file.index().iter().map(up_to);
         let is_in_order = ends.clone().zip(ends.clone().skip(1)).all(|(a, b)| a.0 <= b.0 && a.1 <= b.1);
         if !is_in_order || ends.next_back().unwrap_or_default() != (counts.tokens, counts.bytes) {
-            return corrupt("its index of pieces does not rise to the numbers of tokens and bytes in its header".into());
+            return corrupt("its index of pieces does not match the numbers of tokens and bytes in its header".into());
         }
         let largest = match counts.width {
             2 => u16s(file.ids()).max().map(u32::from),
@@ -601,7 +601,7 @@ mod tests {
             let sum = digest(&forged[..DIGEST], Sha256::digest(&forged[HEADER..]).into());
             forged[DIGEST..HEADER].copy_from_slice(&sum);
             let error = parse(forged).unwrap_err().to_string();
-            assert!(error.contains("its index of pieces does not rise"), "{error}");
+            assert!(error.contains("its index of pieces does not match"), "{error}");
         }
     }
 
@@ -724,11 +724,11 @@ mod tests {
             bytes
         };
         for (bytes, fault) in [
-            (&sound[..HEADER - 1], "it has 111 bytes, its header alone has 112"),
+            (&sound[..HEADER - 1], "it has 111 bytes, fewer than the 112 of its header"),
             (&sound[..HEADER], "but it has 112"),
             (&[0; HEADER], "it does not begin with GRADUSTK"),
-            (&wide(3, 2000), "by its header it has"),
-            (&wide(2, 2999), "by its header it has"),
+            (&wide(3, 2000), "its header states"),
+            (&wide(2, 2999), "its header states"),
         ] {
             assert!(refused(bytes).contains(fault), "{fault}: {}", refused(bytes));
         }

@@ -171,7 +171,7 @@ impl Checksums {
         match Self::read(folder) {
             Ok(None) => match folders::expected_by(folder) {
                 Some(by) => {
-                    let problem = format!("it is missing, though {} says that sums are kept", by.display());
+                    let problem = format!("it is missing, though {} states that checksums are kept", by.display());
                     Err(FileError::damaged(&path, problem))
                 }
                 None => Ok(None),
@@ -188,7 +188,7 @@ impl Checksums {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
             Err(cause) => return Err(FileError::new("read", &path, cause)),
         };
-        let damaged = |problem| FileError::damaged(&path, format!("{problem}; the files that it lists may be sound"));
+        let damaged = |problem| FileError::damaged(&path, format!("{problem}; the files that it lists may be intact"));
         Self::parse(folder, &bytes).map(Some).map_err(damaged)
     }
 
@@ -200,14 +200,14 @@ impl Checksums {
         let stored: Stored = serde_json::from_slice(bytes).map_err(|e| format!("it is damaged at line {}", e.line()))?;
         let (found, right) = (stored.sha256, Stored::of(stored.listed));
         if found != right.sha256 {
-            return Err("its own SHA-256 is another: it is damaged".into());
+            return Err("its own SHA-256 differs: it is damaged".into());
         }
         let Listed { files, folders, links } = &right.listed;
         if let Some(name) = files.keys().chain(folders.keys()).chain(links).find(|name| !is_within(name)) {
             return Err(format!("it names a file outside its folder, {name:?}"));
         }
         if json_text(&right) != bytes {
-            return Err("it is laid out otherwise than it was written: it is damaged".into());
+            return Err("its layout differs from the one that was written: it is damaged".into());
         }
         Ok(Checksums { folder: folder.to_owned(), listed: right.listed })
     }
@@ -346,7 +346,7 @@ pub fn check_listed(folder: &Path, name: &str) -> Result<(), FileError> {
     if Checksums::of(folder)?.is_some_and(|sums| sums.listed.files.contains_key(name)) {
         return check(folder, &[name]).map(drop);
     }
-    Err(FileError::damaged(&folder.join(name), format!("its sum, with which it was written, is not in {CHECKSUMS_FILE}")))
+    Err(FileError::damaged(&folder.join(name), format!("its checksum is missing from {CHECKSUMS_FILE}")))
 }
 
 /// Compares the listed files for which `is_chosen` holds with their sums. Returns false if the folder has no sums.

@@ -94,7 +94,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        io::Error::new(io::ErrorKind::InvalidData, format!("expected text in UTF-8, found something else at byte {at}"))
+        io::Error::new(io::ErrorKind::InvalidData, format!("expected text in UTF-8, found invalid UTF-8 at byte {at}"))
     })
 }
 

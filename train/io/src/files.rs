@@ -61,31 +61,31 @@ fn remedy(action: &str, path: &Path, cause: &io::Error) -> Cow<'static, str> {
         let holds_sums = |folder: &&Path| path.ends_with(SUMS) || folder.join(SUMS).exists();
         let folder = path.ancestors().skip(1).find(holds_sums).filter(|found| !found.as_os_str().is_empty());
         let accept = format!("gradus verify {} --accept", quoted(folder.unwrap_or(parent(path))));
-        return format!("put back a copy of it, or take what is there as it is: `{accept}`").into();
+        return format!("put back a copy of it, or accept the file as it is: `{accept}`").into();
     }
     let words = match cause.kind() {
         Kind::FileTooLarge => {
             "raise the bound on a file's size (`ulimit -f unlimited`), or name a folder on a file system that takes larger files"
         }
         Kind::StorageFull | Kind::QuotaExceeded => {
-            "free some space there, or name a folder on another disk; what was there before is untouched"
+            "free some space there, or name a folder on another disk; existing files are unchanged"
         }
-        Kind::InvalidData => "it is damaged, or of another kind: put back a copy of it",
+        Kind::InvalidData => "it is damaged or of another format: put back a copy of it",
         Kind::OutOfMemory => "close other programs, or use a machine with more memory",
         Kind::PermissionDenied | Kind::ReadOnlyFilesystem if action == "make the cache" => {
             "name a folder of your own with --cache"
         }
-        Kind::PermissionDenied if matches!(action, "read" | "list") => "check who may read it",
+        Kind::PermissionDenied if matches!(action, "read" | "list") => "check its read permission",
         Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
-            "check who may write there, or name a folder of your own; what was there before is untouched"
+            "check the write permission, or name another folder; existing files are unchanged"
         }
-        Kind::ResourceBusy => "another gradus is working there: wait until it ends, or name another folder",
+        Kind::ResourceBusy => "another gradus process is using the folder: wait until it ends, or name another folder",
         Kind::NotFound => "check the spelling of the path, and that the folders above it exist",
         Kind::IsADirectory => "a folder has that name: name a file, or move the folder away",
         Kind::NotADirectory => "a file has that name where a folder is needed: name another path, or move the file away",
         Kind::AlreadyExists => "a file has that name: name another path, or move the file away",
         // An `InvalidInput` of this program states what was expected; one of the system is about the name.
-        Kind::InvalidInput if cause.get_ref().is_some() => "put it in the place of what is there, or name another path",
+        Kind::InvalidInput if cause.get_ref().is_some() => "replace the existing file or folder by it, or name another path",
         Kind::InvalidInput => "name a path whose last part is a plain name",
         _ => "check the path and its disk",
     };

@@ -68,7 +68,7 @@ impl fmt::Display for ScheduleKind {
 /// The length of the warm-up. A whole number counts steps (`2000`); a number with a decimal point is a fraction of all
 /// steps (`0.002`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "expected a number of steps (2000), or with a decimal point a share of them (0.02)")]
+#[serde(untagged, expecting = "expected a number of steps (2000), or with a decimal point a fraction of them (0.02)")]
 pub enum Warmup {
     /// N steps, w = N/T.
     Steps(u64),
@@ -117,7 +117,7 @@ impl Warmup {
 fn refuse_warmup(found: String) -> OptimError {
     OptimError {
         field: "warmup",
-        expected: "a whole number of steps (2000), or with a decimal point a share of them from 0.0 to 1.0 (0.002)",
+        expected: "a whole number of steps (2000), or with a decimal point a fraction of them from 0.0 to 1.0 (0.002)",
         found,
         remedy: "Leave the decimal point out to count steps",
     }

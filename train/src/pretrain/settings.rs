@@ -570,7 +570,7 @@ impl PretrainSettings {
         require("vocab", self.vocab, (2..=1 << 24).contains(&self.vocab), "a number of tokens from 2 to 16777216")?;
         require("eval-tokens", 0, self.eval_tokens != Some(0), "at least 1 token")?;
         clip_in_range(self.clip)?;
-        require("held-out", self.held_out, (0.0..1.0).contains(&self.held_out), "a share from 0 to below 1")?;
+        require("held-out", self.held_out, (0.0..1.0).contains(&self.held_out), "a fraction from 0 to below 1")?;
         match self.length {
             Length::Steps(n) => {
                 require("steps", n, (1..=1_000_000_000).contains(&n), "a number of steps from 1 to a billion")?;
@@ -679,7 +679,7 @@ mod tests {
             ("eval_every = 0", "--eval-every 0: expected at least 1"),
             ("system = 'gpt9'", "--system gpt9: expected gpt, lstm, "),
             ("mask_rate = 0.1", "--mask-rate with texts read from left to right: expected --view masked with it"),
-            ("view = 'masked'\nmask_rate = 0.0", "--mask-rate 0: expected a share of the tokens"),
+            ("view = 'masked'\nmask_rate = 0.0", "--mask-rate 0: expected a fraction of the tokens"),
             ("view = 'masked'\nobjective = 'sequence_mean'", "--objective sequence_mean: expected token_mean"),
             ("view = 'masked'\npairs = true", "--segments 0: expected at least 2"),
             ("system = 'bert'\nbackbone = 'lstm'", "--backbone lstm: expected a Transformer"),
@@ -815,7 +815,7 @@ mod tests {
         let path = dir.path().join("run.toml");
         for (text, told) in [
             ("lerning_rate = 1.0", "lerning_rate"),
-            ("warmup = \"a\"", "a share of them (0.02)"),
+            ("warmup = \"a\"", "a fraction of them (0.02)"),
             ("steps = 2\nepochs = 3.0", "steps and epochs both"),
             ("held_out = 0.1\nheld_out_corpus = \"b.txt\"", "held_out and held_out_corpus both"),
         ] {

@@ -127,8 +127,8 @@ mod tests {
         assert!(refused(&out).contains("run.json") && !out.exists());
         let lock = Any::claim(&out).unwrap();
         Any {}.write(&out, Vec::new()).unwrap();
-        assert!(told(Any::claim(&out)).contains("another gradus is working there"));
-        assert!(refused(&out).contains("another gradus is working there"));
+        assert!(told(Any::claim(&out)).contains("another gradus process is using the folder"));
+        assert!(refused(&out).contains("another gradus process is using the folder"));
         drop(lock);
         let taken = Any::claim(&out).unwrap_err();
         let RunError::Taken { dir, found, hint } = &taken else { panic!("{taken}") };

@@ -160,7 +160,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut rest = std::env::args().skip(1);
     let (mut directory, mut from, mut to, mut only, mut asked) = (None, 1 << 20, 1 << 23, Vec::new(), None);
     while let Some(word) = rest.next() {
-        let mut value = || rest.next().ok_or(format!("{word} wants a value"));
+        let mut value = || rest.next().ok_or(format!("{word} needs a value"));
         match &*word {
             "--tokenizer" => directory = Some(value()?),
             "--from" => from = value()?.parse()?,

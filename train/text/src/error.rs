@@ -57,8 +57,8 @@ pub enum TextError {
     NoRow { token: String, id: u32, rows: usize },
     /// The requested vocabulary is too small for the characters.
     #[error(
-        "a vocabulary of {requested} is too small: <unk>, {characters} characters, the same at a word's end and \
-         {specials} specials need {needed}. Ask for at least {needed}, or keep only the most common characters"
+        "a vocabulary of {requested} is too small: <unk>, {characters} characters, the same at a word's end and {specials} \
+         specials need {needed}. Use at least {needed}, or keep only the most common characters"
     )]
     TooSmall { requested: usize, needed: usize, characters: usize, specials: usize },
     /// A mode was given for a tokenizer without modes.

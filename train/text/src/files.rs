@@ -68,7 +68,7 @@ impl Tokenizer {
         let files = self.files();
         let is_other = |name: &&str| files.iter().all(|(own, _)| own != name) && folder.join(name).exists();
         if let Some(other) = [TOKENIZER, GRADUS, PAIRS[0].0, LINES].into_iter().find(is_other) {
-            let found = format!("the folder holds a tokenizer of another form ({other})");
+            let found = format!("the folder contains a tokenizer of another kind ({other})");
             return Err(TextError::missing(folder, found, "Choose another folder, or remove that file first"));
         }
         Ok(checksums::write(folder, &files)?)
@@ -204,7 +204,7 @@ impl Source<'_> {
                 place: format!("byte {offset}").into(),
                 expected: "text".into(),
                 found: "NUL".into(),
-                remedy: "The file is damaged, or of another kind: put back a copy of it".into(),
+                remedy: "The file is damaged or of another format: put back a copy of it".into(),
             }),
             found => Ok(found?.to_owned()),
         };

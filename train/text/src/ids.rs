@@ -40,10 +40,10 @@ impl fmt::Display for Entries {
         let last = self.limit().saturating_sub(1);
         match self {
             Entries::Ids(_, owner) => {
-                write!(f, "token ids from 0 to {last}, the {owner}'s (`gradus tokenizer encode` makes some)")
+                write!(f, "token ids from 0 to {last}, the {owner}'s (see `gradus tokenizer encode`)")
             }
-            Entries::Targets(_) => write!(f, "token ids from 0 to {last}, the model's, or `-` where nothing is asked"),
-            Entries::Segments(_) => write!(f, "segments from 0 to {last}, as the model tells apart"),
+            Entries::Targets(_) => write!(f, "token ids from 0 to {last}, the model's, or `-` for tokens without a target"),
+            Entries::Segments(_) => write!(f, "segments from 0 to {last}, the model's"),
         }
     }
 }
@@ -110,13 +110,16 @@ mod tests {
         assert_eq!(targets("- 8\n-"), Ok(vec![None, Some(8), None]));
         for wrong in ["- 9", "- -100", "- --"] {
             let told = targets(wrong).unwrap_err();
-            assert!(told.contains("line 1: entry 1 (from 0) is") && told.contains("or `-` where nothing is asked"), "{told}");
+            assert!(
+                told.contains("line 1: entry 1 (from 0) is") && told.contains("or `-` for tokens without a target"),
+                "{told}"
+            );
         }
         let segments = |text| parse_segments(Path::new("segments.txt"), text, 2).map_err(|e| e.to_string());
         assert_eq!(segments("0 1"), Ok(vec![0, 1]));
         assert!(segments("0 2").unwrap_err().contains("is \"2\"; expected segments from 0 to 1"));
         for (text, words) in [
-            (" \n", "ids.txt: expected token ids from 0 to 8, the model's (`gradus tokenizer encode` makes some), separated by"),
+            (" \n", "ids.txt: expected token ids from 0 to 8, the model's (see `gradus tokenizer encode`), separated by"),
             ("1\n2 x", "line 2: entry 2 (from 0) is \"x\""),
             ("9", "is \"9\"; expected token ids from 0 to 8, the model's"),
             ("4294967296", "is \"4294967296\""),

@@ -72,7 +72,7 @@ pub(super) fn config(
     if known.is_none() && heads.is_none() && width % options.heads != 0 {
         let theirs = options.heads;
         return Err(other(format!(
-            "a release does not tell the heads, and the paper's {theirs} do not divide width {width}: give --heads"
+            "a release does not contain the number of heads, and the paper's {theirs} do not divide width {width}: give --heads"
         )));
     }
     let sizes = Sizes { vocab, context, width };

@@ -43,7 +43,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Array<'_>, String> {
     let Header { number, len } = Words(header).header()?;
     if len.checked_mul(number.size()) != Some(data.len()) {
         let found = data.len();
-        return Err(format!("expected {len} numbers of {} bytes each, as its header says, found {found} bytes", number.size()));
+        return Err(format!("expected {len} numbers of {} bytes each, as its header states, found {found} bytes", number.size()));
     }
     Ok(Array { number, data })
 }
@@ -204,7 +204,7 @@ mod tests {
             (with("'<f4'", "False", "()"), "found \"(), }"),
             (with("'<f4'", "False", "(99999999999999999999999,)"), "found \"(99999999999999999999999,)"),
             (with("'<f4'", "False", "(4611686018427387905,)"), "expected 4611686018427387905 numbers of 4 bytes"),
-            (with("'<f4'", "False", "(4,)"), "expected 4 numbers of 4 bytes each, as its header says, found 12 bytes"),
+            (with("'<f4'", "False", "(4,)"), "expected 4 numbers of 4 bytes each, as its header states, found 12 bytes"),
             (read(b"PK\x03\x04").unwrap_err(), "no \"\\x93NUMPY\" at its start"),
             (read(&file(4, "{}", 0)).unwrap_err(), "version 1.0, 2.0 or 3.0, found 4.0"),
             (read(&file(1, "{'descr': '<f4'}", 0)).unwrap_err(), "found fewer"),

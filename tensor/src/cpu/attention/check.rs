@@ -30,7 +30,7 @@ impl<T: Copy> AttentionOperands<'_, T> {
         assert!(!grads.packed || keys == queries, "attention_vjp: a packed gradient needs as many keys as queries");
         same_len("attention_vjp", &[grads.data.len(), batch * heads * (queries + 2 * keys) * width]);
         if let Some(gbias) = &grads.gbias {
-            let bias = self.bias.expect("attention_vjp: the gradient of a bias is asked for, but there is no bias");
+            let bias = self.bias.expect("attention_vjp: the gradient of a bias is requested, but there is no bias");
             same_len("attention_vjp bias", &[gbias.len(), bias.data.len()]);
         }
     }

@@ -140,7 +140,7 @@ fn read(outcomes: &Value, text: &str) -> Result<(Tested, BTreeSet<Mutant>), Fail
             Some("CaughtMutant" | "Timeout") => tested.killed += 1,
             Some("Unviable") => tested.unviable += 1,
             Some("MissedMutant") => tested.survivors.push(mutant),
-            other => return Err(format!("{name}: cargo mutants says {other:?}").into()),
+            other => return Err(format!("{name}: cargo mutants reported {other:?}").into()),
         }
     }
     tested.survivors.sort();

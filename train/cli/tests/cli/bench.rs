@@ -28,7 +28,7 @@ fn a_masked_step_is_counted_as_what_it_computes() {
     // Segments, the layer norm of the embeddings, the layer before the output with its norm, the output's bias.
     assert_eq!(more - fewer, 2 * 128 + 2 * 128 + (128 + 1) * 128 + 2 * 128 + 2000);
     assert!(plain.get("masked").is_none() && json["final_loss"].as_f64().unwrap() > 7.0, "{json}");
-    gradus("bench train --masked 0").misused(&["--masked 0", "a share of the tokens, above 0 and at most 1"]);
+    gradus("bench train --masked 0").misused(&["--masked 0", "a fraction of the tokens, above 0 and at most 1"]);
 }
 
 /// In four parts, a quarter of the batch's activations are kept; when recomputing, those of a block and the inputs of all.
@@ -96,7 +96,7 @@ fn evaluation_reports_its_rate_beside_the_forward_pass() {
 /// `--products` is the earlier name of `--matmul-precision`.
 #[test]
 fn an_earlier_name_of_a_flag_is_an_alias() {
-    let expected = "the CPU multiplies in full precision: products in f16 are for a GPU (--device gpu)";
+    let expected = "the CPU multiplies in full precision: products in f16 need a GPU (--device gpu)";
     for flag in ["--matmul-precision", "--products"] {
         gradus(&format!("bench matmul --sizes 16 {flag} f16")).misused(&[expected]);
     }

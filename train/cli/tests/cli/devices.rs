@@ -9,7 +9,7 @@ fn a_device_that_there_is_not_is_refused_with_what_there_is() {
     let generate = |device: &str| desk.gradus(&format!("generate --model model --prompt a --tokens 1 --device {device}"));
     generate("tpu").misused(&["a device is cpu, gpu or gpu:NAME, got \"tpu\""]);
     generate("gpu:").misused(&["a device is cpu, gpu or gpu:NAME, got \"gpu:\""]);
-    let expected = if cfg!(feature = "wgpu") { "no GPU is named" } else { "`cargo build --release --features wgpu`" };
+    let expected = if cfg!(feature = "wgpu") { "no GPU is named" } else { "cargo build --release --features wgpu" };
     generate("gpu:no-such-name").misused(&[expected]);
     assert!(generate("cpu").printed().starts_with('a'));
 }
@@ -20,7 +20,7 @@ fn the_cpu_is_always_there() {
     let listed = gradus("devices --json").json();
     assert_eq!(listed["devices"][0], serde_json::json!({ "device": "cpu" }));
     let why = gradus("devices").stderr;
-    assert!(cfg!(feature = "wgpu") || why.contains("this build computes on the CPU alone"), "{why}");
+    assert!(cfg!(feature = "wgpu") || why.contains("this build supports only the CPU"), "{why}");
 }
 
 #[cfg(all(unix, feature = "wgpu"))]
@@ -178,7 +178,7 @@ mod on_a_gpu {
         desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
         let wild = "--lr 1e30 --clip 0 --optimizer sgd";
         let run = desk.gradus(&format!("pretrain --corpus corpus.txt --out run {SIZES} {wild} --device {gpu}"));
-        run.fails_with(&["diverged", "The first non-finite number: going forward,", "gradus audit replay"]);
+        run.fails_with(&["diverged", "The first non-finite number: in the forward pass,", "gradus audit replay"]);
         let found = desk.gradus(&format!("audit replay run/anomaly --device {gpu} --quiet --json")).json();
         assert_holds(&run.stderr, &[found["op"].as_str().expect("a name"), found["source"].as_str().expect("a place")]);
     }
@@ -237,7 +237,7 @@ mod on_a_gpu {
         assert_eq!(names, ["gpu", "cpu", "cpu"], "the log says where each session computed");
         assert_near(&on_cpu["final_loss"], number(&whole["final_loss"]), 0.01);
         desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --matmul-precision f16"))
-            .misused(&["the CPU multiplies in full precision: products in f16 are for a GPU (--device gpu)"]);
+            .misused(&["the CPU multiplies in full precision: products in f16 need a GPU (--device gpu)"]);
         desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --device {gpu} --matmul-precision f8"))
             .misused(&["the precision of products is f32 or f16, got \"f8\""]);
     }

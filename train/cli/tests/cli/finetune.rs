@@ -473,10 +473,10 @@ fn what_is_in_the_files_is_told() {
         desk.remove(&format!("data-race/dev/high/{number}.txt"));
     }
     let scored = desk.ask("evaluate", "model", "race", "--zero-shot --json");
-    assert_holds(&scored.stderr, &["note: data-race/dev/high: no passage"]);
+    assert_holds(&scored.stderr, &["note: data-race/dev/high: found no passages"]);
     assert_eq!((&scored.json()["rows"], &scored.json()["examples"]), (&3.into(), &3.into()));
     let fine_tuned = desk.begin("race", "race", &SHORT.replace("--quiet", ""));
-    assert_holds(&fine_tuned.stderr, &["note: ", "data-race/dev/high: no passage"]);
+    assert_holds(&fine_tuned.stderr, &["note: ", "data-race/dev/high: found no passages"]);
 }
 
 #[test]
@@ -790,7 +790,7 @@ fn a_directory_belongs_to_one_process() {
     use std::os::unix::ffi::OsStringExt;
     let desk = Desk::with_data(&["rte"]);
     let lock = gradus_io::files::Lock::take(&desk.path("out")).unwrap();
-    desk.begin("rte", "out", SHORT).fails_with(&["out", "another gradus is working there"]);
+    desk.begin("rte", "out", SHORT).fails_with(&["out", "another gradus process is using the folder"]);
     drop(lock);
     desk.begin("rte", "out", SHORT).json();
     let mut odd = command(&format!("finetune --task rte --model model --data data-rte {SHORT} --out"));

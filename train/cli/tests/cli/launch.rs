@@ -198,7 +198,7 @@ fn two_hosts_train_one_model() {
     let [first, second] =
         [(0, "--secret secret"), (1, "--secret open")].map(|(me, line)| of_two(&desk, "hosts", me, line)).map(ended);
     assert!(!first.stderr.contains("warning: --secret"), "{}", first.stderr);
-    assert_holds(&second.stderr, &["warning: --secret open: others can read it (its mode is 640)", "`chmod 600 open`"]);
+    assert_holds(&second.stderr, &["warning: --secret open: other users can read it (mode 640)", "`chmod 600 open`"]);
     first.json();
     assert_eq!((second.printed(), models(&desk, "run-0") == whole, desk.exists("run-1")), ("", true, false));
 }
@@ -218,8 +218,13 @@ fn who_does_not_belong_to_a_run_is_refused_by_name() {
             "process 1 has another digest of its data than process 0",
             ["", ""],
         ),
-        ("--secret other-secret", "hosts", "did not come within 4 s: 1; ", ["process 0 at ", "refused: it has another secret"]),
-        ("--secret secret", "other-hosts", "did not come within 4 s: 1; ", ["process 0 at ", "another list of hosts"]),
+        (
+            "--secret other-secret",
+            "hosts",
+            "did not connect within 4 s: 1; ",
+            ["process 0 at ", "refused: it has another secret"],
+        ),
+        ("--secret secret", "other-hosts", "did not connect within 4 s: 1; ", ["process 0 at ", "another list of hosts"]),
     ] {
         with_hosts(&desk);
         desk.write("other-hosts", format!("{}\n127.0.0.1:9\n", desk.text("hosts").lines().next().unwrap()));
@@ -337,8 +342,8 @@ fn two_hosts_start_again_where_one_hangs() {
     signal("-STOP", member(&desk, 1));
     let [first, second] = all.map(ended);
     first.json();
-    assert_holds(&first.stderr, &["process 1 has been silent for 2 s", "starting again"]);
-    assert_holds(&second.stderr, &["process 1 was stopped for 3.5 s and is ended", "starting again"]);
+    assert_holds(&first.stderr, &["process 1 sent nothing for 2 s", "starting again"]);
+    assert_holds(&second.stderr, &["process 1 was suspended for 3.5 s and is killed", "starting again"]);
     assert_eq!((second.code, models(&desk, "run") == whole, at_work(&desk)), (Some(0), true, vec![]));
     fs::remove_dir_all(desk.path("run")).unwrap();
 
@@ -346,7 +351,15 @@ fn two_hosts_start_again_where_one_hangs() {
     wait_for_steps(&desk, "run", 20);
     signal("-KILL", all[1].id());
     let [first, second] = all.map(ended);
-    assert_holds(&first.stderr, &["process 1 ended without a word", "starting again", "did not come within 3 s: 1;"]);
+    assert_holds(
+        &first.stderr,
+        &[
+            "process 1 ended without reporting an error",
+            "starting again",
+            "did not connect within 3 s: \
+                                                                                                   1;",
+        ],
+    );
     assert_eq!((first.code, second.code, at_work(&desk)), (Some(1), None, vec![]));
     gpt(400).resume(&desk, "run", "").json();
     assert!(models(&desk, "run") == whole);
@@ -424,10 +437,10 @@ impl Harm {
             (Some(130), None) => End::Stopped,
             (None, None) => End::Unsaid,
             // It was stopped before it had started all processes.
-            (Some(1), None) if run.stderr.contains("did not come within 5 s: ") => End::Named,
+            (Some(1), None) if run.stderr.contains("did not connect within 5 s: ") => End::Named,
             // The exit code is 1 before the processes have met.
             (Some(1 | 75), Some(victim)) if run.stderr.contains(&format!("process {victim} ")) => End::Named,
-            (Some(1), Some(victim)) if run.stderr.contains(&format!("did not come within 5 s: {victim};")) => End::Named,
+            (Some(1), Some(victim)) if run.stderr.contains(&format!("did not connect within 5 s: {victim};")) => End::Named,
             code => panic!("{code:?}: {}", run.stderr),
         }
     }

@@ -252,7 +252,7 @@ fn results_of_another_recipe_and_damaged_ones_are_refused() {
     desk.write("mini/plan.json", plan.replace(&format!("\"recipe\": {RECIPE}"), "\"recipe\": 0"));
     desk.gradus("reproduce --resume mini --quiet").fails_with(&["recipe 0", "plan.json"]);
     desk.write("mini/plan.json", &plan);
-    desk.gradus("reproduce --resume mini --quiet").fails_with(&["mini/plan.json", "its sum", "gradus verify mini --accept"]);
+    desk.gradus("reproduce --resume mini --quiet").fails_with(&["mini/plan.json", "its checksum", "gradus verify mini --accept"]);
     desk.gradus("verify mini --accept").printed();
     desk.write("mini/seed-3/results/rte.full.json", "{");
     desk.gradus("reproduce --resume mini --quiet").fails_with(&["rte.full.json"]);

@@ -304,7 +304,7 @@ const WILD: &str = "--steps 20 --lr 1e30 --clip 0 --optimizer sgd";
 fn a_diverged_run_keeps_the_step_that_failed() {
     let desk = Desk::with_corpus();
     let run = desk.pretrain("run", &format!("{WILD} --eval-every 10"));
-    let first = "The first non-finite number: going forward,";
+    let first = "The first non-finite number: in the forward pass,";
     run.fails_with(&["step 3", "diverged", "--lr", first, "gradus audit replay", "anomaly"]);
     assert!(!desk.exists("run/trainer.safetensors"), "there was no checkpoint to keep");
     let replay = |path: &str| desk.gradus(&format!("audit replay {path} --quiet --json"));
@@ -319,7 +319,7 @@ fn a_diverged_run_keeps_the_step_that_failed() {
     desk.write("run/anomaly/model.safetensors", desk.read("sound/model.safetensors"));
     replay("run/anomaly").fails_with(&["expected a non-finite number in step 3, found none"]);
     desk.write("run/anomaly/model.safetensors", kept);
-    desk.write("run/anomaly/step.json", desk.text("run/anomaly/step.json").replace("going forward", "going on"));
+    desk.write("run/anomaly/step.json", desk.text("run/anomaly/step.json").replace("in the forward pass", "going on"));
     replay("run/anomaly").fails_with(&["expected the number that the run reported, found another in step"]);
 }
 
@@ -330,7 +330,7 @@ fn a_diverged_run_keeps_the_last_good_checkpoint() {
     for (out, more) in [("held-out", ""), ("none", "--held-out 0")] {
         // The evaluation finds the non-finite loss. The next step, which would also find it, names the op and is stored.
         let run = desk.pretrain(out, &format!("{WILD} --eval-every 1 {more}"));
-        run.fails_with(&["step 2", "diverged", "--lr", "going forward,"]);
+        run.fails_with(&["step 2", "diverged", "--lr", "in the forward pass,"]);
         assert_eq!(desk.gradus(&format!("audit replay {out}/anomaly --quiet --json")).json()["update"], 3);
         let bytes = desk.read(&format!("{out}/trainer.safetensors"));
         let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();

@@ -166,7 +166,7 @@ fn another_survey_or_another_result_is_refused() {
     fs::remove_dir_all(copied.path("s/seed-201/bert-3")).unwrap();
     fs::rename(copied.path("s/seed-201/gpt-3"), copied.path("s/seed-201/bert-3")).unwrap();
     let words = ["s/seed-201/bert-3: expected the run of this survey's seed 201: training bert", "move it away"];
-    copied.gradus("survey --resume s --quiet").fails_with(&["s/seed-201/bert-3/checksums.json: it is of another directory"]);
+    copied.gradus("survey --resume s --quiet").fails_with(&["s/seed-201/bert-3/checksums.json: it belongs to another directory"]);
     copied.gradus("verify s/seed-201/bert-3 --accept").printed();
     copied.gradus("survey --resume s --quiet").fails_with(&words);
     desk.write("s/plan.json", desk.text("s/plan.json").replace("\"places\": 6", "\"places\": 2"));

@@ -153,7 +153,7 @@ fn heartbeats_report_progress_at_their_interval() {
 fn a_silent_process_is_named() {
     let mut watched = Watched::start(0, &[1], limits(ms(1000), LONG));
     watched.lives_with(ms(1500), || IDLE);
-    let problem = "process 1 has been silent for 1 s (--timeout): it hangs, or its machine or network failed";
+    let problem = "process 1 sent nothing for 1 s (--timeout): it hangs, or its machine or network failed";
     let verdict = watched.verdict();
     assert_eq!(verdict.problem, problem);
     assert_eq!(watched.sent(0), Word::Last(verdict));
@@ -172,7 +172,7 @@ fn a_process_that_does_not_finish_a_step_is_named() {
     let last = progress();
     assert_eq!(
         watched.verdict_with(0, &last).problem,
-        "process 1 has not finished a step in 1 s (--step-timeout), though it lives"
+        "process 1 has not finished a step in 1 s (--step-timeout), though it still responds"
     );
 }
 
@@ -180,7 +180,7 @@ fn a_process_that_does_not_finish_a_step_is_named() {
 fn a_pause_of_this_process_is_not_taken_for_silence_of_the_others() {
     let limit = Duration::from_secs(2);
     assert_eq!([paused(3, limit, limit), paused(3, ms(1), limit)], [None, None]);
-    let problem = "process 3 itself was stopped, or its machine slept, for 2.5 s (--timeout)";
+    let problem = "process 3 itself was suspended, or its machine slept, for 2.5 s (--timeout)";
     assert_eq!(paused(3, ms(2500), limit).as_deref(), Some(problem));
 }
 
@@ -189,19 +189,19 @@ fn a_suspicion_waits_for_a_better_cause() {
     // Process 0 judges it after half the silence limit, before it misses the heartbeats of a process.
     let mut watched = Watched::start(0, &[1, 2], limits(ms(1800), LONG));
     watched.sends(0, &Word::Noted("a".into()));
-    assert_eq!(watched.verdict().problem, "as process 1 noted, a");
+    assert_eq!(watched.verdict().problem, "process 1 reported: a");
     assert!(matches!(watched.sent(1), Word::Last(_)), "suspicions of process 0 are its own");
 
     let mut watched = Watched::start(0, &[1, 2], limits(LONG, LONG));
     watched.sends(0, &Word::Noted("a".into()));
     watched.lives_with(ms(100), || IDLE);
     watched.others.pop();
-    let problem = "process 2 ended without a word: it was killed, or its machine or network failed";
+    let problem = "process 2 ended without reporting an error: it was killed, or its machine or network failed";
     assert_eq!(watched.verdict().problem, problem);
 
     let mut watched = Watched::start(0, &[1], limits(ms(1000), LONG));
     watched.fault.hears(1);
-    assert_eq!(watched.verdict_with(0, &IDLE).problem, "nothing has come from process 1 in 1.5 s: their connection hangs");
+    assert_eq!(watched.verdict_with(0, &IDLE).problem, "no data from process 1 for 1.5 s: the connection hangs");
 }
 
 #[test]
@@ -228,11 +228,11 @@ fn messages_out_of_turn_are_refused() {
     for (me, other, word) in [(1, 0, Word::Noted("a".into())), (0, 1, verdict())] {
         let mut watched = Watched::start(me, &[other], limits(LONG, LONG));
         watched.sends(0, &word);
-        assert_eq!(watched.verdict().problem, format!("process {other} speaks out of turn"));
+        assert_eq!(watched.verdict().problem, format!("protocol error: unexpected message from process {other}"));
     }
     let mut watched = Watched::start(1, &[0], limits(LONG, LONG));
     watched.others[0].write_all(&[0xff; 100]).unwrap();
-    assert_eq!(watched.verdict().problem, "process 0 sent nonsense, or it was damaged on its way");
+    assert_eq!(watched.verdict().problem, "process 0 sent invalid data, or the data was damaged in transit");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn a_farewell_is_no_failure() {
     watched.others.remove(0);
     watched.lives_with(ms(1500), || IDLE);
     watched.others.pop();
-    assert!(watched.verdict().problem.starts_with("process 2 ended without a word"));
+    assert!(watched.verdict().problem.starts_with("process 2 ended without reporting an error"));
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Process {
     fn finds(&self, from: usize, head: Head, contents: &[u8]) -> Option<String> {
         self.inbox.receive(from, sent(&Message::Bytes(head, contents.into())));
         let found = self.line.fault.suspicions().pop()?;
-        Some(found.strip_prefix(&format!("process {from} sent nonsense: ")).expect("a prefix").to_owned())
+        Some(found.strip_prefix(&format!("process {from} sent invalid data: ")).expect("a prefix").to_owned())
     }
 }
 
@@ -117,34 +117,34 @@ fn messages_that_are_not_due_are_refused() {
     one.inbox.all_gather(vec![]);
     let words = |number| one.finds(2, head(Kind::Words, number), &[]);
     assert_eq!(words(1), None, "a process may be one all-gather ahead");
-    assert_eq!(words(2).as_deref(), Some("words 2 after words 1"));
+    assert_eq!(words(2).as_deref(), Some("all-gather 2; expected 1"));
     one.inbox.all_gather(vec![]);
-    assert_eq!(words(0).as_deref(), Some("words 0 after words 2"));
+    assert_eq!(words(0).as_deref(), Some("all-gather 0; expected 2"));
     assert_eq!(words(2), None);
     assert_eq!(one.finds(0, head(Kind::Words, 1), &[]), None, "or one behind");
 
     let broadcast = |from, number| one.finds(from, head(Kind::Broadcast, number), &[]);
-    assert_eq!(broadcast(2, 0).as_deref(), Some("broadcast 0 of process 2 after 0 of process 0"));
+    assert_eq!(broadcast(2, 0).as_deref(), Some("broadcast 0 from process 2; expected 0 from process 0"));
     assert_eq!([0, MOST_AHEAD - 1].map(|number| broadcast(0, number)), [None, None]);
-    assert_eq!(broadcast(0, MOST_AHEAD).as_deref(), Some("broadcast 16 of process 0 after 0 of process 0"));
+    assert_eq!(broadcast(0, MOST_AHEAD).as_deref(), Some("broadcast 16 from process 0; expected 0 from process 0"));
     one.inbox.broadcast(vec![]).unwrap();
     assert_eq!(broadcast(0, MOST_AHEAD), None);
-    assert_eq!(broadcast(0, 0).as_deref(), Some("broadcast 0 of process 0 after 1 of process 0"));
+    assert_eq!(broadcast(0, 0).as_deref(), Some("broadcast 0 from process 0; expected 1 from process 0"));
 
     let zero = process(0);
     let collected = |number| zero.finds(2, head(Kind::Collected, number), &[]);
     assert_eq!([0, MOST_AHEAD - 1].map(collected), [None, None]);
-    assert_eq!(collected(MOST_AHEAD).as_deref(), Some("words 16 for process 0 alone, after 0"));
+    assert_eq!(collected(MOST_AHEAD).as_deref(), Some("gather 16; expected 0"));
     (0..2).for_each(|_| drop(zero.inbox.gather(vec![])));
     assert_eq!([1, MOST_AHEAD, MOST_AHEAD + 1].map(collected), [None, None, None]);
-    assert_eq!(collected(0).as_deref(), Some("words 0 for process 0 alone, after 2"));
+    assert_eq!(collected(0).as_deref(), Some("gather 0; expected 2"));
     let misled = one.finds(2, head(Kind::Collected, 0), &[]);
-    assert_eq!(misled.as_deref(), Some("words 0 for process 0 alone, after 0"));
+    assert_eq!(misled.as_deref(), Some("gather 0; expected 0"));
 
     assert_eq!(one.finds(2, Head { run: RUN + 1, ..head(Kind::Beat, 0) }, &[]).as_deref(), Some("a message of another run"));
     assert_eq!(one.finds(2, head(Kind::Beat, 0), &[]), None);
     one.inbox.receive(2, Message::Bytes(head(Kind::Beat, 0), [].into()));
-    assert_eq!(one.line.fault.suspicions(), ["process 2 sent nonsense: a message that says not what it is"]);
+    assert_eq!(one.line.fault.suspicions(), ["process 2 sent invalid data: a message without a valid header"]);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn pieces_come_in_order_and_once() {
         (&[(1, 3)][..], "piece 1 of 3 instead of 0 of 3"),
         (&[(0, 3), (0, 3)], "piece 0 of 3 instead of 1 of 3"),
         (&[(0, 3), (1, 2)], "piece 1 of 2 instead of 1 of 3"),
-        (&[(0, 0)], "piece 0 of 0 instead of 0 of 0"),
+        (&[(0, 0)], "piece 0 of 0; expected piece 0 of 0"),
         (&[(0, 1), (1, 1)], "piece 1 of 1 instead of 1 of 1"),
         (&[(0, 4)], "piece 0 of 4 instead of 0 of 4"),
     ] {
@@ -175,12 +175,12 @@ fn pieces_come_in_order_and_once() {
 fn parts_of_the_next_sum_are_kept_within_bounds() {
     let process = Process::new(0, 3);
     let part = |from, number| process.finds(from, head(Kind::Part, number), &[0; 4]);
-    assert_eq!(part(1, 0).as_deref(), Some("a part of sum 0, which is not under way"));
-    assert_eq!(part(1, 2).as_deref(), Some("a part of sum 2, which is not under way"));
+    assert_eq!(part(1, 0).as_deref(), Some("a part of sum 0, which is not in progress"));
+    assert_eq!(part(1, 2).as_deref(), Some("a part of sum 2, which is not in progress"));
     for _ in 0..MOST_EARLY {
         process.inbox.receive(1, sent(&Message::Bytes(head(Kind::Part, 1), [0; 4].into())));
     }
     assert_eq!(process.line.fault.suspicions(), Vec::<String>::new());
-    assert_eq!(part(1, 1).as_deref(), Some("more than 32768 parts of sum 1, which is not begun here"));
+    assert_eq!(part(1, 1).as_deref(), Some("more than 32768 parts of sum 1, which has not begun here"));
     assert_eq!(part(2, 1), None, "the bound is that of each process");
 }

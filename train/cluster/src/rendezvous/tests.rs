@@ -37,12 +37,12 @@ fn errors_name_what_is_missing() {
         let problem = problem.map(io::Error::other);
         RendezvousError::Missing { missing: missing.to_vec(), within: Duration::from_secs(3), refused, problem }.to_string()
     };
-    let expected = "these processes did not come within 3 s: 1, 2; start them, or give a longer --wait";
+    let expected = "these processes did not connect within 3 s: 1, 2; start them, or give a longer --wait";
     assert_eq!(missing(&[1, 2], 0, None), expected);
-    let why = "made by another version of gradus, with another secret or another list of hosts, or by a stranger";
+    let why = "made by another version of gradus, with another secret or another list of hosts, or by another program";
     assert_eq!(missing(&[1, 2], 1, None), format!("{expected}; 1 connection was refused: {why}"));
     assert_eq!(missing(&[1, 2], 2, None), format!("{expected}; 2 connections were refused: {why}"));
-    let unheard = "; connections came that could not be taken: too many open files";
+    let unheard = "; connections could not be accepted: too many open files";
     assert_eq!(missing(&[1, 2], 0, Some("too many open files")), format!("{expected}{unheard}"));
 }
 
@@ -337,7 +337,9 @@ fn processes_meet() {
 #[test]
 fn process_0_that_leaves_or_waits_is_named() {
     let secret = Secret::random().unwrap();
-    for (leaves, words) in [(true, "ended before all were there"), (false, "(it still waits for others); start it")] {
+    for (leaves, words) in
+        [(true, "ended before all processes had connected"), (false, "(it is still waiting for others); start it")]
+    {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let hosts = hosts(&[&listener.local_addr().unwrap().to_string(), "-"], 1);
         let own = digest(std::iter::once(b"hosts".as_slice()).chain(hosts.addresses.iter().map(String::as_bytes)));

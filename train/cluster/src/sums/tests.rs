@@ -120,12 +120,12 @@ fn parts_that_are_not_due_are_refused() {
         assert!(found.contains(problem), "{found}");
     };
     is_named(receive(other, holder, Head { piece: pieces as u32, ..total }, &bytes), &format!("of piece {pieces} of {pieces}"));
-    is_named(receive(other, holder, Head { pieces: pieces as u32 + 1, ..total }, &bytes), &format!("where there are {pieces}"));
+    is_named(receive(other, holder, Head { pieces: pieces as u32 + 1, ..total }, &bytes), &format!("expected {pieces} pieces"));
     is_named(receive(other, holder, Head { node: root as u32 + 1, ..total }, &bytes), &format!("node {} of piece 0", root + 1));
-    is_named(receive(other, holder, total, &bytes[4..]), "bytes as piece 0, which has");
-    is_named(receive(other, stranger, total, &bytes), "which it should not send, or not again");
+    is_named(receive(other, holder, total, &bytes[4..]), "bytes for piece 0; expected");
+    is_named(receive(other, stranger, total, &bytes), "which was not expected from it, or came before");
     assert_eq!(receive(other, holder, total, &bytes), Ok(()));
-    is_named(receive(other, holder, total, &bytes), "which it should not send, or not again");
+    is_named(receive(other, holder, total, &bytes), "which was not expected from it, or came before");
 
     // A node whose sum is on another process.
     let (node, sum) = tree
@@ -135,11 +135,11 @@ fn parts_that_are_not_due_are_refused() {
         .unwrap();
     let (from, to) = (plan.place(piece, node), plan.place(piece, sum));
     let third = (0..3).find(|p| ![from, to].contains(p)).unwrap();
-    is_named(receive(to, third, head(Kind::Part, node), &bytes), "which it should not send, or not again");
-    is_named(receive(third, from, head(Kind::Part, node), &bytes), "which it should not send, or not again");
-    is_named(receive(to, from, head(Kind::Part, root), &bytes), "which it should not send, or not again");
+    is_named(receive(to, third, head(Kind::Part, node), &bytes), "which was not expected from it, or came before");
+    is_named(receive(third, from, head(Kind::Part, node), &bytes), "which was not expected from it, or came before");
+    is_named(receive(to, from, head(Kind::Part, root), &bytes), "which was not expected from it, or came before");
     assert_eq!(receive(to, from, head(Kind::Part, node), &bytes), Ok(()));
-    is_named(receive(to, from, head(Kind::Part, node), &bytes), "which it should not send, or not again");
+    is_named(receive(to, from, head(Kind::Part, node), &bytes), "which was not expected from it, or came before");
 }
 
 #[test]
@@ -151,6 +151,6 @@ fn a_sum_that_has_ended_receives_nothing() {
     assert!(Box::new(handle).all_reduce().is_ok());
     all[0].inbox.end();
     all[0].inbox.receive(0, sent(&Message::Bytes(head, [0; 4].into())));
-    let problem = "process 0 sent nonsense: a part of sum 1, which is not under way";
+    let problem = "process 0 sent invalid data: a part of sum 1, which is not in progress";
     assert_eq!(all[0].line.fault.suspicions(), [problem]);
 }

@@ -238,7 +238,7 @@ fn a_number_that_is_taken_is_refused() {
         let start = |me| scope.spawn(move || Some(joined(addresses, me, secret)));
         let mut all = vec![start(0), scope.spawn(twin.clone()), scope.spawn(twin)];
         let error = was_refused.recv_timeout(DEADLINE).unwrap();
-        assert!(error.contains("refused: another process with this number is there"), "{error}");
+        assert!(error.contains("refused: another process with this number is connected"), "{error}");
         all.push(start(1));
         let models: Vec<_> = all.into_iter().filter_map(|process| process.join().unwrap()).collect();
         assert!(models == [(); PROCESSES].map(|()| expected.clone()));

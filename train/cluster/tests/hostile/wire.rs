@@ -72,7 +72,7 @@ fn damaged(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
         5 => (sound.repeat(2), "frame 1 from"),
         6 => (frames(&[engine([0; 6], &[]), sound[8..].to_vec()]), "a message after the last"),
         7 => (frames(&[[engine([0; 6], &[]), random].concat()]), "a message after the last"),
-        _ => (frames(&[engine(headers[rng.below(9) as usize], &[0; 40])]), "sent nonsense: a message of "),
+        _ => (frames(&[engine(headers[rng.below(9) as usize], &[0; 40])]), "sent invalid data: a message of "),
     }
 }
 
@@ -84,24 +84,24 @@ fn nonsense(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
     let (own, far) = (way[0] as u32, 1 + rng.word() / 2);
     let (says, messages) = match rng.below(18) {
         0 => ("a message of another run", vec![message(way, Head(RUN ^ 1 << rng.below(64), 1, [PART, own, 0, 1]), &numbers)]),
-        1 => ("that says not what it is", vec![sum(6 + far, own, 0, 1)]),
-        2 => ("that says not what it is", vec![sum(0, own, 0, 1)]),
-        3 => ("words ", vec![words(2 + rng.below(1 << 60), 0, 1)]),
+        1 => ("without a valid header", vec![sum(6 + far, own, 0, 1)]),
+        2 => ("without a valid header", vec![sum(0, own, 0, 1)]),
+        3 => ("all-gather ", vec![words(2 + rng.below(1 << 60), 0, 1)]),
         4 => ("piece ", vec![words(0, far, 1 + far)]),
-        5 => ("piece 0 of 4294967295 instead of 0 of", vec![words(0, 0, u32::MAX)]),
-        6 => ("piece 0 of 0 instead of 0 of 0", vec![words(0, 0, 0)]),
-        7 => ("piece 0 of 1 instead of 1 of 1", vec![words(0, 0, 1), words(0, 0, 1)]),
-        8 => ("piece 1 of 3 instead of 1 of 2", vec![words(0, 0, 2), words(0, 1, 3)]),
+        5 => ("piece 0 of 4294967295; expected piece 0 of", vec![words(0, 0, u32::MAX)]),
+        6 => ("piece 0 of 0; expected piece 0 of 0", vec![words(0, 0, 0)]),
+        7 => ("piece 0 of 1; expected piece 1 of 1", vec![words(0, 0, 1), words(0, 0, 1)]),
+        8 => ("piece 1 of 3; expected piece 1 of 2", vec![words(0, 0, 2), words(0, 1, 3)]),
         9 => ("broadcast 16", vec![message(way, Head(RUN, 16, [BROADCAST, 0, 0, 1]), b"null")]),
-        10 => ("where there are 1", vec![sum(PART, 5 + far, 0, 1)]),
-        11 => ("where there are 1", vec![sum(PART, own, far, 1 + far)]),
-        12 => ("where there are 1", vec![sum(PART, own, 0, 1 + far)]),
-        13 => ("bytes as piece 0, which has 5 numbers", vec![message(way, Head(RUN, 1, [PART, own, 0, 1]), &[7; 21])]),
+        10 => ("expected 1 pieces", vec![sum(PART, 5 + far, 0, 1)]),
+        11 => ("expected 1 pieces", vec![sum(PART, own, far, 1 + far)]),
+        12 => ("expected 1 pieces", vec![sum(PART, own, 0, 1 + far)]),
+        13 => ("bytes for piece 0; expected 5 numbers", vec![message(way, Head(RUN, 1, [PART, own, 0, 1]), &[7; 21])]),
         // If the other parts have arrived, the sum is complete before the second.
-        14 => ("which it should not send|which is not under way", vec![sum(PART, own, 0, 1), sum(PART, own, 0, 1)]),
-        15 => ("for process 0 alone, after ", vec![message(way, Head(RUN, 99, [COLLECTED, 0, 0, 1]), &[7; 20])]),
+        14 => ("which was not expected from it|which is not in progress", vec![sum(PART, own, 0, 1), sum(PART, own, 0, 1)]),
+        15 => ("gather 99; expected ", vec![message(way, Head(RUN, 99, [COLLECTED, 0, 0, 1]), &[7; 20])]),
         16 => ("", vec![sum(TOTAL, 4, 0, 1), sum(TOTAL, 4, 0, 1)]),
-        _ => ("which is not under way", vec![message(way, Head(RUN, 3 + u64::from(far), [PART, own, 0, 1]), &numbers)]),
+        _ => ("which is not in progress", vec![message(way, Head(RUN, 3 + u64::from(far), [PART, own, 0, 1]), &numbers)]),
     };
     (frames(&messages), says)
 }
@@ -119,10 +119,10 @@ fn harm_data(rng: &mut Philox, links: &mut Links) -> &'static str {
         let way = [links.me, to].map(|process| process as u64);
         let (bytes, words) = match kind {
             0 => (frames(&[message(way, Head(RUN, 0, [WORDS, 0, 0, 1]), &[7; 20])]), "closed the connection"),
-            1 => (frames(&[engine([0; 6], &[])]), "has left before the end of the run"),
-            2 => (vec![9; 1 + rng.below(7) as usize], "nothing has come from"),
-            3 => (frames(&[vec![7; 400]])[..50 + rng.below(300) as usize].to_vec(), "nothing has come from"),
-            4 => (vec![], "nothing has come from"),
+            1 => (frames(&[engine([0; 6], &[])]), "left before the end of the run"),
+            2 => (vec![9; 1 + rng.below(7) as usize], "no data from"),
+            3 => (frames(&[vec![7; 400]])[..50 + rng.below(300) as usize].to_vec(), "no data from"),
+            4 => (vec![], "no data from"),
             5..=10 => damaged(rng, way),
             _ => nonsense(rng, way),
         };
@@ -143,21 +143,21 @@ fn harm_control(rng: &mut Philox, links: &mut Links) -> &'static str {
     damaged.extend(&random);
     let out_of_turn = if links.me == 0 { word(1, b"x") } else { word(3, b"x") };
     let (bytes, says) = match rng.below(12) {
-        0 => (random, "sent nonsense"),
-        1 => ([&[1, 2, 3, 4, 1, 0xff, 0xff][..], &random].concat(), "sent nonsense"),
-        2 => (damaged, "sent nonsense"),
-        3 => (word(9, b""), "sent nonsense"),
-        4 => (word(0, &[0; 7]), "sent nonsense"),
-        5 => (word(2, &[0xc0, 0x80]), "sent nonsense"),
-        6 => (out_of_turn, "speaks out of turn"),
+        0 => (random, "sent invalid data"),
+        1 => ([&[1, 2, 3, 4, 1, 0xff, 0xff][..], &random].concat(), "sent invalid data"),
+        2 => (damaged, "sent invalid data"),
+        3 => (word(9, b""), "sent invalid data"),
+        4 => (word(0, &[0; 7]), "sent invalid data"),
+        5 => (word(2, &[0xc0, 0x80]), "sent invalid data"),
+        6 => (out_of_turn, "protocol error: unexpected message"),
         7 => (word(2, b"no room"), "stopped: no room"),
-        8 => (vec![], "has been silent"),
-        9 => (word(0, &[0; 9])[..1 + rng.below(15) as usize].to_vec(), "has been silent"),
-        10 => (word(4, b""), "nothing has come from"),
-        _ => (vec![], "ended without a word"),
+        8 => (vec![], "sent nothing"),
+        9 => (word(0, &[0; 9])[..1 + rng.below(15) as usize].to_vec(), "sent nothing"),
+        10 => (word(4, b""), "no data from"),
+        _ => (vec![], "ended without reporting an error"),
     };
     links.say(&bytes);
-    if says == "ended without a word" {
+    if says == "ended without reporting an error" {
         links.control.iter().for_each(|(_, socket)| socket.shutdown(Shutdown::Write).unwrap());
     }
     says

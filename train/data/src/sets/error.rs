@@ -27,8 +27,8 @@ pub enum SetError {
     #[error("{path}, line {line}, column {column}: expected {expected}, found {found}. {remedy}")]
     Malformed { path: PathBuf, line: usize, column: usize, expected: String, found: String, remedy: String },
     #[error(
-        "{title}, split `{split}`: expected at least one row, found none (passed over: {dropped}) in {}. \
-             Check that the files are whole, or download them again",
+        "{title}, split `{split}`: expected at least one row, found none (skipped: {dropped}) in {}. Check that the files are \
+             whole, or download them again",
         list(files)
     )]
     Empty { title: &'static str, split: Split, files: Vec<PathBuf>, dropped: usize },

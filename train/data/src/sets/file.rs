@@ -35,7 +35,7 @@ impl Loaded {
     pub(super) fn of(file: &SetFile) -> Self {
         let note = || {
             let path = file.path.display();
-            format!("{path}: the last line has no end; if the file was cut off, rows are missing")
+            format!("{path}: the last line has no line end; if the file is truncated, rows are missing")
         };
         let notes = file.is_unfinished().then(note).into_iter().collect();
         Loaded { files: vec![file.path.clone()], notes, ..Loaded::default() }
@@ -93,7 +93,7 @@ impl SetFile {
     ) -> SetError {
         let mut remedy = remedy.into();
         if self.is_unfinished() && at.0 == 1 + self.text.matches('\n').count() {
-            remedy = format!("This last line has no end: the file may have been cut off. {remedy}");
+            remedy = format!("The last line has no line end: the file may be truncated. {remedy}");
         }
         SetError::malformed(&self.path, at, expected, found, remedy)
     }
@@ -120,7 +120,7 @@ pub(super) fn choose<const N: usize>(folder: &Location<'_>, files: [&str; N], re
 /// Decompresses these bytes if they are compressed. Also returns whether the content is complete.
 fn unpacked<'b>(path: &Path, bytes: &'b [u8]) -> io::Result<(Cow<'b, [u8]>, bool)> {
     let most = (RATIO * bytes.len() as u64).max(SMALL);
-    let damaged = |e: io::Error| io::Error::new(io::ErrorKind::InvalidData, format!("what is packed in it is damaged ({e})"));
+    let damaged = |e: io::Error| io::Error::new(io::ErrorKind::InvalidData, format!("its compressed contents are damaged ({e})"));
     let take = |reader: &mut dyn Read| {
         let mut content = Vec::new();
         reader.take(most + 1).read_to_end(&mut content).map_err(damaged)?;
@@ -257,10 +257,10 @@ mod tests {
         assert!(whole.notes.is_empty(), "{:?}", whole.notes);
         let cut = load("dev.tsv", DEV.trim_end().as_bytes()).unwrap();
         assert_eq!(cut.examples, whole.examples);
-        assert!(cut.notes[0].ends_with("dev.tsv: the last line has no end; if the file was cut off, rows are missing"));
+        assert!(cut.notes[0].ends_with("dev.tsv: the last line has no line end; if the file is truncated, rows are missing"));
         let error = load("dev.tsv", &DEV.as_bytes()[..DEV.len() - 3]).unwrap_err();
-        let words = "line 2, column 2: expected 2 columns separated by tabs (sentence, label), found 1. This last line has no end: \
-                     the file may have been cut off.";
+        let words = "line 2, column 2: expected 2 columns separated by tabs (sentence, label), found 1. The last line has no \
+                     line end: the file may be truncated.";
         assert!(error.contains(words), "{error}");
         let error = load("dev.tsv", "sentence\tlabel\nfine\nfine\t1".as_bytes()).unwrap_err();
         assert!(!error.contains("cut off"), "{error}");
@@ -277,7 +277,7 @@ mod tests {
             let told = SetFile::read(Task::named("sst-2").unwrap(), &Location::of(&path, &crate::sets::location::Disk))
                 .unwrap_err()
                 .to_string();
-            assert!(told.contains("what is packed in it is damaged") && told.contains("put back a copy"), "{told}");
+            assert!(told.contains("its compressed contents are damaged") && told.contains("put back a copy"), "{told}");
         }
     }
 }

@@ -48,7 +48,7 @@ mod tests {
         let train = QQP.load(folder.path(), Split::Train).unwrap();
         assert_eq!(rows(&train), ["5: What is rain?|How does rain form? = 0", "7: Who sings?|Which one sings? = 1"]);
         assert_eq!(train.dropped.len(), 1);
-        assert_eq!((train.dropped[0].rows, train.dropped[0].reason.contains("tears its row")), (3, true));
+        assert_eq!((train.dropped[0].rows, train.dropped[0].reason.contains("splits its row")), (3, true));
         assert_eq!(rows(&QQP.load(folder.path(), Split::Test).unwrap()), ["0: Why?|How? = ?"]);
     }
 

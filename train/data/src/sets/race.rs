@@ -47,7 +47,7 @@ fn read(folder: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
         let files = passages(&folder)?;
         if files.is_empty() {
             loaded.notes.push(format!(
-                "{}: no passage (`*.txt`) is there, so the split has no questions of {school} schools",
+                "{}: found no passages (`*.txt`), so the split has no questions of {school} schools",
                 folder.path.display()
             ));
         }
@@ -149,7 +149,7 @@ mod tests {
         let loaded = RACE.load(folder.path(), Split::Test).unwrap();
         assert_eq!(loaded.examples.iter().filter(|example| example.label.is_none()).count(), 2);
         let [note] = &loaded.notes[..] else { panic!("{:?}", loaded.notes) };
-        assert!(note.contains("high: no passage (`*.txt`) is there"), "{note}");
+        assert!(note.contains("high: found no passages (`*.txt`)"), "{note}");
     }
 
     /// A passage may have ten questions and take three pages, so it is stored once.
@@ -189,8 +189,8 @@ mod tests {
             let folder = folder(&[("dev/middle/3.txt", content), ("dev/high/1.txt", HIGH)]);
             RACE.load(folder.path(), Split::Dev).unwrap_err().to_string()
         };
-        assert!(message(&MIDDLE[..MIDDLE.len() - 4]).contains("may have been cut off"));
-        assert!(!message(&MIDDLE.replace("\"A\"]", "\"E\"]")).contains("may have been cut off"), "the object is whole");
+        assert!(message(&MIDDLE[..MIDDLE.len() - 4]).contains("may be truncated"));
+        assert!(!message(&MIDDLE.replace("\"A\"]", "\"E\"]")).contains("may be truncated"), "the object is whole");
         let words = "high: there is no such folder. The folder of RACE must hold `train/`";
         refused(&RACE, &[("dev/middle/3.txt", MIDDLE)], Split::Dev, words);
     }

@@ -62,7 +62,7 @@ fn values(labels: &[Label]) -> Vec<f64> {
 fn classes(labels: &[Label]) -> Vec<usize> {
     let class = |label: &Label| match *label {
         Label::Class(class) => class,
-        Label::Score(score) => panic!("a metric of classes was given the score {score}; for scores take Pearson or Spearman"),
+        Label::Score(score) => panic!("a metric of classes cannot use the score {score}; for scores take Pearson or Spearman"),
     };
     labels.iter().map(class).collect()
 }

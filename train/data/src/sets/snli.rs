@@ -119,7 +119,7 @@ mod tests {
                 "line 2, column 92: expected a JSON object with the strings sentence1",
             ),
             ("[".repeat(500), "line 2, column"),
-            (String::new(), "expected at least one row, found none (passed over: 1)"),
+            (String::new(), "expected at least one row, found none (skipped: 1)"),
         ] {
             refused(&SNLI, &[("snli_1.0_train.jsonl", &format!("{}\n{line}\n", row("-")))], Split::Train, words);
         }

@@ -90,7 +90,7 @@ fn read_file(place: &Location<'_>, split: Split) -> Result<Loaded, SetError> {
             found => Err(malformed(line, column + 1, "1 or 2, the number of the right ending".into(), quote(found))),
         };
         if let Some(column) = row.iter().position(|field| field.contains('\n')) {
-            let expected = "a text within one line; a quote that opens and does not close swallows those that follow";
+            let expected = "a text within one line; an unclosed quote includes the lines that follow";
             return Err(malformed(line, column + 1, expected.into(), quote(&row[column])));
         }
         let text = |k: usize| row[texts[k]].to_owned();

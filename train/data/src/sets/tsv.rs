@@ -16,7 +16,7 @@ pub(super) const UNDECIDED: (&str, &str) = ("-", "the annotators had no majority
 pub(super) const UNLABELLED: [&str; 2] = ["", "-1"];
 /// The largest number of lines after the first in a quoted text.
 const MOST_LINES: usize = 8;
-const TORN: &str = "lines with fewer columns than the header: a line break inside a text tears its row";
+const TORN: &str = "lines with fewer columns than the header: a line break inside a text splits its row";
 
 /// The format of the labels in a table.
 #[derive(Clone, Copy, PartialEq)]
@@ -413,7 +413,7 @@ mod tests {
             ("sentence\tlabel\nfine\t1\nbad\t2", "line 3, column 2: expected one of the labels 0, 1, found `2`"),
             ("sentence\tlabel\nfine\t", "line 2, column 2: expected one of the labels 0, 1, found nothing"),
             ("sentence\nfine", "line 1, column 1: expected a header with the columns sentence, label, found `sentence`"),
-            ("sentence\tlabel\n", "SST-2, split `dev`: expected at least one row, found none (passed over: 0)"),
+            ("sentence\tlabel\n", "SST-2, split `dev`: expected at least one row, found none (skipped: 0)"),
             ("", "SST-2, split `dev`: expected at least one row, found none"),
         ] {
             refused(&SST2, &[("dev.tsv", content)], Split::Dev, words);

@@ -92,7 +92,7 @@ impl Checksums {
             Some(_) if digests.is_empty() => Ok(true),
             Some(found) => {
                 let listed = digests.iter().flatten().next().map_or("", String::as_str);
-                let problem = format!("it is of another directory: SHA-256 {listed:.16}… was written, it has {found:.16}…");
+                let problem = format!("it belongs to another directory: SHA-256 {listed:.16}… was written, it has {found:.16}…");
                 Err(FileError::damaged(&sums, problem))
             }
         }

@@ -86,7 +86,7 @@ fn what_is_read_again_is_kept_wherever_its_sum_stands() {
     assert!(!kept("task/notes.md") && !kept("task/none") && !is_kept(folder.path()).unwrap());
     check_listed(&at, "task/train.tsv").unwrap();
     let told = check_listed(&at, "task/notes.md").unwrap_err().to_string();
-    assert!(told.contains("its sum, with which it was written, is not in checksums.json"), "{told}");
+    assert!(told.contains("its checksum is missing from checksums.json"), "{told}");
 }
 
 /// In any state that a crash leaves of a group, each file has one of its sums, and the next group settles them.
@@ -294,7 +294,7 @@ fn a_listed_folder_must_be_there() {
     fs::remove_file(at.join("best")).unwrap();
     // An undamaged subfolder of another run.
     fs::rename(beside.join("best"), at.join("best")).unwrap();
-    told("it is of another directory: SHA-256 ");
+    told("it belongs to another directory: SHA-256 ");
     assert!(check_folder(at, "best").is_err());
     accept(at).unwrap();
     assert_eq!(faults(at), [""; 0]);
@@ -302,7 +302,7 @@ fn a_listed_folder_must_be_there() {
     fs::remove_file(at.join("best/checksums.json")).unwrap();
     told("best/checksums.json: it is missing, though it was written");
     let told = read(&at.join("best"), "model").unwrap_err();
-    assert!(told.is_of_sums() && told.to_string().contains("says that sums are kept"), "{told}");
+    assert!(told.is_of_sums() && told.to_string().contains("states that checksums are kept"), "{told}");
     // Checksums that cannot be read are not missing.
     fs::create_dir(at.join("best/checksums.json")).unwrap();
     assert!(faults(at)[0].starts_with("cannot read"), "{:?}", faults(at));
@@ -481,7 +481,7 @@ fn a_folder_with_neither_of_two_listed_digests_stays_damaged() {
     sums.listed.folders.insert("best".into(), ["1", "2"].map(|digest| Some(digest.to_owned())).into());
     sums.store().unwrap();
     write(at, &[("b", vec![])]).unwrap(); // settles it
-    assert!(faults(at)[0].contains("it is of another directory"), "{:?}", faults(at));
+    assert!(faults(at)[0].contains("it belongs to another directory"), "{:?}", faults(at));
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn what_is_no_text_is_told_with_its_place() {
     write(&path, b"abc\xff").unwrap();
     let error = read_text(&path).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-    assert_eq!(error.to_string(), "expected text in UTF-8, found something else at byte 3");
+    assert_eq!(error.to_string(), "expected text in UTF-8, found invalid UTF-8 at byte 3");
 }
 
 #[test]

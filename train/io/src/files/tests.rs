@@ -161,11 +161,11 @@ fn every_cause_has_its_remedy() {
         (Kind::FileTooLarge, "ulimit -f"),
         (Kind::StorageFull, "free some space"),
         (Kind::QuotaExceeded, "free some space"),
-        (Kind::InvalidData, "it is damaged, or of another kind"),
+        (Kind::InvalidData, "it is damaged or of another format"),
         (Kind::OutOfMemory, "more memory"),
-        (Kind::PermissionDenied, "who may write there"),
-        (Kind::ReadOnlyFilesystem, "who may write there"),
-        (Kind::ResourceBusy, "another gradus is working there"),
+        (Kind::PermissionDenied, "check the write permission"),
+        (Kind::ReadOnlyFilesystem, "check the write permission"),
+        (Kind::ResourceBusy, "another gradus process is using the folder"),
         (Kind::NotFound, "check the spelling"),
         (Kind::IsADirectory, "name a file"),
         (Kind::NotADirectory, "where a folder is needed"),
@@ -176,16 +176,16 @@ fn every_cause_has_its_remedy() {
         assert!(told("write", kind).contains(remedy), "{}", told("write", kind));
     }
     for action in ["read", "list"] {
-        assert_eq!(told(action, Kind::PermissionDenied), "check who may read it");
+        assert_eq!(told(action, Kind::PermissionDenied), "check its read permission");
     }
-    assert!(told("read", Kind::ReadOnlyFilesystem).contains("who may write there"));
+    assert!(told("read", Kind::ReadOnlyFilesystem).contains("check the write permission"));
     for kind in [Kind::PermissionDenied, Kind::ReadOnlyFilesystem] {
         assert!(told("make the cache", kind).ends_with("with --cache"));
     }
     assert!(told("make the cache", Kind::StorageFull).contains("free some space"));
     let ours = io::Error::new(Kind::InvalidInput, "expected a plain file");
     let ours = FileError::new("lock", Path::new("run/x"), ours).to_string();
-    assert_eq!(ours, "cannot lock run/x: expected a plain file; put it in the place of what is there, or name another path");
+    assert_eq!(ours, "cannot lock run/x: expected a plain file; replace the existing file or folder by it, or name another path");
     // A file that differs from what was written can be accepted; a file that cannot be read cannot.
     let damaged = FileError::damaged(Path::new("runs/my run/log"), "it has 2 bytes".into()).to_string();
     assert!(damaged.starts_with("cannot trust runs/my run/log: it has 2 bytes; "), "{damaged}");
@@ -304,7 +304,7 @@ fn one_process_works_in_a_folder() {
     let lock = Lock::take(&run).unwrap();
     assert_eq!(names(&run), [LOCK]);
     let error = Lock::take(&run).unwrap_err();
-    assert!(error.to_string().contains("another gradus is working there"), "{error}");
+    assert!(error.to_string().contains("another gradus process is using the folder"), "{error}");
     drop(lock);
     assert!(!run.exists(), "it was made here and is empty");
     let lock = Lock::take(&run).unwrap();

@@ -56,9 +56,9 @@ impl Corrupt {
     /// The flag that is out of range.
     pub fn check(&self) -> Result<(), RangeError> {
         let (Noise::Share(rate), MaskMix { mask, replace }) = (self.noise, self.replacement);
-        require("mask-rate", rate, rate > 0.0 && rate <= 1.0, "a share of the tokens, above 0 and at most 1")?;
-        require("mask-hide", mask, (0.0..=1.0).contains(&mask), "a share from 0 to 1")?;
-        require("mask-replace", replace, (0.0..=1.0).contains(&replace), "a share from 0 to 1")?;
+        require("mask-rate", rate, rate > 0.0 && rate <= 1.0, "a fraction of the tokens, above 0 and at most 1")?;
+        require("mask-hide", mask, (0.0..=1.0).contains(&mask), "a fraction from 0 to 1")?;
+        require("mask-replace", replace, (0.0..=1.0).contains(&replace), "a fraction from 0 to 1")?;
         let fits = mask + replace <= 1.0;
         require("mask-hide", mask, fits, format!("at most {}, since --mask-replace is {replace}", 1.0 - replace))
     }
@@ -215,7 +215,7 @@ mod tests {
         let check = |rate, replacement| corrupt(rate, replacement).check().map_err(|e| e.to_string());
         assert_eq!(check(0.15, MaskMix::EIGHTY), Ok(()));
         for (rate, mask, replace, expected) in [
-            (0.0, 0.8, 0.1, "--mask-rate 0: expected a share of the tokens"),
+            (0.0, 0.8, 0.1, "--mask-rate 0: expected a fraction of the tokens"),
             (f64::NAN, 0.8, 0.1, "--mask-rate NaN"),
             (0.15, 1.1, 0.0, "--mask-hide 1.1"),
             (0.15, 0.8, 0.3, "--mask-hide 0.8: expected at most 0.7, since --mask-replace is 0.3"),

@@ -129,11 +129,10 @@ impl<'a> Settings<'a> {
 
     /// Returns the error of a class that Gradus does not read.
     pub(super) fn refused(&self, found: &str) -> TextError {
-        let expected = "a tokenizer of GPT-1 (OpenAIGPTTokenizer), BERT (BertTokenizer), GPT-2 or RoBERTa, or PreTrainedTokenizerFast, \
-            which is read as tokenizer.json says";
-        let remedy = format!(
-            "{found} cuts text in a way of its own, so read as another it would give other ids: take a model with one of those"
-        );
+        let expected = "a tokenizer of GPT-1 (OpenAIGPTTokenizer), BERT (BertTokenizer), GPT-2 or RoBERTa, or \
+            PreTrainedTokenizerFast, which is read as tokenizer.json specifies";
+        let remedy =
+            format!("{found} splits text differently, so another class would give other ids: take a model with one of those");
         self.other_class(expected, found, &remedy)
     }
 
@@ -249,7 +248,7 @@ impl<'a> Settings<'a> {
             let id = given.token.id.unwrap_or_default();
             let place = format!("added token {:?}", given.token.content);
             if given.token.single_word {
-                let remedy = "BertJapaneseTokenizer cuts the text next to such a token in a way of its own: leave the option out";
+                let remedy = "BertJapaneseTokenizer splits the text next to such a token differently: leave the option out";
                 return Err(format_error(&path, &place, "no single_word", "true".into(), remedy));
             }
             if id as usize >= end_of_ids(tokenizer.listed + outside) {

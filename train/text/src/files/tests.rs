@@ -251,7 +251,7 @@ fn the_mode_is_kept() {
     let text = "<start>Don't\nstop";
     assert_eq!(again.encode(text).unwrap(), tokenizer.encode(text).unwrap());
     let other = again.with_mode(Mode::Basic).unwrap().save(folder.path()).unwrap_err().to_string();
-    assert!(other.contains("the folder holds a tokenizer of another form (vocab.json)"), "{other}");
+    assert!(other.contains("the folder contains a tokenizer of another kind (vocab.json)"), "{other}");
     for none in [Tokenizer::bytes(), Tokenizer::characters(["abc"])] {
         assert_eq!((none.mode(), none.line_end()), (None, None));
         assert!(matches!(none.with_mode(Mode::Spacy), Err(TextError::Mode { mode: Mode::Spacy, .. })));
@@ -310,7 +310,7 @@ fn a_file_with_nul_is_damaged() {
     let told = Tokenizer::load(folder.path()).unwrap_err().to_string();
     assert!(
         told.ends_with(
-            "tokenizer.json, byte 10: expected text, found NUL. The file is damaged, or of another kind: put back a copy of it"
+            "tokenizer.json, byte 10: expected text, found NUL. The file is damaged or of another format: put back a copy of it"
         ),
         "{told}"
     );
