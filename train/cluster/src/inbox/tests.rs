@@ -160,12 +160,12 @@ fn pieces_come_in_order_and_once() {
     assert_eq!(refused(&[(0, 3), (1, 3)], 9), (None, false, vec![0, 1]));
     assert_eq!(refused(&[(0, 3), (1, 3), (2, 3)], 3), (None, true, vec![0, 1, 2]));
     for (pieces, problem) in [
-        (&[(1, 3)][..], "piece 1 of 3 instead of 0 of 3"),
-        (&[(0, 3), (0, 3)], "piece 0 of 3 instead of 1 of 3"),
-        (&[(0, 3), (1, 2)], "piece 1 of 2 instead of 1 of 3"),
+        (&[(1, 3)][..], "piece 1 of 3; expected piece 0 of 3"),
+        (&[(0, 3), (0, 3)], "piece 0 of 3; expected piece 1 of 3"),
+        (&[(0, 3), (1, 2)], "piece 1 of 2; expected piece 1 of 3"),
         (&[(0, 0)], "piece 0 of 0; expected piece 0 of 0"),
-        (&[(0, 1), (1, 1)], "piece 1 of 1 instead of 1 of 1"),
-        (&[(0, 4)], "piece 0 of 4 instead of 0 of 4"),
+        (&[(0, 1), (1, 1)], "piece 1 of 1; expected piece 1 of 1"),
+        (&[(0, 4)], "piece 0 of 4; expected piece 0 of 4"),
     ] {
         assert_eq!(refused(pieces, 3).0.as_deref(), Some(problem));
     }
