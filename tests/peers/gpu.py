@@ -227,7 +227,7 @@ class Tables:
                 *self.of_field("train", peak, "workload", "MB"),
                 "**Memory kept** from the driver, what was idle included.", "",
                 *self.of_field("train", held, "workload", "MB"),
-                "**What a step of Gradus asks of the GPU** (f32).", "",
+                "**GPU work per step of Gradus** (f32).", "",
                 *table(["workload", *(field.replace("_", " ") for field in fields)], asked)]
 
     def generation(self) -> list[str]:

@@ -53,7 +53,7 @@ fn a_card_that_is_wrong_is_refused() {
                 let mut other = audited.clone();
                 other.sight[line].1 = picture.chars().enumerate().map(turned).collect();
                 let [fault] = &other.faults()[..] else { panic!("{}: {other:?}", card.name) };
-                assert!(fault.contains(&format!("the card draws {asked} ← ")), "{fault}");
+                assert!(fault.contains(&format!("by the card, {asked} depends on ")), "{fault}");
             }
         }
     }
@@ -61,7 +61,7 @@ fn a_card_that_is_wrong_is_refused() {
     let faults = |card: &Card| audit(card).faults();
     let of_bert = faults(&Card { sight: bert.sight, ..*gpt });
     assert_eq!(of_bert.len(), 5, "the last token sees the same in both: {of_bert:?}");
-    assert_eq!(of_bert[0], "gpt: the card draws a ← ·bcdef; the network sees ······");
+    assert_eq!(of_bert[0], "gpt: by the card, a depends on ·bcdef; in the network, on ······");
     for (card, density) in [(gpt, Density::Pseudo), (bert, Density::Joint)] {
         let wrong = faults(&Card { density, ..*card });
         assert!(wrong.len() == 1 && wrong[0].contains("they sum to"), "{wrong:?}");

@@ -107,7 +107,7 @@ fn cell(outcome: &Outcome, said: String) -> String {
 /// Formats the least detectable error, and whether it is larger than one that matters.
 fn sight(error: f64) -> String {
     match error {
-        e if e.is_infinite() => "none: it is 0".into(),
+        e if e.is_infinite() => "none: the gradient is 0".into(),
         e if e > PLANTED => format!("{e:.0e}: far below the loss"),
         e => format!("{e:.0e}"),
     }
@@ -324,8 +324,17 @@ impl AuditedModel {
 
     /// Returns the table of the parameters, one row each.
     fn table(&self) -> Block {
-        let heads =
-            ["Parameter", "Shape", "Gradient", "Zeros", "Along a direction", "Taylor slope", "Single elements", "Sees errors of"];
+        let heads = [
+            "Parameter",
+            "Shape",
+            "Gradient",
+            "Zeros",
+            "Along a direction",
+            "Taylor slope",
+            "Single elements",
+            "Detects errors \
+                                                                                                                 of",
+        ];
         let row = |p: &AuditedTensor| {
             [
                 p.name.clone(),
@@ -366,14 +375,15 @@ pub fn report(all: &[AuditedModel], depth: Depth) -> Document {
     let mut report = Document {
         kicker: "Gradus · audit".into(),
         title: "Whole models, parameter by parameter".into(),
-        lead: "Each parameter tensor's gradient in f64: its derivative along a random direction against central differences at the best of \
-               nineteen steps, the order of the Taylor remainder, and elements perturbed one by one. Above them the whole gradient: of models \
-               of up to 300,000 parameters also against forward mode on dual numbers, which shares no line of the ops' derivatives with it, and its own \
-               derivative; and what a language model must not mix."
+        lead: "Each parameter tensor's gradient in f64: its derivative along a random direction against central differences at \
+               the best of nineteen steps, the order of the Taylor remainder, and elements perturbed one by one. Above them the \
+               whole gradient: of models of up to 300,000 parameters also against forward mode on dual numbers, which shares no \
+               code with the ops' derivatives, and its own derivative; and the independence properties of a language model."
             .into(),
         foot: format!(
-            "Errors are relative to the loss and the terms of the derivative. The last column is the least relative error of a tensor's largest \
-             element that its differences would have refused. Seed {}; {} elements per tensor. A slope of 2 is right; a wrong gradient has 1.",
+            "Errors are relative to the loss and the terms of the derivative. The last column is the smallest relative error of \
+             a tensor's largest element that the differences would have detected. Seed {}; {} elements per tensor. The slope is \
+             2 if the gradient is correct, and 1 if it is wrong.",
             depth.seed, depth.coordinates
         ),
         ..Document::default()

@@ -79,10 +79,11 @@ impl Catalogue {
     pub fn verdict(&self) -> String {
         let faults = self.faults();
         if faults.is_empty() {
-            return "No witness rejects an op, and an error of 0.1 % planted in the VJP of any input of any op is noticed on its own samples."
+            return "No witness rejects an op, and an error of 0.1 % injected into the VJP of any input of any op is detected on \
+                    its own samples."
                 .into();
         }
-        format!("**Not all is well:** {}.", faults.join("; "))
+        format!("**Failures:** {}.", faults.join("; "))
     }
 
     /// Returns the catalogue as Markdown.
@@ -91,15 +92,15 @@ impl Catalogue {
         let n = self.ops.len();
         let _ = writeln!(
             out,
-            "# The ops\n\nEach of the {n} ops that the model is made of: its equations, its code, and the evidence that its derivative is right. \
-             This page is made from the list of ops and from their files; a test fails when the page no longer matches them. To make it again:\n\n    \
-             cargo run --release -- audit ops --markdown {OPS} --overwrite\n\n\
-             ## Evidence\n\n\
-             Every witness on {} draws of every op's samples, in f64: seven of its derivative, and `audit`, which compares its stated cost (`flops`) with a \
-             count. [What each one claims, and relative to what]({}). Extents are small, up to 5; that a kernel's blocks and threads change nothing is shown by its \
-             twin, in `tensor`. Every second draw is stored with its axes reversed. The error shown is the one nearest to what is allowed: of `fused`, a \
-             value's share of 1e-12 and a VJP's of 1e-10. {} Against PyTorch {}: value and gradients of \
-             {} of the {n} ops, at one input each.\n",
+            "# The ops\n\nEach of the {n} ops of the model: its equations, its code, and the evidence that its derivative is \
+             right. This page is generated from the list of ops and their files; a test fails if the page does not match them. \
+             To regenerate it:\n\n    cargo run --release -- audit ops --markdown {OPS} --overwrite\n\n## Evidence\n\nEvery \
+             witness on {} draws of every op's samples, in f64: seven of its derivative, and `audit`, which compares its stated \
+             cost (`flops`) with a count. [The property that each one checks, and the scale of its error]({}). Extents are \
+             small, up to 5; that a kernel's blocks and threads change nothing is shown by its twin, in `tensor`. Every second \
+             draw is stored with its axes reversed. The error shown is the one closest to its tolerance; for `fused`, a value's \
+             tolerance is 1e-12 and a VJP's 1e-10. {} Against PyTorch {}: value and gradients of {} of the {n} ops, at one input \
+             each.\n",
             self.draws,
             linked(OPS, "autograd/src/check/mod.rs"),
             self.verdict(),
@@ -125,8 +126,9 @@ impl Catalogue {
             kicker: "Gradus · audit".into(),
             title: format!("The {} ops, and the evidence for each", self.ops.len()),
             lead: format!(
-                "Equations, code and evidence of every op, made from the list of ops and from their files. Every witness ran on {} draws \
-                 of every op's samples, in f64: seven of its derivative, and `audit`, which compares its stated cost (`flops`) with a count. {}",
+                "Equations, code and evidence of every op, generated from the list of ops and their files. Every witness ran on \
+                 {} draws of every op's samples, in f64: seven of its derivative, and `audit`, which compares its stated cost \
+                 (`flops`) with a count. {}",
                 self.draws,
                 self.verdict()
             ),
@@ -185,15 +187,16 @@ impl AuditedOp {
     fn faults(&self) -> Vec<String> {
         let refused = self.evidence.iter().filter_map(|e| Some(e.refused.as_ref()?.to_string()));
         let far = self.golden.filter(|g| g.worst() > Golden::TOLERANCE);
-        let far = far
-            .map(|g| format!("`{}`: {:.1e} from PyTorch, at most {:.0e} allowed", self.page.name, g.worst(), Golden::TOLERANCE));
+        let far = far.map(|g| {
+            format!("`{}`: differs from PyTorch by {:.1e}, at most {:.0e} allowed", self.page.name, g.worst(), Golden::TOLERANCE)
+        });
         refused.chain(self.toothless.clone()).chain(far).collect()
     }
 
     /// Returns facts by name: shapes, cost, tensors kept.
     fn facts(&self) -> Vec<(String, String)> {
         let page = &self.page;
-        let definition = if page.fused { "in primitives, below; kernel and VJP are proved equal to it" } else { "a primitive" };
+        let definition = if page.fused { "in primitives, below; kernel and VJP are checked against it" } else { "a primitive" };
         let mut facts = vec![
             ("samples".to_owned(), page.shapes.join("; ")),
             ("kept for the VJP".into(), page.saves.clone()),
@@ -202,7 +205,9 @@ impl AuditedOp {
         if page.part("f").is_some() {
             facts.push((
                 "shape, cost".into(),
-                "element by element: y has the shape of x; `FLOPS` operations per element, 1 where the file says nothing".into(),
+                "element by element: y has the shape of x; `FLOPS` operations per element, 1 unless the file states another \
+                 number"
+                    .into(),
             ));
         }
         let golden = self
@@ -267,11 +272,11 @@ impl AuditedOp {
 }
 
 /// The text above the table of mutants.
-const MUTANTS: &str = "Would the tests see an error? File by file, cargo-mutants replaces operators, constants and results, one at a time, \
-    and runs the tests; the last column tells which files have not been tested yet, or have changed since. A surviving mutant is either equivalent \
-    (train/audit/src/equivalent.toml says why) or open, a gap in the tests. Mutants that do not compile are not counted, and none is planted in samples, \
-    the tests' inputs.";
-const MUTANT_HEADS: [&str; 7] = ["of", "files", "mutants", "killed", "equivalent", "open", "to be run again"];
+const MUTANTS: &str = "Would the tests detect an error? File by file, cargo-mutants replaces operators, constants and results, \
+    one at a time, and runs the tests; the last column lists the files that have not been tested yet or have changed since. A \
+    surviving mutant is either equivalent (train/audit/src/equivalent.toml states why) or open, a gap in the tests. Mutants that \
+    do not compile are not counted, and none is made in samples, the tests' inputs.";
+const MUTANT_HEADS: [&str; 7] = ["of", "files", "mutants", "killed", "equivalent", "open", "to be rerun"];
 
 /// Returns a line per group of files.
 fn of_mutants() -> Vec<[String; 7]> {

@@ -48,14 +48,20 @@ impl AuditedSystem {
     pub fn faults(&self) -> Vec<String> {
         let name = &self.name;
         let misdrawn = self.sight.iter().filter(|(_, drawn, found)| drawn != found);
-        let sight =
-            misdrawn.map(|(asked, drawn, found)| format!("{name}: the card draws {asked} ← {drawn}; the network sees {found}"));
+        let sight = misdrawn.map(|(asked, drawn, found)| {
+            format!(
+                "{name}: by the card, {asked} depends on {drawn}; in the network, on \
+                                                          {found}"
+            )
+        });
         let is_joint = (self.fresh - 1.0).abs() < 1e-10 && (self.learnt - 1.0).abs() < 1e-10;
         // Each of four predictions is certain to better than a percent.
         let is_pseudo = (self.learnt - 2.0).abs() < 0.05;
         let holds = if self.density == Density::Joint { is_joint } else { is_pseudo };
         let sums = format!("sum to {} before training and to {} after", self.fresh, self.learnt);
-        sight.chain((!holds).then(|| format!("{name}: the card says {}; they {sums}", self.density.words()))).collect()
+        sight
+            .chain((!holds).then(|| format!("{name}: by the card, {}; in the network, they {sums}", self.density.words())))
+            .collect()
     }
 }
 

@@ -98,12 +98,12 @@ impl Clock {
         match self {
             Clock::Cpu => "",
             Clock::Timestamps => {
-                "Times of ops are the GPU's own, by timestamps around each shader; what is around the ops includes the time that the \
-                 CPU takes to record. "
+                "Times of ops are the GPU's own, by timestamps around each shader; the rest of the step includes the time that \
+                 the CPU takes to record commands. "
             }
             Clock::Waits => {
-                "This GPU has no timestamps, so the CPU waits for it before and after each op: each time includes the way there and \
-                 back, and steps of training, which wait once, are faster. "
+                "This GPU has no timestamps, so the CPU waits for it before and after each op: each time includes the round \
+                 trip, and training steps, which wait once, are faster. "
             }
         }
     }
@@ -506,9 +506,10 @@ impl Cost {
                 figure(self.bandwidth_gb_per_second)
             ),
             foot: format!(
-                "Medians of {} steps. {}FLOPs are what the ops state, going forward; the rate counts both ways as three times \
-                 that. Bytes count once every tensor that an op reads or writes; what stays in a cache moves faster than memory, and what is passed on as it is does not move. \
-                 linear_cross_entropy makes its gradient going forward, where it has the probabilities at hand.",
+                "Medians of {} steps. {}FLOPs are those that the ops state for the forward pass; the rate counts forward and \
+                 backward together as three times that. Bytes count every tensor that an op reads or writes once; cached data \
+                 moves faster than memory, and views move no data. linear_cross_entropy computes its gradient in the forward \
+                 pass, where it has the probabilities.",
                 self.steps,
                 self.clock.note()
             ),
@@ -527,8 +528,8 @@ impl Cost {
         report.section("Place by place", vec![table(&self.places)]);
         if !self.shaders.is_empty() {
             let row = |[head, cells @ ..]: [String; 6]| Row::new(head, cells);
-            let text = "Means over the steps, in ops and around them. MB bound are those of the buffers that a shader is given: it reads \
-                        or writes them, perhaps not all.";
+            let text = "Means over the steps, in ops and around them. MB bound are the sizes of the buffers bound to a shader, \
+                        which may read or write only parts of them.";
             let table = Block::table(Self::SHADER_HEADS, self.shader_rows().into_iter().map(row));
             report.section("Shader by shader", vec![table, Block::Text(text.into())]);
         }

@@ -43,20 +43,20 @@ const MOST_ROUNDS: usize = 10_000;
 /// Time whole training steps on random tokens.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Time whole training steps on random tokens: forward, backward, clipping to norm 1 and Adam in every step.\n\n\
-        Workloads (sequences × tokens, vocabulary): tiny 16 × 128, 2,000; small 8 × 256, 8,000; gpt1 1 × 512, 40,478; each with \
-        the preset of its name.\n\n\
-        tokens_per_second and step_ms are those of the median step after the warm-up. gflops counts 72·L·d² + 6·d·V + 12·L·T·d \
-        FLOPs per token, whatever a kernel manages to skip (with --masked X the output's 6·d·V, and 6·d² of BERT's layer before it, X times); needed_gflops leaves out what a causal mask hides (6·L·(T + 1)·d for attention), \
-        by which a GPT's step and a BERT's are compared. gemm_gflops is the best f32 rate in the same process, with the same \
-        threads, of a product of 1024³ and those of the workload's own shapes; it is measured after the peak memory \
-        (peak_rss_mb, 10⁶ bytes, null if the system does not report it) was read. memory lists the bytes of every class of buffer: \
-        parameters, gradients, moments, activations, the kernels' scratch, and the most that was in use at once.\n\n\
-        With --device gpu, products and buffers are the GPU's (peak_rss_mb stays the process's memory), and gpu has the means over the timed steps of \
-        shaders run (dispatches), groups of commands handed over (submissions), waits for the GPU, bytes sent and read, and buffers made. Then one \
-        more step, of one shard, is run, and its shaders are timed one by one by the GPU's own clock: ops lists the ops as `gradus audit cost` does, \
-        shaders the shaders with dispatches, bytes bound and ms, both the longest \
-        first (null where the GPU has no such clock).",
+    long_about = "Time whole training steps on random tokens: forward, backward, clipping to norm 1 and Adam in every \
+        step.\n\nWorkloads (sequences × tokens, vocabulary): tiny 16 × 128, 2,000; small 8 × 256, 8,000; gpt1 1 × 512, 40,478; \
+        each with the preset of its name.\n\ntokens_per_second and step_ms are those of the median step after the warm-up. \
+        gflops counts 72·L·d² + 6·d·V + 12·L·T·d FLOPs per token, including those that a kernel skips (with --masked X the \
+        output's 6·d·V, and 6·d² of BERT's layer before it, X times); needed_gflops leaves out what a causal mask hides (6·L·(T \
+        + 1)·d for attention), by which a GPT's step and a BERT's are compared. gemm_gflops is the best f32 rate in the same \
+        process, with the same threads, of a product of 1024³ and those of the workload's own shapes; it is measured after the \
+        peak memory (peak_rss_mb, 10⁶ bytes, null if the system does not report it) is read. memory lists the bytes of every \
+        class of buffer: parameters, gradients, moments, activations, the kernels' scratch, and the peak in use at once.\n\nWith \
+        --device gpu, products and buffers are the GPU's (peak_rss_mb stays the process's memory), and gpu has the means over \
+        the timed steps of shaders run (dispatches), groups of commands handed over (submissions), waits for the GPU, bytes sent \
+        and read, and buffers made. Then one more step, of one shard, is run, and its shaders are timed one by one by the GPU's \
+        own clock: ops lists the ops as `gradus audit cost` does, shaders the shaders with dispatches, bytes bound and ms, both \
+        the longest first (null where the GPU has no such clock).",
     after_long_help = "Examples:\n  \
         gradus bench train --workload tiny --dropout 0.1 --steps 20 --threads 2 --json\n  \
         gradus bench train --workload gpt1 --batch 64 --accumulate 64 --warm-up 0 --steps 1     # the paper's batch"
@@ -102,14 +102,13 @@ pub struct Train {
 /// Time generation with the cache of keys and values.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Time generation with the cache of keys and values: one token at a time, each reading every weight once. weight_gb_per_second (10⁹ \
-    bytes) is the rate at which the weights are read, which memory bounds. bandwidth_gb_per_second is the memory's rate: between the tokens, the same \
-    threads, or the same GPU, add up numbers from memory. share_of_bandwidth is the ratio of the two (above 1 if the weights stay in cache). The \
-    prompt is bounded by its matrix products: prompt_gflops counts \
-        24·L·d² + 4·L·t·d FLOPs for token t and 2·d·V for the last, gemm_gflops is the best rate of a product of 1024³ and \
-        those of the prompt's own shapes.\n\n\
-        With --device gpu, everything runs once before it is timed. The token in the middle is generated once more afterwards, and `shaders` in `gpu` \
-        lists what ran for it, as in `bench train`.",
+    long_about = "Time generation with the cache of keys and values: one token at a time, each reading every weight once. \
+    weight_gb_per_second (10⁹ bytes) is the rate at which the weights are read, which memory bounds. bandwidth_gb_per_second is \
+    the memory's rate: it is measured between the tokens, on the same threads or GPU, by summing numbers from memory. \
+    share_of_bandwidth is the ratio of the two (above 1 if the weights stay in cache). The prompt is bounded by its matrix \
+    products: prompt_gflops counts 24·L·d² + 4·L·t·d FLOPs for token t and 2·d·V for the last, gemm_gflops is the best rate of a \
+    product of 1024³ and those of the prompt's own shapes.\n\nWith --device gpu, everything runs once before it is timed. The \
+    token in the middle is generated once more afterwards, and `shaders` in `gpu` lists what ran for it, as in `bench train`.",
     after_long_help = "Examples:\n  \
         gradus bench generate --preset small --prompt-tokens 16 --tokens 100 --json\n  \
         gradus bench generate --model runs/novels --device gpu"
@@ -198,8 +197,8 @@ fn asked_of_gpu(step: &GpuStep) -> Result<(), CliError> {
     let [dispatches, submissions, waits, sent, read, buffers] =
         [dispatches, submissions, waits, sent_bytes, read_bytes, buffers_made].map(figure);
     output::line(&format!(
-        "a step asks of the GPU: {dispatches} dispatches in {submissions} submissions, {waits} waits, {sent} bytes sent, {read} \
-         read, {buffers} buffers made"
+        "GPU work per step: {dispatches} dispatches in {submissions} submissions, {waits} waits, {sent} bytes sent, {read} read, \
+         {buffers} buffers made"
     ))?;
     if let Some(ops) = ops {
         let words = |row: &CostRow| format!("{} {} ms", row.name, figure(row.ms()));
@@ -243,7 +242,7 @@ fn bench_generate(args: &Generate) -> Result<(), CliError> {
         [report.tokens_per_second, report.token_ms, report.weight_gb_per_second, report.bandwidth_gb_per_second].map(figure);
     let [prompt_ms, gflops, gemm] = [report.prompt_ms, report.prompt_gflops, report.gemm_gflops].map(figure);
     output::line(&format!(
-        "{rate} tokens/s ({ms} ms per token), {weights} GB/s of weights, memory gives {memory}; a prompt of {} tokens in \
+        "{rate} tokens/s ({ms} ms per token), {weights} GB/s of weights, memory bandwidth {memory}; a prompt of {} tokens in \
          {prompt_ms} ms, {gflops} GFLOP/s of {gemm} in a matrix product",
         report.prompt_tokens
     ))?;

@@ -98,7 +98,7 @@ impl On {
         if let Some(products) = self.matmul_precision.filter(|products| *products != precision.products) {
             let its = precision.products;
             return Err(CliError::Usage(format!(
-                "--matmul-precision {products}: what was kept multiplies in {its}; leave --matmul-precision out"
+                "--matmul-precision {products}: the saved run or step multiplies in {its}; leave --matmul-precision out"
             )));
         }
         let products = if name == "cpu" { MatmulPrecision::F32 } else { precision.products };
@@ -120,9 +120,10 @@ impl On {
         if named(&device) != *before {
             let before = before.as_deref().unwrap_or("cpu").escape_debug();
             let more =
-                if device.matmul_precision() == precision.products { "" } else { ", and with products in f32 instead of f16" };
+                if device.matmul_precision() == precision.products { "" } else { ", with products in f32 instead of f16," };
             output::say(&format!(
-                "warning: this run was begun on {before}; on {device} it goes on to other bits{more} (without --device it goes on there)"
+                "warning: this run began on {before}; on {device}{more} its results will differ in the last bits (without \
+                 --device it continues on {before})"
             ));
         }
         Ok(device)
@@ -180,7 +181,7 @@ pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
 /// Prints a note if a model's files have no checksums, and notes on how they deviate from what `transformers` saves.
 pub fn say_about(dir: &ModelDir) {
     if !dir.has_checksums() {
-        output::note(&format!("{} has no checksums.json; its files are taken as they are", dir.path().display()));
+        output::note(&format!("{} has no checksums.json; its files are not verified", dir.path().display()));
     }
     output::notes(&dir.notes());
 }
@@ -196,7 +197,8 @@ pub fn say_notes(model: &Path) {
 pub fn say_if_headless<V>(model: &Model<V>) {
     if fills_masks(model) && model.outputs.0.iter().all(|output| output.transform.is_none()) {
         output::note(
-            "this model has no layer before the output's matrix; if it was saved without its language model's head, these answers mean nothing",
+            "this model has no layer before the output's matrix; if it was saved without its language model's head, these \
+             predictions are meaningless",
         );
     }
 }

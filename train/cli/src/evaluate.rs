@@ -29,32 +29,26 @@ use crate::progress::Display;
 /// Measure how well a model predicts a text, or how well a fine-tuned one answers a task.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Measure how well a model predicts a text: a corpus (--corpus) or one sequence of token ids (--ids); or how well a \
-        fine-tuned model answers a task (--task, --data).\n\n\
-        Conventions:\n\
-        - Each file is one sequence, and windows do not cross files. Every token is predicted exactly once, except the \
-        first of each file, which has nothing before it.\n\
-        - A window reads T tokens (--context) and predicts the token after each of them. Windows begin every S tokens \
-        (--stride, default T: no token is read twice, and the first prediction of each window has one token of history). \
-        With S < T windows overlap, and after a file's first window only the last S predictions of each count, so every token is \
-        predicted from at least T − S + 1 tokens before it.\n\
-        - tokens: number of predicted tokens.\n\
-        - nll: mean of −ln P(token | tokens before it in its window) over the predicted tokens, in nats.\n\
-        - perplexity: e^nll, per token, not per word.\n\
-        - bits_per_byte: sum of −ln P / (ln 2 · bytes of text predicted): the UTF-8 bytes of all files, without Project \
-        Gutenberg's licence, less those of each file's first token. Comparable between tokenizers, up to what a tokenizer \
-        does not keep (GPT-1's own drops case and spacing). null with --ids.\n\
-        - A model that fills masks (BERT, RoBERTa) is asked for each token with that token hidden, given all others of its window; \
-        windows do not overlap. `pseudo_log_likelihood` is the sum of ln P over all tokens, `pseudo_nll` its mean with the other sign, \
-        `pseudo_perplexity` e^pseudo_nll: no probability of the text, so to be compared between such models alone. The text is read as \
-        one segment, whether the model was trained on pairs of texts or not.\n\
-        - Counts of n-grams (kneser-ney) predict each token from the tokens before it in its file; the output has their `order`.\n\
-        - With --targets, `nll` is the mean of −ln P over the tokens asked, and `token_nll` has each.\n\
-        - Dropout is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.\n\
-        - For a task, `score` is its `metric` over the rows read (`examples`), `loss` the mean cross-entropy of its labels; `rows` counts all rows of \
-        the files, also those of another split in the same file; `truncated` counts rows with a text cut to the context, `dropped` rows that the data \
-        set's rules leave out. With --zero-shot, \
-        CoLA's threshold is chosen on all training rows.",
+    long_about = "Measure how well a model predicts a text: a corpus (--corpus) or one sequence of token ids (--ids); or how \
+        well a fine-tuned model answers a task (--task, --data).\n\nConventions:\n- Each file is one sequence, and windows do \
+        not cross files. Every token is predicted exactly once, except the first of each file, which has no context.\n- A window \
+        reads T tokens (--context) and predicts the token after each of them. Windows begin every S tokens (--stride, default T: \
+        no token is read twice, and the first prediction of each window has one token of history). With S < T windows overlap, \
+        and after a file's first window only the last S predictions of each count, so every token is predicted from at least T − \
+        S + 1 tokens before it.\n- tokens: number of predicted tokens.\n- nll: mean of −ln P(token | tokens before it in its \
+        window) over the predicted tokens, in nats.\n- perplexity: e^nll, per token, not per word.\n- bits_per_byte: sum of −ln \
+        P / (ln 2 · bytes of text predicted): the UTF-8 bytes of all files, without Project Gutenberg's licence, less those of \
+        each file's first token. Comparable between tokenizers, except for what a tokenizer drops (GPT-1's drops case and \
+        spacing). null with --ids.\n- A model that fills masks (BERT, RoBERTa) predicts each token with that token masked, given \
+        all others of its window; windows do not overlap. `pseudo_log_likelihood` is the sum of ln P over all tokens, \
+        `pseudo_nll` its mean with the other sign, `pseudo_perplexity` e^pseudo_nll. These are not probabilities of the text: \
+        compare them only between such models. The text is read as one segment, whether the model was trained on pairs of texts \
+        or not.\n- Counts of n-grams (kneser-ney) predict each token from the tokens before it in its file; the output has their \
+        `order`.\n- With --targets, `nll` is the mean of −ln P over the predicted tokens, and `token_nll` lists each.\n- Dropout \
+        is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.\n- For a task, `score` is its \
+        `metric` over the rows read (`examples`), `loss` the mean cross-entropy of its labels; `rows` counts all rows of the \
+        files, also those of another split in the same file; `truncated` counts rows with a text cut to the context, `dropped` \
+        rows that the data set's rules leave out. With --zero-shot, CoLA's threshold is chosen on all training rows.",
     after_long_help = "Examples:\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --json\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --stride 64\n  \
@@ -237,10 +231,10 @@ fn counted(args: &Args, dir: &ModelDir, counts: &KneserNey) -> Result<Value, Cli
 fn masked_input<'a>(args: &'a Args, dir: &ModelDir, model: &Model<Tensor>) -> Result<(Tokenizer, &'a Path), CliError> {
     let refused = |flag: &str, remedy: &str| Err(CliError::Usage(format!("--{flag}: the model fills masks; {remedy}")));
     let Some(path) = &args.input.corpus else {
-        return refused("ids", "say with --targets what is asked in which slot, or give text with --corpus");
+        return refused("ids", "give the target of each token with --targets, or text with --corpus");
     };
     if args.stride.is_some() {
-        return refused("stride", "its windows do not overlap, since it sees both sides: leave --stride out");
+        return refused("stride", "its windows do not overlap, since it reads both sides: leave --stride out");
     }
     if args.gradients {
         return refused("gradients", "give --ids and --targets with it");

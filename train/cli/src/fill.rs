@@ -19,11 +19,12 @@ use crate::progress::Display;
 /// Predict the missing tokens of a text.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Predict the missing tokens of a text, each marked by [MASK].\n\n\
-        A model that fills masks (BERT, RoBERTa) predicts each gap directly. A model that predicts the next token (a GPT, an LSTM) answers for one \
-        gap, by Bayes: the probability of the whole text with a token in the gap, divided by the sum over all tokens. It reads the text behind the gap \
-        once per token of the vocabulary. If the tokenizer has <story>, which begins every story of the micro-world, the text begins with it too.\n\n\
-        The text is read as one segment, whether the model was trained on pairs of texts or not. A gap is one token; a word of two tokens is never an answer.",
+    long_about = "Predict the missing tokens of a text, each marked by [MASK].\n\nA model that fills masks (BERT, RoBERTa) \
+        predicts each gap directly. A model that predicts the next token (a GPT, an LSTM) fills one gap, by Bayes' rule: the \
+        probability of the whole text with a token in the gap, divided by the sum over all tokens. It reads the text after the \
+        gap once per token of the vocabulary. If the tokenizer has <story>, which begins every story of the micro-world, the \
+        text begins with it too.\n\nThe text is read as one segment, whether the model was trained on pairs of texts or not. A \
+        gap is one token; a word of two tokens is never predicted.",
     after_long_help = "Examples:\n  \
         gradus fill --text \"So Mia took [MASK] rope to the lake, and Tom brought his key.\"\n  \
         gradus fill --model runs/novels --text \"It was a [MASK] night\" --top 10 --json\n  \
@@ -60,7 +61,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let model = model.answers(Some(&tokenizer), 0).map_err(CliError::of_model(&args.model))?;
     let mut records = Vec::new();
     for (number, Text { line, text }) in texts.iter().enumerate() {
-        let job = Job::new("answering by Bayes", tokenizer.vocab_size() as u64, "tokens");
+        let job = Job::new("filling the gap by Bayes' rule", tokenizer.vocab_size() as u64, "tokens");
         let quiet = args.talk.quiet || model.mask().is_some() || texts.len() > 1;
         let filled = Display::choose(quiet).during(job, |reach| Ok(fill::fill(&*model, &tokenizer, text, reach)?));
         let filled = filled.map_err(|error| match line {
@@ -104,10 +105,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 fn notes(filled: &Filled) -> [(&'static str, bool); 2] {
     [
         (
-            "the model predicts the next token, so it answers by Bayes: from the probability of the whole text with each token in the gap",
+            "the model predicts the next token, so the gap is filled by Bayes' rule: from the probability of the whole text with \
+             each token in the gap",
             filled.by_bayes,
         ),
-        ("nothing stands before the gap, so all tokens are taken to be equally probable there", filled.is_first),
+        ("the gap is the first token, so all tokens are taken to be equally probable there", filled.is_first),
     ]
 }
 

@@ -24,8 +24,7 @@ use crate::{output, signals};
 #[command(
     override_usage = "gradus finetune --model <DIR> --task <NAME> --data <DIR> --out <DIR> [OPTIONS]\n       \
         gradus finetune --resume <DIR> [OPTIONS]",
-    after_long_help = "\
-Examples:
+    after_long_help = "Examples:
   gradus finetune --model runs/novels --task rte --data glue/RTE --out runs/rte
   gradus finetune --model runs/novels --task mnli --data glue/MNLI --rows 10000 --seeds 3 --out runs/mnli
   gradus finetune --model runs/novels --task cola --data glue/CoLA --transfer none --out runs/cola-fresh     # no pre-training
@@ -34,16 +33,17 @@ Examples:
 `gradus tasks` lists the tasks and the files that --data must hold. The defaults are the paper's (§4.1). --out becomes the \
 directory of the model with the best dev score (the first on a tie), which `gradus evaluate --task` and `gradus predict` read; \
 with --seeds it holds one such directory per seed: `seed-1`, …. An epoch drops the last rows if they do not fill a batch. A \
-Transformer that classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification (or GPT2…); other heads are in \
-head.safetensors beside their backbone.
+Transformer that classifies single sequences opens in transformers as OpenAIGPTForSequenceClassification (or GPT2…); other heads \
+are in head.safetensors beside their backbone.
 
-A model that fills masks (BERT, RoBERTa) reads [CLS] a [SEP] b [SEP], or <s> a </s></s> b </s> where its tokenizer has those, all at \
-once, and is asked at the first token: its tokenizer must have them. A pair is read once, the longer text is cut, and no token is asked \
-(--aux 0). The hyperparameters have the same defaults; BERT's own were rates of 2e-5 to 5e-5, a warm-up of 0.1, 2 to 4 epochs (A.3). It \
-opens in transformers as BertForSequenceClassification or BertForMultipleChoice (Roberta…), and can no longer be asked by `gradus fill`.
+A model that fills masks (BERT, RoBERTa) reads [CLS] a [SEP] b [SEP], or <s> a </s></s> b </s> where its tokenizer has those, \
+and the head reads the hidden state of the first token; the tokenizer must have these tokens. A pair is read once, the longer \
+text is truncated, and no token is predicted (--aux 0). The hyperparameters have the same defaults; BERT's own were rates of \
+2e-5 to 5e-5, a warm-up of 0.1, 2 to 4 epochs (A.3). It opens in transformers as BertForSequenceClassification or \
+BertForMultipleChoice (Roberta…), and `gradus fill` can no longer use it.
 
-The data sets are published at gluebenchmark.com (GLUE's nine), nlp.stanford.edu/projects/snli (SNLI), \
-allenai.org/data/scitail (SciTail), cs.cmu.edu/~glai1/data/race (RACE), cs.rochester.edu/nlp/rocstories (Story Cloze) and \
+The data sets are published at gluebenchmark.com (GLUE's nine), nlp.stanford.edu/projects/snli (SNLI), allenai.org/data/scitail \
+(SciTail), cs.cmu.edu/~glai1/data/race (RACE), cs.rochester.edu/nlp/rocstories (Story Cloze) and \
 hlt.utdallas.edu/~vince/data/emnlp12 (DPRD)."
 )]
 pub struct Args {

@@ -20,12 +20,11 @@ use crate::output;
 /// Convert OpenAI's release of GPT-1 to a model directory.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Make a model directory of OpenAI's release of GPT-1, as `model/` of github.com/openai/finetune-transformer-lm has it: \
-        params_0.npy to params_9.npy, params_shapes.json, encoder_bpe_40000.json and vocab_40000.bpe.\n\n\
-        The numbers stay the same to the bit. A directory in Hugging Face's format (GPT-1, GPT-2, BERT, RoBERTa, ERNIE) needs no import: \
-        every command opens it as it is.\n\n\
-        Text is read in mode `spacy`, as OpenAI's code reads it. `transformers` opens the \
-        result, as a model of openai-gpt; its own tokenizer reads in mode `basic`. The files that `gradus export` adds to a release (config.json, \
+    long_about = "Convert OpenAI's release of GPT-1, the directory `model/` of github.com/openai/finetune-transformer-lm: \
+        params_0.npy to params_9.npy, params_shapes.json, encoder_bpe_40000.json and vocab_40000.bpe.\n\nThe numbers stay the \
+        same to the bit. A directory in Hugging Face's format (GPT-1, GPT-2, BERT, RoBERTa, ERNIE) needs no import: every \
+        command opens it.\n\nText is tokenized in mode `spacy`, as in OpenAI's code. `transformers` opens the result as an \
+        openai-gpt model; its own tokenizer uses mode `basic`. The files that `gradus export` adds to a release (config.json, \
         tokenizer_config.json) are read.",
     after_long_help = "Examples:\n  gradus import --openai finetune-transformer-lm/model --out openai-gpt\n  \
         gradus import --openai small-release --heads 4 --out small --json"
@@ -67,8 +66,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     if !args.openai.join(openai::SHAPES_FILE).exists() && args.openai.join(checkpoint::CONFIG_FILE).exists() {
         let dir = args.openai.display();
         return Err(CliError::Usage(format!(
-            "--openai {dir}: expected OpenAI's release ({}), found a model in Hugging Face's format, which needs no import: \
-             give it to --model as it is, as in `gradus evaluate --model {dir}`",
+            "--openai {dir}: expected OpenAI's release ({}), found a model in Hugging Face's format, which needs no import: give \
+             it to --model, as in `gradus evaluate --model {dir}`",
             openai::SHAPES_FILE
         )));
     }

@@ -80,7 +80,7 @@ pub fn keep() {
     for device in Device::opened() {
         let Some(info) = device.info() else { continue };
         if let Err(why) = Kept::add(&folder(), info, device.measured()) {
-            output::note(&format!("the kernels measured on {} were not kept: {why}", info.name));
+            output::note(&format!("the kernels measured on {} were not saved: {why}", info.name));
         }
     }
 }

@@ -47,15 +47,15 @@ use gradus_tensor::allocator::OrExit;
 #[global_allocator]
 static MEMORY: OrExit = OrExit;
 
-/// GPT-1 from first principles: train it, measure it, let it write.
+/// GPT-1 from first principles: train it, measure it, generate text.
 #[derive(Debug, Parser)]
 #[command(
     name = "gradus",
     version,
-    long_about = "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) from first principles: train it, measure it, let it write.\n\n\
-        Every command reports what it does on stderr and prints its result on stdout. With --json the last line of stdout \
-        is one JSON object. The exit code is 0 for success, 2 for wrong usage, 130 after Ctrl-C, 75 where a process of the run was lost, and 1 for every \
-        other error.",
+    long_about = "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) from first principles: train it, measure it, generate \
+        text.\n\nEvery command reports its progress on stderr and prints its result on stdout. With --json the last line of \
+        stdout is one JSON object. The exit code is 0 for success, 2 for wrong usage, 130 after Ctrl-C, 75 if a process of the \
+        run was lost, and 1 for every other error.",
     after_long_help = "To begin:\n  \
         gradus                          no command: the paper in miniature, in 15 to 25 minutes, to runs/miniature\n  \
         gradus pretrain --corpus novel.txt --out runs/novel\n  \
@@ -263,7 +263,7 @@ mod tests {
         in_words.dedup();
         let [plain, retold] = [false, true].map(PretrainOptions::world_context);
         let context = Flags::command().get_arguments().find(|arg| arg.get_id() == "context").map(stated);
-        assert_eq!(context, Some(vec![format!("the preset's; {plain} in the micro-world, {retold} in the one that is retold")]));
+        assert_eq!(context, Some(vec![format!("the preset's; {plain} in the micro-world, {retold} with --retold")]));
         assert_eq!(
             in_words,
             ["context", "inner", "init_std", "steps", "tokenizer", "mode", "eval_every", "eval_tokens"],

@@ -26,7 +26,7 @@ pub fn free(path: &Path, overwrite: bool) -> Result<(), CliError> {
     is_folder.map_err(|e| FileError::new("write into", folder, e))?;
     vacant(path, overwrite)?;
     if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-        return Err(CliError::Usage(format!("{}: not a plain file, so not replaced; name another path", path.display())));
+        return Err(CliError::Usage(format!("{}: not a plain file, so it was not replaced; name another path", path.display())));
     }
     Ok(())
 }
@@ -41,7 +41,7 @@ pub fn vacant(path: &Path, overwrite: bool) -> Result<(), CliError> {
     }
     match checksums::is_kept(path)? {
         true => {
-            Err(CliError::Usage(format!("{}: gradus reads this file again, so not replaced; name another path", path.display())))
+            Err(CliError::Usage(format!("{}: gradus needs this file, so it was not replaced; name another path", path.display())))
         }
         false => Ok(()),
     }

@@ -23,19 +23,19 @@ use crate::zero_shot::answered;
 
 /// Predict the answers of a split, labelled or not, with a fine-tuned model, or zero-shot
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
+#[command(after_long_help = "Examples:
   gradus predict --model runs/rte --task rte --data glue/RTE --split test
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
   gradus predict --model openai-gpt --task wsc273 --data wsc --zero-shot
 
-Prints a line of column names, then a line per row, in the file's order, without the rows that the data set's rules leave out: id, answer, and the \
-probability of each class or choice (for STS-B, of each whole-number score), separated by tabs. With --zero-shot, the numbers are the mean \
-log-probability of each choice's tokens, or of the sentence for CoLA. Choices are numbered from 0, in the data set's order. With --glue, the file that \
-the GLUE benchmark takes is written under the name that it expects, and no lines are printed; its diagnostic set (AX) is not read. --json also gives \
-each row's `logits` and `ids`, the token ids of its sequences (one, both orders, or one per choice); with --zero-shot its `scores`, and CoLA's \
-`threshold`; and `score` and `metrics`, null unless every row has a label. Rows of a test split need no label: a column, key or line \
-of labels may be missing, and a label empty or -1.")]
+Prints a line of column names, then a line per row, in the file's order, without the rows that the data set's rules leave out: \
+id, answer, and the probability of each class or choice (for STS-B, of each whole-number score), separated by tabs. With \
+--zero-shot, the numbers are the mean log-probability of each choice's tokens, or of the sentence for CoLA. Choices are numbered \
+from 0, in the data set's order. With --glue, the submission file of the GLUE benchmark is written under the expected name, and \
+no lines are printed; its diagnostic set (AX) is not read. --json also gives each row's `logits` and `ids`, the token ids of its \
+sequences (one, both orders, or one per choice); with --zero-shot its `scores`, and CoLA's `threshold`; and `score` and \
+`metrics`, null unless every row has a label. Rows of a test split need no label: a column, key or line of labels may be \
+missing, and a label empty or -1.")]
 pub struct Args {
     /// Directory made by `gradus finetune`, or with --zero-shot that of a pre-trained model
     #[arg(long, value_name = "DIR")]

@@ -22,10 +22,9 @@ use crate::{output, signals};
 
 /// Pre-train a GPT, or one of its relatives, on text (GPT-1 §3.1, §4.1)
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
+#[command(after_long_help = "Examples:
   gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
-  gradus pretrain --system bert                                   # learns to fill masks in stories, to runs/bert
+  gradus pretrain --system bert                                   # trains on stories to fill masks, to runs/bert
   gradus pretrain --system kneser-ney --corpus novels/            # counts n-grams, without training
   gradus pretrain --corpus shakespeare.txt --tokenizer char --preset tiny --context 64 --batch 12 --dropout 0 --out runs/sh
   gradus pretrain --config run.toml --seed 2 --out runs/again     # fields of the file are the flags' names, `_` for `-`

@@ -16,18 +16,18 @@ use crate::{output, signals};
 
 /// Reproduce the paper in miniature: pre-train, fine-tune every task in every ablation, and report beside its tables
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
+#[command(after_long_help = "Examples:
   gradus reproduce                                   # one seed, 15 to 25 minutes on two cores, to runs/miniature
   gradus reproduce --seeds 8 --seed 101 --out runs/eight   # enough to decide claims: 2 to 3 hours
-  gradus reproduce --seeds 8 --full --out runs/full        # and experiments on the paper's claims in words
+  gradus reproduce --seeds 8 --full --out runs/full        # and experiments on the paper's other claims
   gradus reproduce --resume runs/eight               # after Ctrl-C or a crash; finished stages are not run again
   gradus reproduce --resume runs/eight --markdown train/paper/MINIATURE.md --overwrite      # the page in the repository
 
-The stages: tasks of the micro-world in the original formats; a Transformer and an LSTM of about the same size pre-trained on its \
-stories, with zero-shot scores as they learn; twelve tasks fine-tuned as in the paper, without pre-training, without the auxiliary \
-objective, and from the LSTM; layers transferred one by one; report.html, with the paper's tables 2 to 5 and figure 2. \
-Each claim of the paper is judged over the seeds: shown, against it, no difference that matters, or undecided; the report says by which rule.")]
+The stages: tasks of the micro-world in the original formats; a Transformer and an LSTM of about the same size pre-trained on \
+its stories, with zero-shot scores during training; twelve tasks fine-tuned as in the paper, without pre-training, without the \
+auxiliary objective, and from the LSTM; layers transferred one by one; report.html, with the paper's tables 2 to 5 and figure 2. \
+Each claim of the paper is judged over the seeds: shown, against it, no difference that matters, or undecided; the report states \
+the rule.")]
 pub struct Args {
     /// Directory to create. A reproduction there with the same --scale, --seed, --seeds and --retold is continued; --full adds its
     /// experiments
@@ -87,9 +87,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 pub fn miniature() -> Result<(), CliError> {
     signals::stop_on_ctrl_c();
     output::say(
-        "Gradus: GPT-1 from first principles. A small Transformer and an LSTM now learn to tell the stories of a made-up world,\n\
-         and are then fine-tuned on the paper's twelve tasks in miniature; the report sets the results beside the paper's tables.\n\
-         `gradus --help` shows everything else.\n",
+        "Gradus: GPT-1 from first principles. A small Transformer and an LSTM are now trained on stories of a made-up \
+         world,\nand then fine-tuned on the paper's twelve tasks in miniature; the report shows the results beside the paper's \
+         tables.\n`gradus --help` lists all commands.\n",
     );
     let watch = Watch { monitor: &Display::choose(false), samples: true };
     show(&gradus_paper::begin(&Sizes::new(1, 1, 1.0, false), Path::new("runs/miniature"), &watch)?)

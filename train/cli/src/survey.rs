@@ -19,18 +19,18 @@ use crate::{output, signals};
 
 /// Compare GPT-1 and its relatives by how well they understand and how well they generate stories, in exact nats
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
-  gradus survey --quick --seeds 1                    # what it is, in minutes, to runs/survey
+#[command(after_long_help = "Examples:
+  gradus survey --quick --seeds 1                    # a short survey, in minutes, to runs/survey
   gradus survey --out runs/plane                     # six seeds, hours: two budgets, rates searched for on another seed
-  gradus survey --seeds 8 --systems gpt,bert --out runs/two     # as many seeds as it takes to decide claims
+  gradus survey --seeds 8 --systems gpt,bert --out runs/two     # enough seeds to decide claims
   gradus survey --resume runs/plane                  # after Ctrl-C or a crash; finished stages are not run again
   gradus survey --resume runs/plane --markdown FILE --overwrite # the page, and the plane as an SVG file beside it
 
-Each system has as many parameters as GPT, heads included (the width of its feed-forward networks is chosen for that), and trains with as many \
-floating-point operations. U is the distance of its answers about a hidden word from the world's own probabilities, G that of its answers about the \
-next word; a perfect model is at (0, 0). One training story in four begins at a later sentence, so a model that has learnt exactly what it read may \
-have a G of up to 0.29 nats per story, a few thousandths per word.")]
+Each system has as many parameters as GPT, heads included (the width of its feed-forward networks is chosen for that), and \
+trains with as many floating-point operations. U is the KL divergence of its predictions of a masked word from the world's own \
+probabilities, G that of its predictions of the next word; a perfect model is at (0, 0). One training story in four begins at a \
+later sentence, so a model that fits its training text exactly may have a G of up to 0.29 nats per story, a few thousandths per \
+word.")]
 pub struct Args {
     /// Directory to create. A survey there with the same options is continued
     #[arg(long, value_name = "DIR", default_value = "runs/survey")]
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     signals::stop_on_ctrl_c();
     let pages = args.page.markdown.as_ref().map(|page| [page.clone(), page.with_extension("svg")]);
     if let Some([page, plane]) = &pages {
-        require("markdown", page.display(), page != plane, "a name that does not end with .svg, which is the plane's")?;
+        require("markdown", page.display(), page != plane, "a name that does not end with .svg, which is the figure's")?;
     }
     for page in pages.iter().flatten() {
         page::free(page, args.page.overwrite)?;
@@ -98,7 +98,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
 }
 
 fn show(made: &Surveyed) -> Result<(), CliError> {
-    output::line("system, steps of GPT, seed      U       G   stories told")?;
+    output::line("system, steps of GPT, seed      U       G   valid stories")?;
     for asked in &made.asked {
         let (u, g, (told, of)) = (asked.understanding.given_all.mean, asked.generation.before.mean, asked.told);
         let name = format!("{}, {}, {}", asked.system, asked.budget, asked.seed);

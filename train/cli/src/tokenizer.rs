@@ -32,11 +32,11 @@ pub enum Command {
 /// Learn byte-pair merges from a corpus.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Learn byte-pair merges from a corpus, as GPT-1's vocabulary was: of words in lower case, with </w> at the end of \
-        each.\n\n\
-        The vocabulary is <unk>, the corpus's characters twice (within a word and at its end), the merges by rank, then the \
-        specials. The most frequent pair is merged first; the result depends on the corpus alone. Writes tokenizer.json and \
-        tokenizer_config.json, which `transformers` opens; of mode spacy vocab.json, merges.txt and tokenizer_config.json.",
+    long_about = "Learn byte-pair merges from a corpus, in the form of GPT-1's vocabulary: of words in lower case, with </w> at \
+        the end of each.\n\nThe vocabulary is <unk>, the corpus's characters twice (within a word and at its end), the merges by \
+        rank, then the specials. The most frequent pair is merged first; the result depends on the corpus alone. Writes \
+        tokenizer.json and tokenizer_config.json, which `transformers` opens; of mode spacy vocab.json, merges.txt and \
+        tokenizer_config.json.",
     after_long_help = "Example:\n  gradus tokenizer train --corpus novels/ --vocab 8000 --special \"<start>\" --out words --json"
 )]
 pub struct Train {
@@ -99,7 +99,7 @@ pub struct Encode {
 /// Turn token ids into text.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Turn token ids into text. A BPE gives the words as it normalised them, with one space after each.",
+    long_about = "Turn token ids into text. A BPE returns the words as normalised, with one space after each.",
     after_long_help = "Example:\n  gradus tokenizer decode --tokenizer words --ids ids.txt"
 )]
 pub struct Decode {
@@ -149,7 +149,7 @@ fn train(args: &Train) -> Result<(), CliError> {
     let too_long = words.too_long();
     if too_long > 0 {
         let (words, bound) = (count_of(too_long, "word"), count(LONGEST_WORD as u64));
-        output::note(&format!("{words} of more than {bound} characters give characters, but no merges"));
+        output::note(&format!("{words} of more than {bound} characters contribute characters, but no merges"));
     }
     let mut bar: Option<Box<dyn Progress>> = None;
     let tokenizer = trainer.train(&words, |done, total| {
@@ -166,8 +166,8 @@ fn train(args: &Train) -> Result<(), CliError> {
     let vocab = tokenizer.vocab_size();
     if vocab < args.vocab {
         let words = match too_long {
-            0 => "the corpus has no more pairs that repeat, so the vocabulary is smaller than asked for",
-            _ => "no more pairs repeat in words of usual length, so the vocabulary is smaller than asked for",
+            0 => "the corpus has no more pairs that repeat, so the vocabulary is smaller than requested",
+            _ => "no more pairs repeat in words of usual length, so the vocabulary is smaller than requested",
         };
         output::say(&format!("{words}: {vocab} of {}", args.vocab));
     }

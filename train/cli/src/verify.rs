@@ -55,8 +55,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         for Verdict { path, .. } in before.iter().filter(|verdict| verdict.found.is_err()) {
             let now = match path.exists() {
                 true if path.ends_with(CHECKSUMS_FILE) => "written anew",
-                true => "taken as it is",
-                false => "missing, and no longer expected",
+                true => "accepted as it is",
+                false => "missing, no longer expected",
             };
             output::say(&format!("{}: {now}", path.display()));
         }
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     } else {
         verdicts.iter().try_for_each(print)?;
         let words = format!(
-            "{} as written, {} without a sum, {} damaged or missing",
+            "{} unchanged, {} without a checksum, {} damaged or missing",
             count_of(sound, "file"),
             unlisted.len(),
             faults.len()
@@ -81,8 +81,9 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     if sound + faults.len() == 0 {
         let dir = args.dir.display();
-        let what = format!("{dir}: expected files with sums, found no {CHECKSUMS_FILE}, so nothing could be compared");
-        let remedy = format!("put it back, or keep the sums of what is there: `gradus verify {} --accept`", quoted(&args.dir));
+        let what = format!("{dir}: expected files with checksums, found no {CHECKSUMS_FILE}, so nothing could be compared");
+        let remedy =
+            format!("put it back, or write checksums of the existing files: `gradus verify {} --accept`", quoted(&args.dir));
         return Err(CliError::Refused { faults: vec![format!("{what}; {remedy}")] });
     }
     if faults.is_empty() { Ok(()) } else { Err(CliError::Refused { faults }) }
@@ -104,7 +105,7 @@ fn lost_runs(verdicts: &[Verdict]) -> Vec<Verdict> {
     left.retain(|folder, names| is_run(folder, names) && is_lost(folder) && !has_sums(folder));
     let fault = |(folder, names): (&Path, Vec<&str>)| {
         let there = names.join(", ");
-        let problem = format!("it is missing, and so is {CHECKSUMS_FILE}, though files of a run are there: {there}");
+        let problem = format!("it is missing, and so is {CHECKSUMS_FILE}, though the directory has files of a run: {there}");
         let path = folder.join(SETTINGS);
         Verdict { found: Err(FileError::damaged(&path, problem)), path }
     };

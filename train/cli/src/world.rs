@@ -16,16 +16,15 @@ use crate::output;
 use crate::page::{vacant, written};
 use crate::progress::Display;
 
-/// Tell stories of the micro-world, whose exact probability is known.
+/// Generate stories of the micro-world, whose exact probability is known.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Tell short English stories from the micro-world: a probabilistic grammar with memory, in which what is decided early comes \
-        back sentences later. Because the exact log-probability of every story is known, a model's loss on them can be compared \
-        with the smallest possible one.\n\n\
-        Prints one story per line. The log-probability of a story, its end included, is in nats; the limit in bits per byte is \
-        the sum of −log2 p over the sum of bytes, line ends not counted.\n\n\
-        With --tasks it writes the paper's fine-tuning tasks, made from such stories with exact labels, in the files of the \
-        original data sets; where those publish a test set without labels, the labels are in test_labels.tsv next to it.",
+    long_about = "Generate short English stories from the micro-world: a probabilistic grammar with memory, in which early \
+        choices matter sentences later. Because the exact log-probability of every story is known, a model's loss on them can be \
+        compared with the smallest possible one.\n\nPrints one story per line. The log-probability of a story, its end included, \
+        is in nats; the limit in bits per byte is the sum of −log2 p over the sum of bytes, line ends not counted.\n\nWith \
+        --tasks it writes the paper's fine-tuning tasks, made from such stories with exact labels, in the files of the original \
+        data sets; where those publish a test set without labels, the labels are in test_labels.tsv next to it.",
     after_long_help = "Examples:\n  \
         gradus world --stories 3 --seed 7\n  \
         gradus world --stories 20000 --out stories.txt\n  \
@@ -49,13 +48,13 @@ pub struct Args {
     /// Replace an existing file at --out.
     #[arg(long, requires = "out")]
     overwrite: bool,
-    /// Instead of telling stories, print the log-probability in nats of each line of this file, except blank lines.
+    /// Instead of generating stories, print the log-probability in nats of each line of this file, except blank lines.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stories", "seed", "out", "describe"])]
     log_prob: Option<PathBuf>,
-    /// Instead of telling stories, describe the world: lengths, entropy, the limit.
+    /// Instead of generating stories, describe the world: lengths, entropy, the limit.
     #[arg(long, conflicts_with_all = ["stories", "seed", "out"])]
     describe: bool,
-    /// Instead of telling stories, write the paper's tasks made from them to this new folder, one folder per task.
+    /// Instead of generating stories, write the paper's tasks made from them to this new folder, one folder per task.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["stories", "out", "overwrite", "log_prob", "describe"])]
     tasks: Option<PathBuf>,
     /// Training rows per task, with 0.3 times as many dev rows and 0.6 times as many test rows; tasks with long rows and easy

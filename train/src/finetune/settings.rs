@@ -27,7 +27,7 @@ hyperparameters! {
             objective: Objective = Objective::SequenceMean,
             /// Learning-rate schedule: `warmup_linear` (§4.1), `paper`, `warmup_cosine`, `warmup_constant` or `constant`
             schedule: ScheduleKind = ScheduleKind::WarmupLinear,
-            /// Warm-up: a share of all steps, or without a decimal point steps (§4.1: 0.002)
+            /// Warm-up: a fraction of all steps, or without a decimal point steps (§4.1: 0.002)
             warmup: Warmup = Warmup::Share(0.002),
             /// Update rule: `openai`, `paper37`, `adamw`, `adam_l2` or `sgd`
             optimizer: OptimizerKind = Optimizer::default().name,

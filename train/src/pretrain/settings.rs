@@ -19,7 +19,7 @@ use crate::trainer::{Recipe, default_shards};
 use crate::views::{Corrupt, MaskMix, Noise, Redraw, ViewPlan};
 
 hyperparameters! {
-    /// What a user may say, on the command line or in a config file; what is not said takes the preset's value.
+    /// Options from the command line or a config file; an option that is not given takes the preset's value.
     #[serde(deny_unknown_fields, default)]
     pub struct PretrainOptions {
         "Model": {
@@ -35,7 +35,7 @@ hyperparameters! {
             order: Option<usize>,
             /// Number of units of an LSTM [default: 2048, the paper's]
             units: Option<usize>,
-            /// Most tokens the model sees at once [default: the preset's; 208 in the micro-world, 236 in the one that is retold]
+            /// Maximum number of tokens the model reads at once [default: the preset's; 208 in the micro-world, 236 with --retold]
             context: Option<usize>,
             /// Number of blocks
             layers: Option<usize>,
@@ -87,15 +87,15 @@ hyperparameters! {
         }
         "View": {
             /// What the model predicts: `next`, the token after each token; `masked`, some tokens from all others (BERT), or `pairs`, of two
-            /// texts, and whether the second follows the first; perhaps with options, as `gradus systems` prints them:
+            /// texts, and whether the second follows the first; optionally with options, as `gradus systems` prints them:
             /// masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic. Without options, they are those of the system [default: next]
             #[cfg_attr(feature = "clap", arg(value_parser = named::<ViewOption>))]
             view: Option<ViewOption>,
-            /// Share of the tokens that is predicted in a masked view [default: 0.15]
+            /// Fraction of the tokens that is predicted in a masked view [default: 0.15]
             mask_rate: Option<f64>,
-            /// Share of the predicted tokens that is replaced by the mask token [default: 0.8]
+            /// Fraction of the predicted tokens that is replaced by the mask token [default: 0.8]
             mask_hide: Option<f64>,
-            /// Share of the predicted tokens that is replaced by a random token; the rest stays as it is [default: 0.1]
+            /// Fraction of the predicted tokens that is replaced by a random token; the rest stays as it is [default: 0.1]
             mask_replace: Option<f64>,
             /// How often the mask of a text changes: `static`, never; `copies`, ten masks in turn; `dynamic`, at each reading
             /// [default: dynamic]
@@ -138,7 +138,7 @@ hyperparameters! {
             /// Learning-rate schedule: `paper` (linear up, cosine to 0), `warmup_linear`, `warmup_cosine`, `warmup_constant`, `constant`
             /// [default: paper]
             schedule: Option<ScheduleKind>,
-            /// Warm-up: steps (2000), or with a decimal point a share of them (0.02) [default: 0.02; gpt1 2000]
+            /// Warm-up: steps (2000), or with a decimal point a fraction of them (0.02) [default: 0.02; gpt1 2000]
             warmup: Option<Warmup>,
             /// Largest global norm of the gradient: a larger gradient is scaled down to it; 0: no clipping [default: 1]
             clip: Option<f64>,
@@ -148,7 +148,7 @@ hyperparameters! {
             seed: Option<u64>,
         }
         "Data and evaluation": {
-            /// Share of the corpus, at its end, that is held out for evaluation [default: 0.1]
+            /// Fraction of the corpus, at its end, that is held out for evaluation [default: 0.1]
             held_out: Option<f64>,
             /// Evaluate on this file or folder instead of the corpus's end
             #[cfg_attr(feature = "clap", arg(conflicts_with = "held_out"))]
@@ -164,12 +164,12 @@ hyperparameters! {
             /// text, §4.1) [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             shuffle_sentences: Option<bool>,
-            /// Train on the micro-world whose stories are told again at their end, in short and sometimes wrongly [default: false]
+            /// Train on the micro-world whose stories end with a short retelling, which is sometimes wrong [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             retold: Option<bool>,
             /// Steps between evaluations, each with a checkpoint [default: a twentieth of the run]
             eval_every: Option<u64>,
-            /// Most held-out tokens that an evaluation during training reads; the last evaluation reads all, and these once more,
+            /// Maximum number of held-out tokens that an evaluation during training reads; the last evaluation reads all, and these once more,
             /// since the best model is that with the lowest loss over the same tokens [default: at most 100000; the evaluations of
             /// a run together read at most 30 % of its training tokens, the last one at most 15 %, unless this flag and
             /// --eval-every are set]

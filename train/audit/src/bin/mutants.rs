@@ -12,9 +12,9 @@ use gradus_audit::mutants::{self, Group, Mutant, Results, Tested, digest};
 use serde_json::Value;
 
 const USAGE: &str = "usage: mutants [--list|--survivors] [--tests=NAME,…] [FILE…]
-Without FILE: those that have changed since their mutants were run. With --list they are named, and nothing is run. With --survivors
-those mutants are run again that no test refused, of files that have not changed since. With --tests only tests take part whose names
-contain one of these: what a few quick ones refuse, all refuse, and --survivors runs the rest through all.";
+Without FILE: the files that have changed since their mutants were run. --list prints these files and runs nothing. --survivors runs
+the mutants that no test detected again, in files that have not changed since. --tests runs only the tests whose names contain one of
+these: a mutant that fast tests detect needs no others, and --survivors runs the rest with all tests.";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -68,7 +68,9 @@ fn run() -> Result<(), Failure> {
         }
     }
     if !wanted.is_empty() && !known {
-        return Err(format!("{}: not a file whose mutants are run; --list names those that are due", wanted.join(", ")).into());
+        return Err(
+            format!("{}: not a file whose mutants are run; --list prints the files that are due", wanted.join(", ")).into()
+        );
     }
     Ok(())
 }
@@ -121,7 +123,7 @@ fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, befo
     let (tested, planted) = read(&outcomes, text)?;
     let Some(before) = before else { return Ok(tested) };
     match before.survivors.iter().find(|mutant| !planted.contains(*mutant)) {
-        Some(m) => Err(format!("{path}: `{}` in `{}` was not planted again; run the file as a whole", m.change, m.line).into()),
+        Some(m) => Err(format!("{path}: `{}` in `{}` was not made again; run the whole file", m.change, m.line).into()),
         None => Ok(before.again(tested.survivors)),
     }
 }

@@ -62,8 +62,8 @@ fn equations_1_and_2() -> Example {
     let p = e.map(|e| e / sum);
     Example {
         title: "Equations 1 and 2",
-        text: "Three tokens with Wₑ = (1, 0), (0, 1), (1, 1); the last hidden state is h = (1, 2). The logits h·Wₑᵀ \
-            are (1, 2, 3), and the third token comes. z̄ = softmax(z) − (0, 0, 1), so h̄ = z̄ Wₑ and the rows of W̄ₑ are z̄ᵢ h.",
+        text: "Three tokens with Wₑ = (1, 0), (0, 1), (1, 1); the last hidden state is h = (1, 2). The logits h·Wₑᵀ are (1, 2, \
+            3), and the target is the third token. z̄ = softmax(z) − (0, 0, 1), so h̄ = z̄ Wₑ and the rows of W̄ₑ are z̄ᵢ h.",
         rows: &["L₁(U) =", "P(u) = softmax"],
         values: vec![
             ("−log P = log(e + e² + e³) − 3", value, sum.ln() - 3.0),
@@ -82,7 +82,7 @@ fn attention() -> Example {
     let o = q.attention(&k, &v, None, Attention::new(Mask::Causal)).into_value().to_vec();
     Example {
         title: "Masked self-attention",
-        text: "Two tokens, one head of width 1: q = (1, 2), k = (0, ln 3), v = (10, 20). The first token sees itself alone. \
+        text: "Two tokens, one head of width 1: q = (1, 2), k = (0, ln 3), v = (10, 20). The first token attends only to itself. \
             The second has the scores 2·(0, ln 3), so the weights 1/10 and 9/10.",
         rows: &["Multi-headed self-attention", "The mask: OpenAI"],
         values: vec![("o₁ = 10", o[0], 10.0), ("o₂ = (1·10 + 9·20)/10", o[1], 19.0)],

@@ -163,10 +163,11 @@ impl Ledger {
     pub fn markdown(&self) -> String {
         let mut out = format!(
             "# Paper against code\n\nGPT-1: *Improving Language Understanding by Generative Pre-Training* (Radford, Narasimhan, \
-             Salimans, Sutskever 2018), OpenAI's code (`finetune-transformer-lm`) and Hugging Face's (`transformers`, `OpenAIGPT…`). \
-             Every row names the file that does it and the tests that pin it; a test fails when one of them is gone. With line \
-             numbers, and the tests' outcomes:\n\n    cargo test --workspace 2>&1 | tee tests.log\n    cargo run --release -- audit ledger --results tests.log --html ledger.html\n\n\
-             To make this page again: `cargo run --release -- audit ledger --markdown {LEDGER} --overwrite`.\n"
+             Salimans, Sutskever 2018), OpenAI's code (`finetune-transformer-lm`) and Hugging Face's (`transformers`, \
+             `OpenAIGPT…`). Every row names the file that implements it and the tests that check it; a test fails if one of them \
+             is missing. With line numbers, and the tests' outcomes:\n\n    cargo test --workspace 2>&1 | tee \
+             tests.log\n    cargo run --release -- audit ledger --results tests.log --html ledger.html\n\nTo regenerate this \
+             page: `cargo run --release -- audit ledger --markdown {LEDGER} --overwrite`.\n"
         );
         let _ = writeln!(out, "\n## Figure 1\n\n| part | | source | tests |\n|-|-|-|-|");
         for part in CONTENTS.figure.model.iter().chain(&CONTENTS.figure.tasks) {
@@ -175,12 +176,13 @@ impl Ledger {
         }
         let _ = writeln!(
             out,
-            "\n## The equations, by hand\n\nEach value is computed by this project and once more by hand; a test compares.\n"
+            "\n## The equations, by hand\n\nEach value is computed by this project and again by hand; a test compares the \
+             two.\n"
         );
         for example in examples::all() {
             let _ = writeln!(out, "**{}.** {}\n\n```text\n{}\n```\n", example.title, example.text, example.lines().join("\n"));
             let [sources, tests] = evidence(example.rows);
-            let _ = writeln!(out, "Implemented in {sources}; pinned by {tests}.\n");
+            let _ = writeln!(out, "Implemented in {sources}; checked by {tests}.\n");
         }
         for Section { title, row: rows } in &CONTENTS.section {
             let _ = writeln!(out, "## {title}\n\n| where | | here | source | tests |\n|-|-|-|-|-|");
@@ -202,8 +204,9 @@ impl Ledger {
             kicker: "Gradus · audit".into(),
             title: "Paper against code".into(),
             lead: format!(
-                "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) in {} rows: what the paper states, where the codes differ, where it is \
-                 silent, where it contradicts itself; each with the line that implements it and the test that pins it.",
+                "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) in {} rows: what the paper states, where the codes \
+                 differ, where it is silent, where it contradicts itself; each with the line that implements it and the test \
+                 that checks it.",
                 self.rows.len()
             ),
             foot: "Tests: the line, and the outcome in the run whose output was given with --results.".into(),

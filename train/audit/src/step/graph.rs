@@ -106,7 +106,7 @@ pub fn nodes(trace: &[Traced<f64>], parameters: &[Leaf<'_>], seed: u64) -> Vec<N
     let node = |(id, it): (usize, &Traced<f64>)| {
         let (inside, closed) = match flops(it) {
             many if many > OPENED => {
-                (None, Some("its definition would hold far larger tensors than its kernel; fewer --tokens open it"))
+                (None, Some("its definition needs far larger tensors than its kernel; use fewer --tokens to show it"))
             }
             // Fused ops in the definition are not opened.
             _ => (it.inside().map(|trace| (0..).zip(&trace).map(|(id, it)| plain(&trace, id, it, seed, &[])).collect()), None),
@@ -180,18 +180,18 @@ fn proof(trace: &[Traced<f64>], id: usize, it: &Traced<f64>, seed: u64) -> Resul
         return Ok(None);
     }
     if flops(it) > PROVED {
-        return Err("not checked here: fifteen evaluations of it would take too long");
+        return Err("not checked here: fifteen evaluations would take too long");
     }
     let to = |(i, x): (usize, &Argument<f64>)| {
         let summands = &trace[x.node?.index()].summands;
         summands.iter().find(|s| s.from.index() == id && s.input == i).map(|s| &s.value)
     };
     let summands: Vec<Option<&Tensor<f64>>> = it.ins.iter().enumerate().map(to).collect();
-    let (c, step) = check::application(it, &summands, seed).ok_or("nothing to compare: what flows back is 0")?;
+    let (c, step) = check::application(it, &summands, seed).ok_or("nothing to compare: the incoming gradient is 0")?;
     // Adding a constant to all logits does not change their softmax, so a zero bias there has only the rounding error of a sum.
     let size = it.cotangent.as_ref().map_or(0.0, |g| g.to_vec().into_iter().map(f64::abs).sum::<f64>());
     if c.scale.max(c.expected.abs()) <= ROUNDING * size {
-        return Err("nothing to compare: what flows back cancels but for rounding");
+        return Err("nothing to compare: the incoming gradient is 0 except for rounding");
     }
     Ok(Some(Proof { value: c.value, expected: c.expected, error: c.error(), step }))
 }

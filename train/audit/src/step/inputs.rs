@@ -76,14 +76,15 @@ impl StepInputs {
         let recipe = Recipe { steps: 1, ..recipe(Optimizer { lr: 0.01, ..Optimizer::default() }, 0) };
         StepInputs {
             title: "Two tokens, by hand".into(),
-            lead: "A GPT of one block, one head and three dimensions reads “the cat” and learns that “cat sat” follows. Every number is \
-                   here to its last digit; its weights are eighths. With pen, paper and patience each can be made again."
+            lead: "A GPT of one block, one head and three dimensions reads “the cat” and is trained to predict “cat sat”. Every \
+                   number is shown with all its digits; the weights are multiples of 1/8. Each number can be recomputed with pen \
+                   and paper."
                 .into(),
             trainer: Trainer::new(recipe, model),
             tokens: Tokens::new(&batch, words(&["the", "cat"]), words(&["cat", "sat"])),
             batch,
             data: "“the cat” → “cat sat”; the vocabulary is the, cat, sat, down".into(),
-            drawn: "of the directions in which derivatives are compared; nothing else is drawn",
+            drawn: "of the directions in which derivatives are compared; nothing else is random",
         }
     }
 
@@ -116,8 +117,8 @@ impl StepInputs {
         Ok(StepInputs {
             title: "One training step of a GPT".into(),
             lead: format!(
-                "A GPT that has read the beginnings of {} stories of the micro-world, opened at its next step: what each op computed, what flowed back to \
-                 it and from where, and what the update made of it.",
+                "The next training step of a GPT that has read the beginnings of {} stories of the micro-world: the value of \
+                 each op, its gradient and where it comes from, and the update of each parameter.",
                 count(Self::STEPS * ROWS as u64)
             ),
             trainer,
@@ -161,12 +162,12 @@ impl StepInputs {
             (None, Some(_)) => "a GPT",
             (None, None) => "an LSTM",
         };
-        let dropped = if headless { " Its head is left out: the language model is opened." } else { "" };
+        let dropped = if headless { " Its head is left out: the step is the language model's." } else { "" };
         Ok(StepInputs {
             title: format!("One training step of {kind}"),
             lead: format!(
-                "{}, at the first step of a training that continues from it: moments begin at 0.{dropped} What each op computed, what \
-                 flowed back to it and from where, and what the update made of it.",
+                "{}, at the first step of further training: moments begin at 0.{dropped} The value of each op, its gradient and \
+                 where it comes from, and the update of each parameter.",
                 dir.path().display()
             ),
             trainer: Trainer::new(recipe(Optimizer::default(), seed), model.cast()),
@@ -207,8 +208,8 @@ impl StepInputs {
         Ok(StepInputs {
             title: format!("Step {step} of a pre-training"),
             lead: format!(
-                "{}, stopped after {} of its {steps} steps and opened at the next, on {which}, with the run's own rate, moments and \
-                 dropouts: what each op computed, what flowed back to it and from where, and what the update made of it.",
+                "{}, stopped after {} of its {steps} steps; the next step, on {which}, with the run's own rate, moments and \
+                 dropout: the value of each op, its gradient and where it comes from, and the update of each parameter.",
                 path.display(),
                 step - 1
             ),
@@ -252,8 +253,8 @@ impl StepInputs {
         Ok(StepInputs {
             title: format!("One step of a fine-tuning: {}", task.title),
             lead: format!(
-                "{} {head}, at a step on {} of the training rows: L₃ = L₂ + λ·L₁ with λ = {}, moments at 0, at the full rate. What each op \
-                 computed, what flowed back to it and from where, and what the update made of it.",
+                "{} {head}, at a step on {} of the training rows: L₃ = L₂ + λ·L₁ with λ = {}, moments at 0, at the full rate. \
+                 The value of each op, its gradient and where it comes from, and the update of each parameter.",
                 path.display(),
                 classes.examples(),
                 settings.lambda(model.predicts())
@@ -342,13 +343,14 @@ pub enum StepInputsError {
     #[error(transparent)]
     Range(#[from] RangeError),
     #[error(
-        "{}: all {steps} steps of this run are done, so none is left to open; stop a run early with --stop-at, or open \
+        "{}: all {steps} steps of this run are done, so there is no next step to show; stop a run early with --stop-at, or show \
          a step of the finished model with --model and --text",
         dir.display()
     )]
     Finished { dir: PathBuf, steps: u64 },
     #[error(
-        "the text has {}, but {needed} are needed: those of each sequence, and one more to predict; give more text, or a smaller --tokens or --sequences",
+        "the text has {}, but {needed} are needed: those of each sequence, and one more as the last target; give more text, or a \
+         smaller --tokens or --sequences",
         count_of(*.found, "token")
     )]
     Short { found: usize, needed: usize },

@@ -13,18 +13,20 @@ use crate::progress::Display;
 
 /// Measure the cost of a training step, op by op, against the machine's matrix products and memory
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
+#[command(after_long_help = "Examples:
   gradus audit cost                                   # the workload tiny
   gradus audit cost --workload small --threads 2 --html cost.html
   gradus audit cost --workload gpt1 --steps 3 --json
   gradus audit cost --workload small --device gpu
 
 The workloads are those of `gradus bench train`. A step is made on one tape, and its kernels use all threads; training itself \
-cuts a batch into shards, so its steps are somewhat faster. FLOPs are what the ops state, which `gradus audit ops` proves; the rate counts forward and backward together as three times the forward FLOPs. The report has a roofline of the ops, and the memory held over the step.
+cuts a batch into shards, so its steps are somewhat faster. FLOPs are those that the ops state (`gradus audit ops` checks them); \
+the rate counts forward and backward together as three times the forward FLOPs. The report has a roofline of the ops, and the \
+memory held over the step.
 
-With --device gpu, the times of ops are the GPU's own, by timestamps around each shader; where it has none, each op is waited for, and \
-the output says so. With timestamps, the shaders run for an op (dispatches) and the bytes of the buffers bound stand beside it. A third
+With --device gpu, the times of ops are the GPU's own, by timestamps around each shader; if the GPU has none, the CPU waits for \
+each op, and the output states this. With timestamps, the output also has the number of shaders run for an op (dispatches) and \
+the bytes of the bound buffers. A third
 table has both shader by shader. Memory is the GPU's.")]
 pub struct Args {
     /// Workload to measure
@@ -76,7 +78,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let [ms, rest, peak, gemm, memory] =
         [cost.step_ms, cost.rest_ms, cost.peak_mb(), cost.gemm_gflops, cost.bandwidth_gb_per_second].map(figure);
     output::line(&format!(
-        "\n{ms} ms per step, {rest} ms of it around the ops; at most {peak} MB; the fastest product {gemm} GFLOP/s, \
+        "\n{ms} ms per step, {rest} ms of it around the ops; at most {peak} MB; the fastest matrix product {gemm} GFLOP/s, \
          memory {memory} GB/s"
     ))
 }

@@ -13,9 +13,8 @@ use crate::output;
 
 /// Compare the paper with the code: each statement, the line that implements it, and the test that checks it
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
-  gradus audit ledger                                       # in a checkout; exit code 1 if a source or a test is gone
+#[command(after_long_help = "Examples:
+  gradus audit ledger                                       # in a checkout; exit code 1 if a source or a test is missing
   cargo test --workspace 2>&1 | tee tests.log
   gradus audit ledger --results tests.log --html ledger.html   # with the outcome of each test
   gradus audit ledger --markdown model/LEDGER.md --overwrite      # the page in the repository")]
@@ -36,12 +35,12 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.pages.check()?;
     let is_checkout = args.root.join("autograd/src/ops/mod.rs").is_file();
-    let expected = "the root of a checkout of Gradus, where sources and tests are looked up";
+    let expected = "the root of a checkout of Gradus";
     require("root", args.root.display(), is_checkout, expected)?;
     let printed = args.results.as_ref().map(|path| disk::read_text(path).map_err(|e| FileError::new("read", path, e)));
     let outcomes = ledger::outcomes(&printed.transpose()?.unwrap_or_default());
     if let Some(path) = args.results.as_ref().filter(|_| outcomes.is_empty()) {
-        return Err(RangeError::new("results", path.display(), "what `cargo test` printed, one line per test").into());
+        return Err(RangeError::new("results", path.display(), "the output of `cargo test`, one line per test").into());
     }
     let ledger = ledger::Ledger::of(&args.root, &outcomes);
     args.pages.write(|| ledger.markdown(), || ledger.report().render())?;

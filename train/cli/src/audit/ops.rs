@@ -14,14 +14,13 @@ use crate::progress::Display;
 
 /// List the ops: equations, code, and evidence that each derivative is correct
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
+#[command(after_long_help = "Examples:
   gradus audit ops                                    # one line per witness; exit code 1 if one rejects an op
   gradus audit ops --html ops.html
   gradus audit ops --markdown autograd/OPS.md --overwrite      # the page in the repository
 
 Each op's samples are drawn from seeds 0, 1, … at sizes 1 to 5. A failure names the op, the sample, the seed and the size, and \
-`check::Subject::cases(seed, size)` draws it again.")]
+`check::Subject::cases(seed, size)` reproduces it.")]
 pub struct Args {
     /// Number of draws of each op's samples
     #[arg(long, value_name = "N", default_value_t = 256)]

@@ -12,15 +12,14 @@ use crate::output;
 
 /// Repeat the step at which training stopped: show its first non-finite number, the op that computed it, and the op's inputs
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
+#[command(after_long_help = "Examples:
   gradus audit replay runs/novels/anomaly
   gradus audit replay runs/novels/anomaly --json
   gradus audit replay runs/novels/anomaly --device gpu     # of a run on a GPU
 
-A run that stops at a NaN or an infinity keeps that step in the folder `anomaly` of its directory: the parameters before the step, \
-its batch and the seed of its dropout. Nothing else is needed to repeat the step to the same bits, on the device that made it. The exit code is 0 if the same \
-number is found again.")]
+A run that stops at a NaN or an infinity keeps that step in the folder `anomaly` of its directory: the parameters before the \
+step, its batch and the seed of its dropout. This suffices to repeat the step bit for bit on the same device. The exit code is 0 \
+if the same non-finite number is found.")]
 pub struct Args {
     /// The `anomaly` directory of a run
     #[arg(value_name = "DIR")]
@@ -37,7 +36,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let device = args.on.open_for(None, &precision)?;
     trainer.place(&device)?;
     if !args.talk.quiet {
-        output::say(&format!("the run said: {error}"));
+        output::say(&format!("the run reported: {error}"));
     }
     let step = trainer.done() + 1;
     let Some(anomaly) = trainer.anomaly(&batch) else {
@@ -49,13 +48,15 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             };
         }
         return refuse(vec![format!(
-            "{}: expected a non-finite number in step {step}, found none; replay the files as the run left them, with the build and on the device that kept them",
+            "{}: expected a non-finite number in step {step}, found none; replay unchanged files, with the build and on the \
+             device of the run",
             args.dir.display()
         )]);
     };
     if !error.contains(&anomaly.to_string()) {
         return refuse(vec![format!(
-            "{}: expected the number that the run reported, found another in step {step}: {anomaly}; replay the files as the run left them, with the build and on the device that kept them",
+            "{}: expected the number that the run reported, found another in step {step}: {anomaly}; replay unchanged files, \
+             with the build and on the device of the run",
             args.dir.display()
         )]);
     }

@@ -26,8 +26,7 @@ pub const SEQUENCES: usize = 1;
 
 /// Show one training step: every value, every gradient and its origin, and evidence that they are correct
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
+#[command(after_long_help = "Examples:
   gradus audit step                                   # a small GPT in the micro-world: step.html, in a few seconds
   gradus audit step --by-hand --html by-hand.html     # two tokens and three dimensions, for pen and paper
   gradus audit step --model runs/novels --text \"It was a bright cold day in April\" --tokens 8 --html novels.html
@@ -37,10 +36,11 @@ Examples:
   gradus audit step --model runs/novels --corpus emma.txt --tokens 128 --sequences 2 --html emma.html
 
 The page is one file and needs no network. It shows the graph of the step, which can be zoomed from the model down to the \
-primitives of a fused op. For each op it gives the equation, the values, the gradients and where they came from, the cost, and the \
-derivative beside central differences at the step's own numbers. Everything is computed in f64, with dropout as in training; on a GPU in f32, and the differences in f64 at its numbers. With \
---run, the step uses the run's optimizer, rate and moments; without it, GPT-1's optimizer at its defaults. A page of 512 tokens \
-takes about 30 MB; size and time grow with --sequences. The exit code is 1 if differences contradict a derivative.")]
+primitives of a fused op. For each op it shows the equation, the values, the gradients and where they come from, the cost, and \
+the derivative compared with central differences at the step's own numbers. Everything is computed in f64, with dropout as in \
+training; on a GPU in f32, and the differences in f64 at its numbers. With --run, the step uses the run's optimizer, rate and \
+moments; without it, GPT-1's optimizer at its defaults. A page of 512 tokens takes about 30 MB; size and time grow with \
+--sequences. The exit code is 1 if differences contradict a derivative.")]
 #[command(group(clap::ArgGroup::new("checkpoint").args(["model", "run"])))]
 pub struct Args {
     /// Directory of a pre-trained model; by default, a small GPT is first trained on the micro-world
@@ -137,7 +137,7 @@ fn inputs(args: &Args) -> Result<StepInputs, CliError> {
             (text, format!("the beginning of {}", file.display()))
         }
         (None, None) => {
-            let problem = "--model needs something to read: give --text, --corpus, or --task with --data";
+            let problem = "--model needs an input: give --text, --corpus, or --task with --data";
             return Err(CliError::Usage(problem.into()));
         }
     };

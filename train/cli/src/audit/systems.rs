@@ -12,14 +12,13 @@ use crate::{output, systems};
 
 /// Check every system against its card: the inputs that its answers depend on, and the sum of its probabilities
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "\
-Examples:
+#[command(after_long_help = "Examples:
   gradus audit systems                    # all of them, in a few seconds
   gradus audit systems bert gpt --json
 
-On tiny networks in f64. Each token is changed in turn: the predictions that change must be those that depend on it in the card's picture (`gradus \
-systems`). The probabilities of all short texts are added: they must sum to 1 if the card's density is joint. If it is pseudo, they must sum to 2 \
-after a network has learnt that the two words of a text are equal. Exit code 1 if a card is wrong.")]
+On tiny networks in f64. Each token is changed in turn: the predictions that change must be those that depend on it in the \
+card's picture (`gradus systems`). The probabilities of all short texts must sum to 1 if the card's density is joint. If it is \
+pseudo, they must sum to 2 after training on texts of two equal words. Exit code 1 if a card is wrong.")]
 pub struct Args {
     /// Systems to check [default: all]
     #[arg(value_name = "NAME")]

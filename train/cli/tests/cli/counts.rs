@@ -48,7 +48,7 @@ fn n_grams_are_counted_and_asked() {
 
     let run =
         Run::from(desk.prepare(command("fill --model counts --json --text")).arg("Mia saw a r[MASK]d cat.").output().unwrap());
-    assert_holds(&run.stderr, &["answers by Bayes"]);
+    assert_holds(&run.stderr, &["filled by Bayes' rule"]);
     let filled = run.json();
     let answer = &items(&items(&filled["gaps"])[0]["answers"])[0];
     assert!(answer["token"] == "e" && number(&answer["probability"]) > 0.9, "{answer}");

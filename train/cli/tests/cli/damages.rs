@@ -154,7 +154,7 @@ fn every_damage_is_named() {
         };
         let found = desk.gradus(&format!("verify {}", kept.top));
         let told = format!("damage {n} (GRADUS_SEED={seed}): {name} {what}: {}", found.stderr);
-        let nothing = format!("{}: expected files with sums, found no checksums.json", kept.top);
+        let nothing = format!("{}: expected files with checksums, found no checksums.json", kept.top);
         let is_named = found.stderr.contains(name) || name.ends_with("/checksums.json") && found.stderr.contains(&nothing);
         assert!(found.code == Some(1) && is_named, "{told}");
         match good {

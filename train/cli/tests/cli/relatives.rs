@@ -64,7 +64,7 @@ fn every_system_trains_to_the_same_bits_and_fills_a_gap() {
         let [gap] = items(&filled["gaps"]) else { panic!("{filled}") };
         let (answers, by_bayes) = (items(&gap["answers"]), filled["by_bayes"].as_bool().unwrap());
         assert_eq!((gap["at"].as_u64(), answers.len(), by_bayes), (Some(5), 3, card.axes.view.is_next()), "{}", card.name);
-        assert_eq!(run.stderr.contains("answers by Bayes"), by_bayes, "{}", run.stderr);
+        assert_eq!(run.stderr.contains("filled by Bayes' rule"), by_bayes, "{}", run.stderr);
         assert!(answers.iter().all(|answer| (0.0..=1.0).contains(&number(&answer["probability"]))));
         ["whole", "cut"].iter().for_each(|run| fs::remove_dir_all(desk.path(run)).unwrap());
     }
@@ -102,7 +102,10 @@ fn what_a_masked_view_cannot_do_is_said() {
     let all = Run::from(desk.prepare(command("fill --model bert --top 1000 --text")).arg("Mia s[MASK]w.").output().unwrap());
     assert!(all.printed().lines().any(|line| line.ends_with(" %  \" \"")), "{}", all.stdout);
     let told = desk.gradus("generate --model bert --prompt Mia --tokens 3 --greedy --json");
-    assert_holds(&told.stderr, &["this model fills masks and was not made to continue a text", "at the first of as many masks"]);
+    assert_holds(
+        &told.stderr,
+        &["this model fills masks and was not trained to continue a text", "at the first of as many masks"],
+    );
     let made = told.json();
     assert_eq!(made["text"].as_str().unwrap().chars().count(), 6, "{made}");
     assert!(made["ids"].as_array().unwrap().len() == 6 && made["text"].as_str().unwrap().starts_with("Mia"), "{made}");

@@ -314,7 +314,7 @@ fn a_page_is_not_written_over_what_is_read_again() {
         "seed-3/world/rte/train.tsv",
     ] {
         let before = desk.read(&format!("mini/{kept}"));
-        let told = ["gradus reads this file again", "name another path"];
+        let told = ["gradus needs this file", "name another path"];
         desk.gradus(&format!("reproduce --resume mini --quiet --markdown mini/{kept} --overwrite")).misused(&told);
         assert!(desk.read(&format!("mini/{kept}")) == before, "{kept}");
     }

@@ -137,14 +137,17 @@ fn a_change_of_ones_own_is_accepted() {
     desk.gradus(evaluate).fails_with(&["run/config.json", "gradus verify"]);
     let accepted = desk.gradus("verify run --accept");
     accepted.printed();
-    assert_holds(&accepted.stderr, &["run/config.json: taken as it is"]);
+    assert_holds(&accepted.stderr, &["run/config.json: accepted as it is"]);
     desk.gradus(evaluate).printed();
     desk.forget("run");
     desk.remove("run/best/checksums.json");
     desk.gradus(evaluate).printed();
     let nothing = desk.gradus("verify run");
     assert_eq!(nothing.code, Some(1), "{}", nothing.stdout);
-    assert_holds(&nothing.stderr, &["run: expected files with sums, found no checksums.json", "`gradus verify run --accept`"]);
+    assert_holds(
+        &nothing.stderr,
+        &["run: expected files with checksums, found no checksums.json", "`gradus verify run --accept`"],
+    );
 }
 
 /// No command reads a run whose checksums are lost, and the remedy in the error message works.
@@ -286,7 +289,7 @@ fn a_lost_log_is_missed() {
     // The remedy in the message works.
     let accepted = desk.gradus("verify run --accept");
     accepted.printed();
-    assert_holds(&accepted.stderr, &["run/metrics.jsonl: missing, and no longer expected"]);
+    assert_holds(&accepted.stderr, &["run/metrics.jsonl: missing, no longer expected"]);
     let run = resume();
     assert_holds(&run.stderr, &["bytes of metrics.jsonl are lost"]);
     assert_eq!(run.code, Some(0));
