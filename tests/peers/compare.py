@@ -120,7 +120,7 @@ def training(programs: Programs, args: argparse.Namespace) -> list[str]:
     of = [(workload, dropout, masked) for workload in args.workloads for dropout in args.dropout for masked in (None, *args.masked)]
     for workload, dropout, masked in of:
         runs = {peer: [] for peer in peers}
-        kind = "" if masked is None else f", a BERT, {masked:g} asked"
+        kind = "" if masked is None else f", a BERT, {masked:g} predicted"
         for turn in range(args.rounds):
             say(f"train {workload}{kind}, dropout {dropout:g}, round {turn + 1} of {args.rounds}")
             for peer in peers:
@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--workloads", nargs="+", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--dropout", nargs="+", type=float, default=[0.1, 0.0], metavar="P")
     parser.add_argument("--masked", nargs="+", type=float, default=[], metavar="X",
-                        help="also a BERT of each workload's sizes that is asked this share of its tokens (not of candle)")
+                        help="also a BERT of each workload's sizes that predicts this fraction of its tokens (not of candle)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="runs of each program (default 3)")
     parser.add_argument("--threads", type=int, default=2, metavar="K", help="default 2")
     parser.add_argument("--keep-memory", nargs="*", choices=["PyTorch", "candle"], default=["candle"],

@@ -334,7 +334,7 @@ def main() -> None:
     parser.add_argument("task", choices=["train", "generate", "gemm", "matmul"])
     parser.add_argument("--workload", choices=WORKLOADS, default="tiny")
     parser.add_argument("--dropout", type=float, default=0.1, metavar="P")
-    parser.add_argument("--masked", type=float, default=None, metavar="X", help="`train` a BERT that is asked this share of its slots")
+    parser.add_argument("--masked", type=float, default=None, metavar="X", help="`train` a BERT that predicts this fraction of its slots")
     parser.add_argument("--steps", type=int, default=10, metavar="N", help="steps timed (default 10)")
     parser.add_argument("--warm-up", type=int, default=2, metavar="N", help="steps before (default 2)")
     parser.add_argument("--threads", type=int, default=None, metavar="K", help="default: PyTorch's")

@@ -3,5 +3,5 @@
 #
 #     tests/peers/same.sh OLD NEW [--bits | --speed] [--pairs N] [--keep DIR] …
 #
-# The exit status is 0 only where all that was asked for holds; --help tells the rest.
+# The exit status is 0 only if all requested checks pass; --help describes the rest.
 exec python3 "$(dirname "$0")/same.py" "$@"

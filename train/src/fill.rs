@@ -25,17 +25,17 @@ pub enum FillError {
     #[error("expected a text with a gap, {GAP}, found none: write {GAP} where a word is missing")]
     NoGap,
     #[error(
-        "expected one gap, found {gaps}: a model that predicts the next token answers by Bayes, over all words at one place; ask for one \
-         after the other"
+        "expected one gap, found {gaps}: a model that predicts the next token fills one gap, by Bayes' rule; give one gap at a \
+         time"
     )]
     Gaps { gaps: usize },
     #[error("the text has {found} tokens, the model reads at most {room} at once: give a shorter text")]
     TooLong { found: usize, room: usize },
-    #[error("expected {GAP} in each gap, found {own}, by which the model's tokenizer writes it: write {GAP} there")]
+    #[error("expected {GAP} in each gap, found {own}, the mask token of the model's tokenizer: write {GAP} instead")]
     OwnMask { own: String },
     #[error(
-        "expected finite answers, found some that are infinite or no numbers: the model diverged in training or its file is damaged; \
-         `gradus verify` tells"
+        "expected finite probabilities, found infinite or NaN values: the model diverged in training or its file is damaged; \
+         check it with `gradus verify`"
     )]
     NotFinite,
 }
@@ -285,7 +285,7 @@ mod tests {
         for config in [bert(), gpt()] {
             let broken = Model::init(&config, 1).map(|_, p: Tensor| p.full_like(*p.shape(), f32::NAN));
             let error = fill(&broken, &tokenizer(), "a[MASK]", &mut |_| {}).err().unwrap();
-            assert!(error.to_string().starts_with("expected finite answers"), "{error}");
+            assert!(error.to_string().starts_with("expected finite probabilities"), "{error}");
         }
         let model: Model<Tensor> = Model::init(&bert(), 1);
         let refused = |tokenizer: &Tokenizer| answers::of(&model, Some(tokenizer), 0).err().unwrap().to_string();

@@ -63,7 +63,7 @@ pub fn require(flag: &'static str, found: impl ToString, fits: bool, expected: i
 
 /// Returns an error if a path is not Unicode, since the run's files store it as text.
 pub fn in_unicode(flag: &'static str, path: &Path) -> Result<(), RangeError> {
-    require(flag, path.display(), path.to_str().is_some(), "a path in Unicode, as the run's files name it")
+    require(flag, path.display(), path.to_str().is_some(), "a path in Unicode, which the run's files can store")
 }
 
 /// Returns an error if the global norm to clip to is out of range.

@@ -40,7 +40,8 @@ pub enum ModelDirError {
     )]
     Vocabulary { path: PathBuf, tokenizer: usize, model: usize },
     #[error(
-        "{path}: expected a model that predicts the next token, found one that fills masks (BERT, RoBERTa or ERNIE), which `gradus fill` asks: give --model a GPT or an LSTM"
+        "{path}: expected a model that predicts the next token, found one that fills masks (BERT, RoBERTa or ERNIE), which \
+         `gradus fill` uses: give --model a GPT or an LSTM"
     )]
     Masked { path: PathBuf },
     #[error(
@@ -60,17 +61,17 @@ fn predicting(dir: &Path, model: Model<Tensor<f32>>) -> Result<Model<Tensor<f32>
 
 /// Describes a path that is not a model directory, as part of a message.
 fn what_else(path: &Path) -> &'static str {
-    let Ok(metadata) = path.metadata() else { return "nothing that can be read" };
+    let Ok(metadata) = path.metadata() else { return "nothing readable" };
     let is_seed =
         |entry: std::io::Result<std::fs::DirEntry>| entry.is_ok_and(|e| e.file_name().as_encoded_bytes().starts_with(b"seed-"));
     if !metadata.is_dir() {
         "a file"
     } else if path.read_dir().is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied) {
-        "a directory that may not be read: check its permissions"
+        "a directory that cannot be read: check its permissions"
     } else if path.read_dir().is_ok_and(|mut entries| entries.any(is_seed)) {
         "a run of several seeds, each with its own model in `seed-…`: name one of them"
     } else if path.join(checkpoint::openai::SHAPES_FILE).exists() {
-        "OpenAI's release, of which `gradus import --openai` makes one"
+        "OpenAI's release, which `gradus import --openai` converts to one"
     } else if path.join("run.json").exists() {
         "a run that has no model yet; `--resume` continues it"
     } else {

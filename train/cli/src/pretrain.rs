@@ -177,8 +177,8 @@ fn pretrain_in(args: &Args, given: &ArgMatches, group: Group) -> Result<(), CliE
     match &outcome.validation {
         _ if args.talk.json => output::json(&outcome)?,
         Some(v) => {
-            let asked = if v.bits_per_byte.is_none() { " asked" } else { "" };
-            output::line(&format!("{out}: {made}, held-out loss {:.4} nats per token{asked}", v.nll))?;
+            let predicted = if v.bits_per_byte.is_none() { "predicted " } else { "" };
+            output::line(&format!("{out}: {made}, held-out loss {:.4} nats per {predicted}token", v.nll))?;
         }
         None => output::line(&format!("{out}: {made}"))?,
     }

@@ -62,8 +62,9 @@ impl Opening {
         plot.curves.push(Curve { name: format!("LSTM{end}"), points: lstm, ink: Ink::Baseline, dots: true });
         if !plot.is_empty() {
             let caption = format!(
-                "Seed {}. The Transformer's loss at each step (faint), its moving mean, and its loss on held-out stories (dots), beside the \
-                 LSTM's. No model can pass the exact limit: it is the loss of the world's own probabilities.",
+                "Seed {}. The Transformer's loss at each step (faint), its moving mean, and its loss on held-out stories (dots), \
+                 beside the LSTM's. No model's expected loss is below the exact limit, the loss of the world's own \
+                 probabilities.",
                 sizes.first_seed
             );
             blocks.push(Block::Plots(vec![plot], caption));
@@ -75,7 +76,7 @@ impl Opening {
         let shown = all.len().min(SAMPLES);
         let picked: Vec<SampleRecord> = (0..shown).map(|i| all[i * (all.len() - 1) / (shown - 1).max(1)].clone()).collect();
         if !picked.is_empty() {
-            blocks.push(Block::Text("Stories that it made up as it learnt, from the first to the last:".into()));
+            blocks.push(Block::Text("Stories that it generated during training, from the first to the last:".into()));
             blocks.push(Block::Samples(picked));
         }
         blocks

@@ -111,7 +111,7 @@ impl Sizes {
         let (seeds, first, scale) = (self.seeds, self.first_seed, self.scale);
         require("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
         let room = first.checked_add(seeds).is_some();
-        require("seed", first, room, "a number that leaves room for as many seeds as --seeds asks for")?;
+        require("seed", first, room, "a number that leaves room for the number of seeds in --seeds")?;
         require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")
     }
 
@@ -120,10 +120,10 @@ impl Sizes {
         let made = Sizes::new(self.seeds, self.first_seed, self.scale, self.full).retold(self.retold);
         let (world, here) = (&self.world, &made.world);
         match () {
-            () if world != here => Some(format!("expected the world {here}, whose stories this gradus tells, found {world}")),
-            () if self.rule != made.rule => {
-                Some("expected the decision rule of this gradus, since it is laid down before training, found another".into())
-            }
+            () if world != here => Some(format!("expected the world {here} of this version of gradus, found {world}")),
+            () if self.rule != made.rule => Some(
+                "expected the decision rule of this version of gradus, since it is fixed before training, found another".into(),
+            ),
             () if *self != made => {
                 let found = "found other steps, rows, epochs, rate or blocks";
                 Some(format!("expected the sizes that the recipe has at scale {}, {found}", self.scale))

@@ -38,7 +38,7 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Open
         1 => "one seed, so without deviations".into(),
         n => format!("mean ± sample standard deviation over {n} seeds"),
     };
-    let again = if sizes.retold { ", each told again at its end, in short and sometimes wrongly," } else { "" };
+    let again = if sizes.retold { ", each with a short retelling at its end, which is sometimes wrong," } else { "" };
     let world = &sizes.world;
     let mut report = Document {
         kicker: "Gradus · the paper in miniature".into(),
@@ -65,8 +65,8 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Open
     };
     report.section("", sizes.scaled().map(Block::Text).into_iter().collect());
     report.section("A story, and a question about another", opening::story(sizes));
-    report.section("How the models learnt to tell them", opening.learning(sizes));
-    report.section("What the Transformer answers without being trained for it", zero_shot(results));
+    report.section("Loss during pre-training", opening.learning(sizes));
+    report.section("Zero-shot answers of the Transformer", zero_shot(results));
     let [table_2, table_3, table_4, ablations] = paper::tables();
     let scores = vec![Block::Figures(figures(results, sizes)), table_5(results, &ablations)];
     report.section(ablations.title, scores);
@@ -81,9 +81,9 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Open
         report.section("By size of the labelled set, order of sentences, and what is trained", vec![experiments(results, sizes)]);
     }
     report.section("Pre-training", vec![pretraining(results)]);
-    report.section("What the paper claims, and what came out", judged(claims, sizes));
+    report.section("Claims of the paper, and results", judged(claims, sizes));
     let commands = format!("{}\n{AGAIN}   # this page, from the records", sizes.line());
-    report.section("How to repeat it", vec![Block::Text(format!("{sizes}.")), Block::Listing(commands)]);
+    report.section("How to reproduce it", vec![Block::Text(format!("{sizes}.")), Block::Listing(commands)]);
     report
 }
 
@@ -116,7 +116,7 @@ pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Ope
             pointing(claims)
         ));
     }
-    lines.extend(opening.page().map(|page| format!("the Transformer's own page, with what it wrote: {}", page.display())));
+    lines.extend(opening.page().map(|page| format!("the Transformer's report, with generated texts: {}", page.display())));
     lines
 }
 
@@ -315,8 +315,8 @@ fn zero_shot(results: &Results) -> Vec<Block> {
         vec![guessing_level(), best],
         WIDE,
     );
-    let caption = "Each of four heuristics, which ask the language model alone, is normalised between guessing and the best possible score, \
-                   which is known here (the paper: the best single model), then averaged; means over seeds.";
+    let caption = "Each of four heuristics, which use only the language model, is normalised between guessing and the best \
+                   possible score, which is known here (the paper: the best single model), then averaged; means over seeds.";
     if plot.is_empty() { Vec::new() } else { vec![Block::Plots(vec![plot], caption.into())] }
 }
 

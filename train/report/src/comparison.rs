@@ -110,11 +110,9 @@ impl Comparison {
     pub fn doubt(&self) -> Option<&'static str> {
         let pairs = || self.0.windows(2).map(|pair| (&pair[0], &pair[1]));
         if pairs().any(|(a, b)| a.masked != b.masked) {
-            Some("Some predict the next token and others hidden ones: their losses are answers to different questions.")
+            Some("Some predict the next token and others masked tokens: their losses are not comparable.")
         } else if pairs().any(|(a, b)| a.data != b.data) {
-            Some(
-                "They read different texts or tokens: losses per token are not of the same tokens; bits per byte are of the same unit.",
-            )
+            Some("Their texts or tokens differ: losses per token are not comparable; bits per byte have the same unit.")
         } else if self.are_over_unlike_tokens() {
             Some(
                 "Their held-out losses are means over different numbers of tokens: the last evaluation of a run reads all held-out text, \
@@ -166,13 +164,13 @@ impl Comparison {
         let mut document = Document {
             kicker: "Gradus · pre-training".into(),
             title: format!("{} runs compared", self.0.len()),
-            foot: "Loss is the mean negative log-likelihood in nats per predicted token, on held-out text without dropout, in training with \
-                   it. The run with the lowest held-out loss stands out, where all read the same text."
+            foot: "Loss is the mean negative log-likelihood in nats per predicted token, on held-out text without dropout, in \
+                   training with it. The run with the lowest held-out loss is highlighted if all read the same text."
                 .into(),
             ..Document::default()
         };
         let doubt = self.doubt().map(|words| Block::Text(words.into()));
-        let caption = "The moving mean leaves out the noise of single batches. The vertical axes are logarithmic.";
+        let caption = "The moving mean reduces the noise of single batches. The vertical axes are logarithmic.";
         let plots: Vec<Block> = (self.plots().into_iter().filter(|plot| !plot.is_empty()))
             .zip([
                 "Each dot is an evaluation. The last of a finished run reads all held-out text, those before it a sample.",
@@ -303,9 +301,7 @@ mod tests {
     fn losses_that_cannot_be_compared_are_said_to_be_so() {
         let mut two = two();
         two.0[1].data = "another".into();
-        assert!(
-            two.document().render().contains("different texts or tokens") && !two.document().render().contains("class=\"own\"")
-        );
+        assert!(two.document().render().contains("texts or tokens differ") && !two.document().render().contains("class=\"own\""));
         two.0[1].masked = true;
         assert!(two.document().render().contains("different questions"));
         assert!(Comparison(vec![two.0[0].clone(); 2]).document().render().contains("All settings are the same."));

@@ -210,7 +210,7 @@ pub struct Follows {
 impl fmt::Display for Follows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = 100.0 * self.right as f64 / self.pairs as f64;
-        write!(f, "second texts told apart: {percent:.1} % of {}, {:.4} nats each", self.pairs, self.nll)
+        write!(f, "next-sentence accuracy {percent:.1} % of {} pairs, {:.4} nats per pair", self.pairs, self.nll)
     }
 }
 

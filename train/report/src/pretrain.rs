@@ -15,23 +15,25 @@ use crate::svg::{self, Curve, Ink, Level, Plot};
 const SAMPLES: usize = 12;
 
 /// The definitions of the numbers.
-const FOOT: &str = "Loss is the mean negative log-likelihood in nats per predicted token; perplexity is its exponential. Bits per \
-    byte are the same nats, summed, over ln 2 and the bytes of the text, so models with different tokens can be compared. \
-    Evaluations are made without dropout, the train loss with it. An evaluation before the last may read a part of the held-out text.";
+const FOOT: &str = "Loss is the mean negative log-likelihood in nats per predicted token; perplexity is its exponential. Bits \
+    per byte are the sum of these nats, divided by ln 2 and the number of bytes of the text, so models with different tokens can \
+    be compared. Evaluations are made without dropout, the train loss with it. An evaluation before the last may read a part of \
+    the held-out text.";
 
 /// The definitions of the numbers for a model that predicts masked tokens.
-const FOOT_MASKED: &str = "Loss is the mean of −ln P in nats per token asked, given the text with most of these hidden; masked perplexity is \
-    its exponential: neither makes a probability of the text, and they are compared between models that were asked alike alone. (In \
-    `gradus evaluate` one token is hidden at a time: its pseudo-perplexity is another figure.) Evaluations are made without dropout, the \
-    train loss with it. An evaluation before the last may read a part of the held-out text.";
+const FOOT_MASKED: &str = "Loss is the mean of −ln P in nats per predicted token, given the text with most of these tokens \
+    masked; masked perplexity is its exponential. Neither is a probability of the text: compare them only between models with \
+    the same masking. (`gradus evaluate` masks one token at a time: its pseudo-perplexity is a different figure.) Evaluations \
+    are made without dropout, the train loss with it. An evaluation before the last may read a part of the held-out text.";
 
 /// The definition of the limit.
-const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the source that it was drawn from: on average no \
-    model can pass it.";
+const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the source that generated it: on average, no model's \
+    loss is lower.";
 
 /// The definition of the losses of pairs.
-const FOOT_PAIRS: &str = " Texts are read in pairs: the train loss of a step adds that of whether the second follows the first, in nats \
-    per pair; the held-out loss is of tokens alone; the results on held-out pairs stand beside it.";
+const FOOT_PAIRS: &str = " Texts are read in pairs: the train loss of a step includes next-sentence prediction (whether the \
+    second text follows the first), in nats per pair; the held-out loss is of tokens only; the results on held-out pairs are \
+    shown beside it.";
 
 /// The result of another model on the same held-out text.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,7 +162,7 @@ impl PretrainReport {
                 document.reload = Some(RELOAD);
                 let (step, of) = (count(*step), count(*of));
                 Some(format!(
-                    "Step {step} of {of}. This page is rewritten at each evaluation, and reloads itself while the run lasts."
+                    "Step {step} of {of}. This page is rewritten at each evaluation and reloads itself until the run ends."
                 ))
             }
             Standing::Stopped { step, of, resume } => {
@@ -168,13 +170,13 @@ impl PretrainReport {
             }
         };
         document.section("", stands.map(Block::Text).into_iter().chain([Block::Figures(self.figures(&summary))]).collect());
-        document.section("How it learnt", self.curves());
-        document.section("Against what is known", self.comparison());
-        document.section("What it wrote", self.samples());
-        document.section("How the training went", self.training());
+        document.section("Loss during training", self.curves());
+        document.section("Comparison with baselines", self.comparison());
+        document.section("Generated texts", self.samples());
+        document.section("Course of training", self.training());
         document.section("Warnings", self.warnings());
         document.section("Configuration", self.configuration());
-        document.section("How to repeat it", self.repeat());
+        document.section("How to reproduce it", self.repeat());
         document
     }
 
@@ -194,7 +196,7 @@ impl PretrainReport {
 
     /// Returns the unit of losses.
     fn unit(&self) -> &'static str {
-        if self.masked { "nats per token asked" } else { "nats per token" }
+        if self.masked { "nats per predicted token" } else { "nats per token" }
     }
 
     fn evaluations(&self) -> impl DoubleEndedIterator<Item = &EvaluationRecord> {
@@ -221,7 +223,7 @@ impl PretrainReport {
             }
             if let Some(Follows { nll, right, pairs }) = best.follows {
                 let share = right as f64 / pairs as f64;
-                add("Second texts told apart", percent(share), format!("of {} pairs; {nll:.3} nats each", count(pairs)));
+                add("Next-sentence accuracy", percent(share), format!("of {} pairs; {nll:.3} nats per pair", count(pairs)));
             }
             if let Some(excess) = best.excess {
                 let first = self.mark.and_then(|mark| Some((mark, metrics::first_within(&self.records, mark)?)));
@@ -331,9 +333,9 @@ impl PretrainReport {
         // Evenly spaced, including the first and the last.
         let picked = (0..shown).map(|index| all[index * (all.len() - 1) / (shown - 1).max(1)].clone()).collect();
         let words = if shown < all.len() {
-            format!("{shown} of the {} texts that the model wrote while training, the prompt in colour.", all.len())
+            format!("{shown} of the {} texts that the model generated during training, the prompt in colour.", all.len())
         } else {
-            "The texts that the model wrote while training, the prompt in colour.".to_string()
+            "The texts that the model generated during training, the prompt in colour.".to_string()
         };
         vec![Block::Text(words), Block::Samples(picked)]
     }
@@ -360,7 +362,7 @@ impl PretrainReport {
         let plots: Vec<_> = [rate, norm].into_iter().filter(|plot| !plot.is_empty()).collect();
         let mut blocks = Vec::new();
         if !plots.is_empty() {
-            blocks.push(Block::Plots(plots, "The schedule as it was followed, and the length of each step's gradient.".into()));
+            blocks.push(Block::Plots(plots, "The learning rate of each step, and the norm of its gradient.".into()));
         }
         blocks.extend(self.processes());
         blocks
@@ -379,7 +381,7 @@ impl PretrainReport {
             let cell = |part: f64| format!("{}, {}", percent(part / (own + slowest + wire)), duration(part));
             Row { head: format!("process {process}"), cells: [own, slowest, wire].map(cell).into(), own: false }
         };
-        let heads = ["", "its own work, evaluations too", "waiting for the slowest process", "waiting for gradients to come"];
+        let heads = ["", "computation, evaluations included", "waiting for the slowest process", "waiting for gradients"];
         let rows: Vec<Row> = sums.into_iter().enumerate().map(row).collect();
         (!rows.is_empty()).then(|| Block::Table(heads.map(String::from).into(), rows))
     }

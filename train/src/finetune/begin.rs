@@ -105,7 +105,7 @@ pub fn resume(out: &Path, control: &Control<'_>) -> Result<FinetuneOutcome, Fine
     })?;
     if ready.digest != manifest.digest {
         return Err(FinetuneError::resume(format!(
-            "the rows of {} or the model of {} are not those that the run began with; put them back, or begin a new run",
+            "the rows of {} or the model of {} have changed since the run began; put them back, or begin a new run",
             manifest.data.display(),
             manifest.model.display()
         )));
@@ -176,7 +176,7 @@ impl Prepared {
             if let Some(own) = &own
                 && let Some(Lost(lost)) = checksums::check_folder(&self.out, own).map_err(RunError::from)?
             {
-                let warning = "is missing, though it was written: this seed is run again, to the same result";
+                let warning = "is missing, though it was written: this seed is run again, with the same result";
                 control.monitor.warn(&format!("warning: {} {warning}", lost.display()));
                 checksums::unlist(&self.out, own).map_err(RunError::from)?;
             }

@@ -101,7 +101,7 @@ impl Prepared {
             "seed",
             first,
             first.checked_add(seeds).is_some(),
-            "a number that leaves room for as many seeds as --seeds asks for",
+            "a number that leaves room for the number of seeds in --seeds",
         )?;
         let mut task_model = TaskModel::pretrained(&manifest.model, first)?;
         if let Some(mode) = manifest.settings.mode {

@@ -246,12 +246,14 @@ impl TaskModel {
         let format = match model.predicts() {
             Predicts::Next => TaskTokens::of(&tokenizer).map(RowFormat::from).ok_or_else(|| {
                 error(format!(
-                    "the tokenizer lacks {}, which open, divide and close what the head reads: copy the tokenizer that was saved with \
-                     this model, or fine-tune again",
+                    "the tokenizer lacks {}, the special tokens of the head's input: copy the tokenizer that was saved with this \
+                     model, or fine-tune again",
                     TaskTokens::NAMES.join(", ")
                 ))
             })?,
-            Predicts::Masked => EncoderFormat::of(&tokenizer, model.body.config().segments()).ok_or_else(|| error(no_special_tokens(&tokenizer).to_string()))?.into(),
+            Predicts::Masked => EncoderFormat::of(&tokenizer, model.body.config().segments())
+                .ok_or_else(|| error(no_special_tokens(&tokenizer).to_string()))?
+                .into(),
         };
         Ok(TaskModel { fresh: 0..0, model, tokenizer, format })
     }

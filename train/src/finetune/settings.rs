@@ -87,15 +87,14 @@ impl FinetuneSettings {
         require("epochs", self.epochs, (1..=100_000).contains(&self.epochs), "a number from 1 to 100000")?;
         let (aux, masked) = (self.lambda(model.predicts()), model.predicts() == Predicts::Masked);
         require("aux", aux, (0.0..=100.0).contains(&aux), "a number from 0 to 100")?;
-        let none =
-            "0 for a model that fills masks: in a task's texts nothing is hidden, so that no token is asked; leave --aux out";
+        let none = "0 for a model that fills masks: a task's texts have no masked tokens to predict; leave --aux out";
         require("aux", aux, aux == 0.0 || !masked, none)?;
         clip_in_range(self.clip)?;
         let probability = |flag, p: f64| require(flag, p, (0.0..1.0).contains(&p), "a probability from 0 to below 1");
         probability("dropout", self.dropout.unwrap_or(0.0))?;
         probability("classifier-dropout", self.classifier_dropout)?;
         let learns = !self.frozen || aux == 0.0;
-        require("aux", aux, learns, "0 with --frozen, where the language model does not learn")?;
+        require("aux", aux, learns, "0 with --frozen, where the language model is not trained")?;
         if let Transfer::Layers(n) = self.transfer {
             let layers = model.body.layers();
             let expected = match layers {

@@ -186,7 +186,7 @@ impl Optimizer {
             false => Err(OptimError { field, expected, found: value.to_string(), remedy }),
         };
         let beta = |field, value: f64| {
-            let remedy = "It is the share of the moment that a step keeps; at 1 nothing would be learnt";
+            let remedy = "It is the fraction of the moment that a step keeps; at 1 the model would not learn";
             check(field, value, (0.0..1.0).contains(&value), "a number from 0 to below 1", remedy)
         };
         let Optimizer { lr, eps, decay, .. } = *self;

@@ -154,13 +154,13 @@ pub fn begin(
     let expected =
         format!("at least {least}, to hold the longest story of the micro-world and its special tokens, or a --corpus");
     require("context", context, corpus.is_some() || context >= least, expected).map_err(SettingsError::from)?;
-    let expected = "no --corpus with it: it is the micro-world's stories that are told again";
+    let expected = "no --corpus with it: only the micro-world's stories have a retelling";
     require("retold", settings.retold, corpus.is_none() || !settings.retold, expected).map_err(SettingsError::from)?;
     let mode = settings.mode.map_or("", Mode::name);
     let shuffled = settings.shuffle_sentences;
-    let expected = "no --corpus with it: it is the micro-world's sentences that are shuffled";
+    let expected = "no --corpus with it: only the micro-world's sentences can be shuffled";
     require("shuffle-sentences", shuffled, corpus.is_none() || !shuffled, expected).map_err(SettingsError::from)?;
-    require("mode", mode, corpus.is_some() || mode.is_empty(), "a --corpus with it: the micro-world has words of its own")
+    require("mode", mode, corpus.is_some() || mode.is_empty(), "a --corpus with it: the micro-world has its own vocabulary")
         .map_err(SettingsError::from)?;
     check_paths(&settings, corpus, out).map_err(SettingsError::from)?;
     let texts = [corpus, settings.held_out_corpus.as_deref()];

@@ -343,10 +343,10 @@ impl PretrainOptions {
         let error = |problem: String| SettingsError::File { path: path.to_owned(), problem };
         let options: Self = toml::from_str(text).map_err(|e| error(e.to_string()))?;
         let twice = [
-            (options.steps.is_some() && options.epochs.is_some(), "steps and epochs both give the length of the run"),
+            (options.steps.is_some() && options.epochs.is_some(), "steps and epochs both set the length of the run"),
             (
                 options.held_out.is_some() && options.held_out_corpus.is_some(),
-                "held_out and held_out_corpus both say what is held out",
+                "held_out and held_out_corpus both set the held-out text",
             ),
         ];
         match twice.into_iter().find(|(both, _)| *both) {
@@ -590,10 +590,10 @@ impl PretrainSettings {
         let pairs = self.view.has_pairs();
         require("view", "masked", predicts == Predicts::Masked, "next, for a model that predicts the next token")?;
         let segments = self.model.body.segments();
-        require("segments", segments, !pairs || segments >= 2, "at least 2, to tell the texts of --pairs apart")?;
+        require("segments", segments, !pairs || segments >= 2, "at least 2, for the two texts of --pairs")?;
         let (found, context) = (self.objective, self.model.sizes.context);
         require("objective", found, found == Objective::TokenMean, "token_mean, over the predicted tokens")?;
-        require("context", context, context > Corrupt::SPECIAL_SLOTS, "more than 2, since two tokens open and close a view")?;
+        require("context", context, context > Corrupt::SPECIAL_SLOTS, "more than 2, since a view has two special tokens")?;
         let expected = "more than 4 with --pairs, for a token of each text and three special tokens";
         require("context", context, !pairs || context > Corrupt::SPECIAL_SLOTS + 2, expected)
     }

@@ -65,8 +65,10 @@ impl PretrainManifest {
         let settings = &self.settings;
         let here = World::named(settings.retold).name();
         if let Some(begun) = self.world.as_ref().filter(|begun| **begun != here) {
-            let problem =
-                format!("it was begun in {begun}, and this gradus has {here}; continue it with the gradus that began it");
+            let problem = format!(
+                "it was begun with {begun}, and this version of gradus has {here}; continue it with the version that \
+                         began it"
+            );
             return Err(RunError::Resume { problem }.into());
         }
         settings.check()?;

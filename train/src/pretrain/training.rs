@@ -93,7 +93,7 @@ impl<'c> Pretraining<'c> {
         if done < self.control.run.stop(total) {
             self.write_page(&mut journal);
             let page = self.run.dir.join(report::PAGE);
-            journal.progress.say(&format!("{} shows how it goes, and reloads itself", page.display()));
+            journal.progress.say(&format!("{} shows the progress and reloads itself", page.display()));
         }
         let trained = self.train(&mut journal);
         let parameters_sha256 = digest(&self.run.trainer.params).map_err(RunError::from);
@@ -261,9 +261,9 @@ impl Run for Pretraining<'_> {
             let sampled_nll = if differs { run.validate(sample).map(|sampled| sampled.nll) } else { None };
             let record = EvaluationRecord { sampled_nll, ..v.record(at) };
             let excess = record.excess.map_or(String::new(), |e| format!(", {:.1} % above the limit", 100.0 * e));
-            let asked = if !self.run.manifest.settings.view.is_next() { " asked" } else { "" };
+            let predicted = if self.run.manifest.settings.view.is_next() { "" } else { "predicted " };
             let bits = record.bits_per_byte.map_or(String::new(), |bits| format!(", {bits:.4} bits per byte"));
-            let loss = format!("held-out loss {:.4} nats per token{asked}{bits}{excess}", record.nll);
+            let loss = format!("held-out loss {:.4} nats per {predicted}token{bits}{excess}", record.nll);
             let follows = record.follows.map_or(String::new(), |follows| format!("; {follows}"));
             journal.progress.say(&format!("step {}: {loss}{follows}", at.step));
             journal.write(&Record::Evaluation(record.clone()))?;

@@ -126,7 +126,7 @@ impl<M: SharedManifest> Begun<M> {
     pub fn hear(control: &Control<'_>) -> Result<Option<Self>, RunError> {
         let collective = &*control.collective;
         let text = collective.broadcast(Vec::new())?;
-        let unfit = |e: serde_json::Error| PeerError::new(format!("process 0 told what is no run: {e}"));
+        let unfit = |e: serde_json::Error| PeerError::new(format!("process 0 sent an invalid run: {e}"));
         let record: Option<Record<Value>> = serde_json::from_slice(&text).map_err(unfit)?;
         let Some(Record { command, ways, manifest, stop, files, has_state }) = record else { return Ok(None) };
         if command != M::COMMAND {
@@ -177,7 +177,10 @@ fn agree(collective: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Res
     let (shards, processes) = (trainer.recipe.shards, collective.processes());
     if shards < processes {
         let shards = count_of(shards, "shard");
-        return Err(RunError::Disagree(format!("{processes} processes have {shards} to share; start fewer processes")));
+        return Err(RunError::Disagree(format!(
+            "expected at least one shard for each process, found {shards} for {processes} \
+                                               processes; start fewer processes"
+        )));
     }
     let own = Facts {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -188,13 +191,18 @@ fn agree(collective: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Res
     let told = collective.all_gather(serde_json::to_vec(&own).expect("plain values")).wait()?;
     let unfit = RunError::Disagree;
     let read = |(process, bytes): (usize, &Vec<u8>)| {
-        serde_json::from_slice::<Facts>(bytes).map_err(|e| unfit(format!("process {process} tells nothing of itself: {e}")))
+        serde_json::from_slice::<Facts>(bytes).map_err(|e| {
+            unfit(format!(
+                "process {process} sent an invalid description of \
+                                                                          itself: {e}"
+            ))
+        })
     };
     let all: Vec<Facts> = told.iter().enumerate().map(read).collect::<Result<_, _>>()?;
     for (process, its) in all.iter().enumerate() {
         for (what, its, first, remedy) in [
             ("version of gradus", &its.version, &all[0].version, "use one on all machines"),
-            ("kind of arithmetic", &its.arithmetic, &all[0].arithmetic, "its CPU would give other bits: leave it out"),
+            ("kind of arithmetic", &its.arithmetic, &all[0].arithmetic, "its CPU computes other bits: leave it out"),
             ("digest of its data", &its.data, &all[0].data, "give all processes the same files and models"),
             ("digest of parameters", &its.parameters, &all[0].parameters, "use one build of gradus on all machines"),
         ] {
@@ -252,7 +260,7 @@ fn difference(place: &str, own: &Value, other: &Value) -> Option<String> {
         return names.into_iter().find_map(|name| difference(name, &value(own, name), &value(other, name)));
     }
     let told = |value: &Value| if value.is_null() { "not given".into() } else { value.to_string() };
-    (own != other).then(|| format!("{place} is {}, there {}", told(own), told(other)))
+    (own != other).then(|| format!("{place} is {}, in process 0 {}", told(own), told(other)))
 }
 
 /// Returns whether every process ends with this error at the same step, so that only process 0 reports it.
@@ -333,7 +341,7 @@ mod tests {
             (|other| other["arithmetic"] = "none".into(), "process 1 has another kind of arithmetic than process 0, none for "),
             (|other| other["data"] = "cd".into(), "process 1 has another digest of its data than process 0, cd for ab; give all"),
             (|other| other["parameters"] = "ef".into(), "process 1 has another digest of parameters than process 0, ef for "),
-            (|other| *other = Value::Null, "process 1 tells nothing of itself: "),
+            (|other| *other = Value::Null, "process 1 sent an invalid description of itself: "),
         ] {
             let found = told(change).unwrap_err();
             assert!(found.starts_with(bytes) && found.contains("no step was made"), "{found}");
@@ -345,7 +353,13 @@ mod tests {
         let mut trainer = trainer();
         trainer.recipe.shards = 1;
         let told = agree(&Beside(|_| {}), "ab", &trainer).unwrap_err().to_string();
-        assert!(told.starts_with("2 processes have 1 shard to share; start fewer processes"), "{told}");
+        assert!(
+            told.starts_with(
+                "expected at least one shard for each process, found 1 shard for 2 processes; start fewer \
+                                  processes"
+            ),
+            "{told}"
+        );
     }
 
     #[test]
@@ -358,10 +372,10 @@ mod tests {
             let found = told(settings, other).unwrap_err();
             assert!(found.starts_with(&format!("it was started with other settings than process 0: {what}; ")), "{found}");
         };
-        differs(r#"{"lr":0.2,"model":{"width":8,"layers":2}}"#, "lr is 0.1, there 0.2");
-        differs(r#"{"lr":0.1,"model":{"width":8,"layers":3}}"#, "layers is 2, there 3");
-        differs(r#"{"lr":0.1,"model":{"width":8}}"#, "layers is 2, there not given");
-        differs(r#"{"lr":0.1,"model":{"width":8,"layers":2},"mode":"spacy"}"#, r#"mode is not given, there "spacy""#);
+        differs(r#"{"lr":0.2,"model":{"width":8,"layers":2}}"#, "lr is 0.1, in process 0 0.2");
+        differs(r#"{"lr":0.1,"model":{"width":8,"layers":3}}"#, "layers is 2, in process 0 3");
+        differs(r#"{"lr":0.1,"model":{"width":8}}"#, "layers is 2, in process 0 not given");
+        differs(r#"{"lr":0.1,"model":{"width":8,"layers":2},"mode":"spacy"}"#, r#"mode is not given, in process 0 "spacy""#);
     }
 
     #[test]

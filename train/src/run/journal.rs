@@ -162,7 +162,7 @@ pub fn load_state<P: DeserializeOwned>(
         let bytes = checksums::read(dir, name)?;
         let (trainer, meta) = Trainer::from_state(&path, &bytes, config.clone(), recipe.clone())?;
         let meta: StateMeta<P> = serde_json::from_str(&meta).map_err(|e| {
-            let problem = format!("what is kept with the state cannot be read: {e}");
+            let problem = format!("the data stored with the state cannot be read: {e}");
             StateError::Damaged { path: path.clone(), problem }
         })?;
         if meta.run != identity {
@@ -183,7 +183,8 @@ pub fn load_state<P: DeserializeOwned>(
                 StateError::File(error) => format!("{}: {}", error.path.display(), error.cause),
                 other => other.to_string(),
             };
-            let before = format!("going on from the checkpoint before it, after step {}; the result is the same", state.0.done());
+            let before =
+                format!("continuing from the previous checkpoint, after step {}; the result is the same", state.0.done());
             monitor.warn(&format!("warning: {cause}; {before}"));
             Ok(Some(state))
         }

@@ -202,7 +202,7 @@ fn place(device: &Device, step: u64, journal: &mut Journal) -> Option<Record> {
             journal.progress.say(&format!("{device}: {measured}; products are in {products}"));
             measured.to_string()
         }
-        None if journal.was_on_gpu => "as IEEE 754 says".into(),
+        None if journal.was_on_gpu => "as in IEEE 754".into(),
         None => return None,
     };
     Some(Record::Device { step, elapsed, device: device.to_string(), arithmetic, products })
@@ -233,8 +233,8 @@ fn doubt_of_kernels(device: &Device) -> Option<String> {
     let (which, whose) = (count_of(missing, "kernel"), if missing == 1 { "its" } else { "their" });
     (missing > 0 && device.matmul_precision() != MatmulPrecision::F32).then(|| {
         format!(
-            "{device} lacks {which} chosen before; others take {whose} place and may add in another order: numbers may differ from \
-             those of the run so far in their last digits"
+            "{device} lacks {which} chosen before; others take {whose} place and may sum in another order: results may differ \
+             from those of the run so far in their last digits"
         )
     })
 }

@@ -55,8 +55,9 @@ pub const CARD: Card = Card {
         BOTH_SIDES,
         Comparison {
             name: "left-only",
-            statement: "BERT's answers about a hidden word, given all others, are nearer to exact than GPT-1's from the words before (U); \
-                        so are those of any model that has learnt enough, since the words before do not tell all",
+            statement: "BERT's predictions of a masked word, given all others, are closer to exact than GPT-1's from the \
+                        preceding words (U); so are those of any model trained well enough, since the preceding words do not \
+                        determine the word",
             sentence: None,
             other_figure: Figure::UnderstandingLeftOnly,
             primary: false,
@@ -64,7 +65,8 @@ pub const CARD: Card = Card {
         },
         Comparison {
             name: "both-sides-far",
-            statement: "Of words last said 20 words ago or more, BERT's answers are nearer to exact than GPT-1's by Bayes' rule (U)",
+            statement: "For words last mentioned at least 20 words ago, BERT's predictions are closer to exact than GPT-1's by \
+                        Bayes' rule (U)",
             figure: Figure::UnderstandingFar,
             other_figure: Figure::UnderstandingFar,
             primary: false,
@@ -75,7 +77,7 @@ pub const CARD: Card = Card {
 
 const BOTH_SIDES: Comparison = Comparison {
     name: "both-sides",
-    statement: "BERT's answers about a hidden word are nearer to exact than GPT-1's, which are made by Bayes' rule (U)",
+    statement: "BERT's predictions of a masked word are closer to exact than GPT-1's, which are computed by Bayes' rule (U)",
     sentence: Some(Sentence {
         section: "BERT, §3.1",
         text: "Intuitively, it is reasonable to believe that a deep bidirectional model is strictly more powerful than either a \

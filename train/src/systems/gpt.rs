@@ -24,14 +24,16 @@ pub const CARD: Card = Card {
     model_type: "openai-gpt",
     stories: None,
     claims: &[
-        "Pre-training on stretches of contiguous text transfers to tasks by fine-tuning, with hardly any change of the network (§1).",
-        "Each layer of the pre-trained model holds what is useful for the tasks (§5).",
-        "It knows something of the tasks before it is trained for them, more than an LSTM does (§5).",
+        "Pre-training on stretches of contiguous text transfers to tasks by fine-tuning, with minimal changes to the network \
+         (§1).",
+        "Each layer of the pre-trained model contains features useful for the tasks (§5).",
+        "It solves the tasks to some degree zero-shot, better than an LSTM (§5).",
     ],
     compared: &[
         Comparison {
             name: "recurrent-far",
-            statement: "Of words last said 20 words ago or more, GPT-1's answers are nearer to exact than an LSTM's (U)",
+            statement: "For words last mentioned at least 20 words ago, GPT-1's predictions are closer to exact than an LSTM's \
+                        (U)",
             sentence: Some(Sentence {
                 section: "GPT-1, §1",
                 text: "This model choice provides us with a more structured memory for handling long-term dependencies in text, compared to \
@@ -42,8 +44,8 @@ pub const CARD: Card = Card {
             primary: true,
             ..TELLS
         },
-        Comparison { name: "recurrent", statement: "GPT-1 tells better than an LSTM (G)", ..TELLS },
-        Comparison { name: "telling", statement: "GPT-1 tells better than BERT (G)", other: "bert", ..TELLS },
+        Comparison { name: "recurrent", statement: "GPT-1 predicts the next word better than an LSTM (G)", ..TELLS },
+        Comparison { name: "telling", statement: "GPT-1 predicts the next word better than BERT (G)", other: "bert", ..TELLS },
     ],
 };
 

@@ -46,7 +46,7 @@ pub const CARD: Card = Card {
     claims: &["A language model with enough capacity learns tasks from text alone, without being trained for them (§1)."],
     compared: &[Comparison {
         name: "pre-norm",
-        statement: "GPT-2 tells better than GPT-1 (G)",
+        statement: "GPT-2 predicts the next word better than GPT-1 (G)",
         sentence: None,
         figure: Figure::Generation,
         other_figure: Figure::Generation,

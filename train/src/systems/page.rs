@@ -96,15 +96,15 @@ impl Card {
             Some(&Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, redraw }) => {
                 let percent = (100.0 * rate).round();
                 let masks = match redraw {
-                    Redraw::Static => "one mask for good",
+                    Redraw::Static => "one mask for each text",
                     Redraw::Copies => "ten masks of each text",
                     Redraw::Dynamic => "a new mask each time",
                 };
                 let pairs = if view.has_pairs() { ", and whether the second of two texts follows the first" } else { "" };
                 let share = |share: f64| format!("{} %", (100.0 * share).round());
                 let (hidden, replaced, left) = (share(mask), share(replace), share(1.0 - mask - replace));
-                let shares = format!("{hidden} of them hidden, {replaced} replaced, {left} left as they are");
-                format!("it sees the whole text and predicts {percent} % of the tokens ({shares}; {masks}){pairs}")
+                let shares = format!("{hidden} of them masked, {replaced} replaced, {left} unchanged");
+                format!("it reads the whole text and predicts {percent} % of the tokens ({shares}; {masks}){pairs}")
             }
         };
         format!("{body}{parts}; {asked}.")
@@ -164,9 +164,10 @@ pub fn page() -> Document {
     let mut page = Document {
         kicker: "Gradus".into(),
         title: "GPT-1 and its relatives".into(),
-        lead: "A system combines a view of texts, a network that reads them, and what the network predicts. `gradus pretrain --system NAME` trains it; \
-               each of its axes is a flag too. Below, `d ← abc···` means that the prediction of the fourth token of `abcdef`, which a masked view hides, \
-               may depend on the first three. Tests check the networks against these pictures."
+        lead: "A system combines a view of texts, a network that reads them, and what the network predicts. `gradus pretrain \
+               --system NAME` trains it; each of its axes is a flag too. Below, `d ← abc···` means that the prediction of the \
+               fourth token of `abcdef`, masked in a masked view, may depend on the first three. Tests check the networks \
+               against these pictures."
             .into(),
         ..Document::default()
     };

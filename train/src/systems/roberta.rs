@@ -10,7 +10,7 @@ pub const CARD: Card = Card {
     name: "roberta",
     title: "RoBERTa",
     year: 2019,
-    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃),  M, the tokens asked, drawn anew each time",
+    equation: "L = −1/|M| Σ_{i∈M} log P(xᵢ | x̃),  M: target tokens, resampled each time",
     sources: &[
         "Liu et al. 2019: “RoBERTa: A Robustly Optimized BERT Pretraining Approach”, §4",
         "facebookresearch/fairseq (roberta)",
@@ -22,22 +22,22 @@ pub const CARD: Card = Card {
         Settled {
             what: "a token whose id is 1",
             here: "a word like any other",
-            by: "us (transformers takes it for padding and counts no position for it: give a run's position_ids, from 2 on)",
+            by: "us (transformers treats it as padding and counts no position for it: pass position_ids, from 2 on)",
         },
         Settled {
-            what: "how many tokens are asked",
-            here: "15 % of the text's, rounded, one at least",
+            what: "number of target tokens",
+            here: "15 % of the text's, rounded, at least one",
             by: "Google's code of BERT (fairseq rounds up or down at random)",
         },
         Settled {
-            what: "what stands in another's place",
-            here: "any token of the vocabulary but the special tokens, perhaps the same",
+            what: "random replacement tokens",
+            here: "any token except special tokens, possibly the original",
             by: "fairseq",
         },
         Settled {
-            what: "what a row holds",
-            here: "a text or a part of one, as long as fits",
-            by: "us (the paper's FULL-SENTENCES goes on across documents)",
+            what: "contents of a row",
+            here: "a text or a part of one, as long as the context allows",
+            by: "us (the paper's FULL-SENTENCES crosses documents)",
         },
     ],
     axes: Axes {
@@ -57,7 +57,7 @@ pub const CARD: Card = Card {
     stories: None,
     claims: &[
         "A new mask each time is as good as, or slightly better than, ten fixed masks of each text (§4.1).",
-        "Without asking whether a sentence follows, tasks do as well or better (§4.2).",
+        "Without next-sentence prediction, scores on tasks are equal or better (§4.2).",
     ],
     compared: &[],
 };

@@ -57,7 +57,7 @@ impl<T: Real> Alarms<T> {
             let idle = self.idle.entry(name.to_owned()).or_default();
             *idle = if square != 0.0 { 0 } else { *idle + 1 };
             if *idle == IDLE && self.reported.insert(name.to_owned()) {
-                self.warnings.push(format!("{name}: its gradient was 0 everywhere in {IDLE} steps; nothing is learnt there"));
+                self.warnings.push(format!("{name}: its gradient was 0 everywhere in {IDLE} steps; it is not trained"));
             }
             let Some(g) = g.as_ref().filter(|g| g.shape().len() == 1) else { return };
             let alive = self.alive.entry(name.to_owned()).or_insert_with(|| g.zeros_like(*g.shape()));

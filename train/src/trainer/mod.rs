@@ -189,7 +189,8 @@ pub enum TrainError {
     #[error("parameter {name} of the initial model holds a NaN or an infinity; start from another checkpoint")]
     Broken { name: String },
     #[error(
-        "step {step}: no gradient reaches parameter {name}: none of the losses that the batch asks for depends on it; use it in the model, or leave it out"
+        "step {step}: no gradient reaches parameter {name}: no loss of the batch depends on it; use it in the model, or leave it \
+         out"
     )]
     NoGradient { step: u64, name: String },
     #[error("step {step}: {error}")]
@@ -398,7 +399,7 @@ impl<T: Real> Trainer<T> {
     ) -> Result<Tensor<T>, TrainError> {
         let (mut missing, reached) = (self.shapes_of_gradients(), self.reached(batch));
         let loss = self.params.gradient_each(observer, batch, dropout, self.recipe.backward, &mut |parameter, g| {
-            assert!(reached[parameter], "a gradient reaches parameter {parameter}, which no loss that is asked for depends on");
+            assert!(reached[parameter], "a gradient reaches parameter {parameter}, which no requested loss depends on");
             missing[parameter] = None;
             each(parameter, g.dense());
         });

@@ -63,7 +63,7 @@ impl StepMessage {
             if process == 0 {
                 all.digest = digest;
             } else if all.digest != digest {
-                let cause = "a machine computes wrongly, or in another way";
+                let cause = "a machine computes incorrectly or differently";
                 let problem =
                     format!("after step {steps} the parameters of process {process} are not those of process 0: {cause}");
                 return Err(PeerError::new(problem));

@@ -57,7 +57,7 @@ impl<T: Real> Trainer<T> {
             let mut all: Vec<[&mut Vec<T>; 2]> = Vec::new();
             m.as_mut().zip(v.as_mut()).visit(|_, (m, v)| all.push([m, v]));
             for (process, (places, bytes)) in self.parts_of_all()?.iter().zip(&told).enumerate() {
-                let unfit = || PeerError::new(format!("process {process} told moments that are not those of its parts"));
+                let unfit = || PeerError::new(format!("process {process} sent moments of the wrong size"));
                 let mut rest = &bytes[..];
                 for ParamRange { parameter, range } in places {
                     for moment in &mut all[*parameter] {
@@ -134,7 +134,7 @@ impl<T: Real> Trainer<T> {
         let mut by_place = BTreeMap::new();
         for (process, (places, bytes)) in self.parts_of_all()?.iter().zip(&told).enumerate() {
             if bytes.len() != 8 * places.len() {
-                return Err(PeerError::new(format!("process {process} told squares that are not those of its parts")));
+                return Err(PeerError::new(format!("process {process} sent squares of the wrong size")));
             }
             let squares: Vec<f64> = numbers_from(bytes);
             by_place.extend(places.iter().zip(squares).map(|(p, square)| ((p.parameter, p.range.start, p.range.end), square)));

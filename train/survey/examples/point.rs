@@ -17,10 +17,10 @@ fn shown_by_distance(name: &str, found: &Understanding) {
     shown(&format!("U {name}"), &found.given_all);
     for (class, estimate) in found.by_distance.iter().enumerate() {
         let words = match class {
-            0 => format!("last said below {} words ago", DISTANCES[0]),
+            0 => format!("last mentioned less than {} words ago", DISTANCES[0]),
             c if c < DISTANCES.len() => format!("… {} to {}", DISTANCES[c - 1], DISTANCES[c] - 1),
             c if c == DISTANCES.len() => format!("… {} or more", DISTANCES[c - 1]),
-            _ => "never said before".into(),
+            _ => "never mentioned before".into(),
         };
         shown(&format!("    {words}"), estimate);
     }
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     shown("G", &g.before);
     shown("U, left only", &g.left_only);
     let whole = told(&subject.world, &subject.lexicon, (100, 1), |beginnings| sure(model.next(beginnings)))?;
-    println!("{whole} of 100 stories told are stories");
+    println!("{whole} of 100 generated stories are valid");
     let found = divergences(stories, &places, |story, at| sure(model.cloze(story, at)))?;
     shown_by_distance("", &understanding(stories, &places, &found));
     for (word, estimate) in by_word(stories, &places, &found).iter().take(12) {

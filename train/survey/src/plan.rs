@@ -91,7 +91,8 @@ impl Survey {
         require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
         require("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
         let fresh = format!(
-            "a number above {SEARCH_SEED}, the seed that rates are chosen on, that leaves room for as many seeds as --seeds asks for"
+            "a number above {SEARCH_SEED}, the seed that rates are chosen on, that leaves room for the number of seeds in \
+             --seeds"
         );
         require("seed", first, first > SEARCH_SEED && first.checked_add(seeds).is_some(), fresh)?;
         require("systems", "", !self.systems.is_empty(), systems::names())?;
@@ -109,7 +110,7 @@ impl Survey {
         let fields = made.as_object().expect("an object").iter();
         let differ = fields.filter(|(name, value)| found[name] != **value);
         let told: Vec<String> = differ.map(|(name, value)| format!("{name} {value}, found {}", found[name])).collect();
-        format!("expected what this gradus lays down for these options, {}", told.join("; "))
+        format!("expected the plan of this version of gradus for these options, {}", told.join("; "))
     }
 
     /// Returns sentences on the effects of `--quick` and `--scale`, for the top of a report; `None` without them.
@@ -209,7 +210,7 @@ impl fmt::Display for Stage {
         match self {
             Stage::Search { card, budget } => write!(f, "rates for {}, {budget} steps of gpt", card.name),
             Stage::Train { card, budget, seed } => write!(f, "seed {seed}: training {}, {budget} steps of gpt", card.name),
-            Stage::Ask { card, budget, seed } => write!(f, "seed {seed}: asking {}, {budget} steps of gpt", card.name),
+            Stage::Ask { card, budget, seed } => write!(f, "seed {seed}: evaluating {}, {budget} steps of gpt", card.name),
             Stage::Count { seed } => write!(f, "seed {seed}: counting neighbours"),
         }
     }

@@ -32,11 +32,11 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
     };
     let mut report = Document {
         kicker: "Gradus · GPT-1 and its relatives".into(),
-        title: "Who understands, and who tells: every system in exact nats".into(),
+        title: "Understanding and generation: every system in exact nats".into(),
         lead: format!(
-            "Systems of as many parameters (within 2 %), each head counted, were trained on stories of a made-up world ({}) for as many \
-             floating-point operations{}, and asked about stories that they had not seen. The world's own probabilities are known, so each \
-             figure is a distance from a perfect model, which would be at the origin; {over}.",
+            "Systems of as many parameters (within 2 %), each head counted, were trained on stories of a made-up world ({}) for \
+             as many floating-point operations{}, and evaluated on held-out stories. The world's own probabilities are known, so \
+             each figure is a distance from a perfect model, which would be at the origin; {over}.",
             survey.world,
             within(results)
         ),
@@ -47,12 +47,12 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
     let caption = "Each system after each budget of work, joined by a line that ends in a dot after the largest; whiskers are 95 % intervals of the mean: over seeds \
                    (Student's t), or of one seed over stories.";
     report.section("The plane", vec![Block::Plots(vec![plane(results, survey)], caption.into()), standing(results, survey)]);
-    report.section("By how far back the word was last said", vec![by_distance(results, survey)]);
-    report.section("What the papers claim, and what came out", judged(claims, survey));
+    report.section("By the distance to the word's last mention", vec![by_distance(results, survey)]);
+    report.section("Claims of the papers, and results", judged(claims, survey));
     report.section("Training", training(results, survey));
     report.section("What is measured", vec![measured(survey)]);
     let commands = format!("{}\n{AGAIN}   # this page, from the records", survey.line());
-    report.section("How to repeat it", vec![Block::Text(format!("{survey}.")), Block::Listing(commands)]);
+    report.section("How to reproduce it", vec![Block::Text(format!("{survey}.")), Block::Listing(commands)]);
     report
 }
 
@@ -66,7 +66,7 @@ fn within(results: &Results) -> String {
 /// Returns the measures and their definitions.
 fn measured(survey: &Survey) -> Block {
     let terms = understanding(survey).into_iter().chain(the_rest(survey)).map(|(term, how)| Row::new(term, [how])).collect();
-    Block::Words(vec![String::new(), "how it is measured".into()], terms)
+    Block::Words(vec![String::new(), "definition".into()], terms)
 }
 
 fn understanding(survey: &Survey) -> [(&'static str, String); 4] {
@@ -75,21 +75,21 @@ fn understanding(survey: &Survey) -> [(&'static str, String); 4] {
         (
             "U, understanding",
             format!(
-                "the mean of KL(world ∥ model) over places of held-out stories, one word hidden and all others given; {places} places a \
-                 seed, drawn at random, the same for all models"
+                "the mean of KL(world ∥ model) over positions in held-out stories, one word masked and all others given; \
+                 {places} positions per seed, drawn at random, the same for all models"
             ),
         ),
         (
             "… of a model that predicts the next token",
-            "by Bayes, from the probability of the whole story with each word of the world in that place; in all places that would take \
-             longer than its training"
+            "by Bayes' rule, from the probability of the whole story with each word of the world at that position; at all \
+             positions this would take longer than its training"
                 .into(),
         ),
-        ("… of a model that fills masks", "in the format that it was trained on; in all places too".into()),
+        ("… of a model that fills masks", "in the format that it was trained on; also at all positions".into()),
         (
             "U, left only",
-            "answers from the words before, in the same places, held against the world's given all others; what exact answers come to \
-             there is what the words after tell"
+            "predictions from the preceding words, at the same positions, compared with the world's given all other words; for \
+             exact predictions, the figure is the information in the words after"
                 .into(),
         ),
     ]
@@ -109,28 +109,28 @@ fn the_rest(survey: &Survey) -> [(&'static str, String); 7] {
     [
         (
             "G, generation",
-            "the mean of KL(world ∥ model) about the next word, from the words before. A model that fills masks was not trained for that: \
-             it reads these words and a mask for each word up to the length of the longest story, in the format of a whole one, and is \
-             asked for the first"
+            "the mean of KL(world ∥ model) for the next word, given the preceding words. A model that fills masks was not \
+             trained for that: it reads these words and a mask for each word up to the length of the longest story, in the \
+             format of a whole one, and predicts the first mask"
                 .into(),
         ),
         (
-            "… at its least",
+            "… its minimum",
             format!(
-                "one training story in {anywhere} begins at a later sentence, the held-out ones do not: a model that has learnt exactly what \
-                 it read may have up to ln({anywhere}/{rest}) = {:.2} nats a story, or {:.4} a word",
+                "one training story in {anywhere} begins at a later sentence, the held-out ones do not: a model that fits its \
+                 training text exactly may have up to ln({anywhere}/{rest}) = {:.2} nats a story, or {:.4} a word",
                 opened_elsewhere(),
                 opened_elsewhere() / long
             ),
         ),
         (
-            "stories told",
+            "generated stories",
             format!(
-                "drawn word by word among the world's words; a telling is a story as soon as its words are one, and what the model would \
-                 say next is not asked; one wrong word of about {long:.0} ends it"
+                "sampled word by word from the world's words; a text counts as a story as soon as its words form one, and \
+                 generation ends there; a single wrong word of about {long:.0} makes it invalid"
             ),
         ),
-        ("distributions", "over the world's words alone".into()),
+        ("distributions", "over the world's words only".into()),
         (
             "operations",
             "those that the ops state, padding and heads included; the rows of a model that fills masks are sorted by length, so that it \
@@ -140,8 +140,8 @@ fn the_rest(survey: &Survey) -> [(&'static str, String); 7] {
         (
             "recipe",
             format!(
-                "but for its card and its rate, each system is trained as GPT-1 is on the micro-world, {rows} stories a step: what is found \
-                 holds of this recipe, and another may suit another system better"
+                "except for its card and its rate, each system is trained as GPT-1 is on the micro-world, {rows} stories per \
+                 step: the results hold for this recipe, and another may suit another system better"
             ),
         ),
         ("rates", rates.into()),
@@ -179,7 +179,7 @@ fn figures(results: &Results, survey: &Survey) -> Vec<page::Figure> {
             "all heads counted",
         ),
         figure("Seeds", survey.seeds.to_string(), "each with stories and models of its own"),
-        figure("Stories", count(survey.stories as u64), "held out, that each model is asked about"),
+        figure("Stories", count(survey.stories as u64), "held out, to evaluate each model"),
         figure("Work", duration(work), "sum over all stages"),
     ]
 }
@@ -207,16 +207,16 @@ pub fn plane(results: &Results, survey: &Survey) -> Plot {
     }
     // Square-root axes include the origin, where a perfect model is, and separate the best models.
     let [x, y] = ["a hidden word", "the next word"]
-        .map(|word| Axis::new(&format!("distance from the exact answer about {word}, nats (square-root scale)"), Scale::Root));
+        .map(|word| Axis::new(&format!("KL divergence of predictions of {word}, nats (square-root scale)"), Scale::Root));
     let most = count(survey.most());
     let path = match &survey.budgets[..] {
         [first, .., _] => format!("from {} to {most} steps of GPT (the dot)", count(*first)),
         _ => format!("after the work of {most} steps of GPT"),
     };
     Plot {
-        title: format!("Who understands, and who tells: {path}"),
-        description: "Each system by how far its answers about a hidden word and about the next word are from the world's, in nats, with intervals \
-                      of 95 %; axes by the square root"
+        title: format!("Understanding and generation: {path}"),
+        description: "Each system by the KL divergence of its predictions of a masked word and of the next word from the \
+                      world's, in nats, with intervals of 95 %; axes by the square root"
             .into(),
         x,
         y,
@@ -276,9 +276,9 @@ fn standing(results: &Results, survey: &Survey) -> Block {
         Row { own: budget == survey.most(), ..Row::new(name(card, budget) + &note, cells) }
     };
     let least = told(results.of_stories(survey.most()).map(|asked| &asked.generation.least_left_only));
-    let exact = Row::new("the world's own answers", ["0", "0", "0", "0", &least, "all"]);
-    let far = format!("… last said {} words ago or more", DISTANCES[DISTANCES.len() - 1]);
-    let heads = ["Work, in steps of GPT", "U", "… in all places", &far, "G", "U, left only", "Stories told that are stories"];
+    let exact = Row::new("the world's own predictions", ["0", "0", "0", "0", &least, "all"]);
+    let far = format!("… last mentioned at least {} words ago", DISTANCES[DISTANCES.len() - 1]);
+    let heads = ["Work, in steps of GPT", "U", "… at all positions", &far, "G", "U, left only", "Valid generated stories"];
     Block::table(heads, each(survey).map(row).chain([exact]))
 }
 
@@ -286,8 +286,8 @@ fn by_distance(results: &Results, survey: &Survey) -> Block {
     let classes = DISTANCES.len() + 2;
     let cells = |of: &dyn Fn(usize) -> String| (0..classes).map(of).collect::<Vec<_>>();
     let counted = [
-        "counts of words, in all places",
-        "counts between one word on each side, in all places",
+        "counts of words, at all positions",
+        "counts between one word on each side, at all positions",
         "… between two words on each side",
     ];
     let of_counts = counted.iter().enumerate().map(|(reach, name)| {
@@ -305,15 +305,16 @@ fn by_distance(results: &Results, survey: &Survey) -> Block {
         let everywhere = all.iter().filter_map(|asked| asked.everywhere.as_ref()).collect();
         let drawn = all.iter().map(|asked| &asked.understanding).collect();
         let label = name(card, budget);
-        [of(label.clone(), budget, drawn), of(format!("{label}, in all places"), budget, everywhere)].into_iter().flatten()
+        [of(label.clone(), budget, drawn), of(format!("{label}, at all positions"), budget, everywhere)].into_iter().flatten()
     });
-    let mut heads = vec!["U, nats".to_owned(), "all words".into(), format!("below {} words ago", DISTANCES[0])];
+    let mut heads = vec!["U, nats".to_owned(), "all words".into(), format!("less than {} words ago", DISTANCES[0])];
     heads.extend(DISTANCES.windows(2).map(|w| format!("{} to {}", w[0], w[1] - 1)));
     heads.extend([format!("{} or more", DISTANCES[DISTANCES.len() - 1]), "never before".into()]);
     let first: Vec<&Asked> = results.of_stories(survey.most()).collect();
     let sum = |of: &dyn Fn(&Understanding) -> usize| count(first.iter().map(|asked| of(&asked.understanding) as u64).sum());
     let class = |c: usize| sum(&|understanding| understanding.by_distance[c].places);
-    let places = Row::new("the same places for all: how many", [vec![sum(&|it| it.given_all.places)], cells(&class)].concat());
+    let places =
+        Row::new("number of positions, the same for all systems", [vec![sum(&|it| it.given_all.places)], cells(&class)].concat());
     Block::table(heads, of_counts.chain(of_systems).chain([places]))
 }
 
@@ -341,11 +342,12 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
     });
     let fewer = claims.iter().any(|c| c.differences.len() < survey.seeds as usize).then(|| {
         Block::Text(format!(
-            "Some claims are judged on fewer than {}: on the others a training diverged, or no place of their kind was drawn.",
+            "Some claims are judged on fewer than {}: on the others a training diverged, or no position of their kind was \
+             drawn.",
             count_of(survey.seeds as usize, "seed")
         ))
     });
-    let unit = Block::Text("Differences, and δ, are in nats per word; a positive difference speaks for the claim.".into());
+    let unit = Block::Text("Differences, and δ, are in nats per word; a positive difference supports the claim.".into());
     let table = Block::Words(heads.map(String::from).into(), claims.iter().enumerate().map(row).collect());
     [Block::Text(rule::RULE.into())].into_iter().chain([unit]).chain(few).chain(fewer).chain([table]).collect()
 }
@@ -381,8 +383,8 @@ fn training(results: &Results, survey: &Survey) -> Vec<Block> {
         "loss, nats per token",
         "time",
     ];
-    let losses = "A loss is that of what a system is asked. So losses of systems that predict the next token are compared, and those of systems that \
-                  fill masks; one of each are not.";
+    let losses = "A loss is over the tokens that a system predicts. Losses of systems that predict the next token are \
+                  comparable, and so are those of systems that fill masks, but not one of each.";
     let mut blocks = vec![Block::Text(losses.into()), Block::table(heads, each(survey).filter_map(row))];
     if !results.searched.is_empty() {
         let tried = |(card, budget): (&'static Card, u64)| {

@@ -89,10 +89,10 @@ pub fn run(paths: &Paths, survey: &Survey, stage: &Stage, monitor: &dyn Monitor)
             let asked = ask(paths, survey, card, (budget, seed), monitor)?;
             records::write(&file, &asked)?;
             if !asked.understanding.given_all.mean.is_finite() {
-                return Ok("nothing to ask: its training diverged".into());
+                return Ok("nothing to evaluate: its training diverged".into());
             }
             let (u, g, (stories, of)) = (asked.understanding.given_all.mean, asked.generation.before.mean, asked.told);
-            Ok(format!("U {u:.3}, G {g:.3} nats, {stories} of {of} stories told are stories"))
+            Ok(format!("U {u:.3}, G {g:.3} nats, {stories} of {of} generated stories are valid"))
         }
         Stage::Count { seed } => {
             let counted = count(paths, survey, seed)?;

@@ -44,7 +44,7 @@ impl Story {
     fn read(tokens: &[u32], world: &World, lexicon: &Lexicon) -> Result<Story, WorldError> {
         let words: Vec<usize> = tokens.iter().map(|&token| lexicon.of_token(token)).collect();
         let places = world.places(&lexicon.text(&words))?;
-        let number = |word: &str| lexicon.number(word).expect("a word that the stories have");
+        let number = |word: &str| lexicon.number(word).expect("a word of the stories");
         let place = |(at, place): (usize, gradus_world::Position)| {
             let shares = |of: fn(&gradus_world::Possible) -> f64| {
                 place.possible.iter().filter(|p| of(p) > 0.0).map(|p| (number(&p.word), of(p))).collect()

@@ -29,7 +29,7 @@ fn runs_are_compared_in_a_table_as_a_page_and_as_json() {
 
     // Another tokenizer; then a file instead of a run.
     desk.gradus(&format!("{LINE} --tokenizer byte --out c --quiet").replace("--tokenizer char ", "")).printed();
-    assert_holds(&desk.gradus("compare a c").stderr, &["note: They read different texts or tokens"]);
+    assert_holds(&desk.gradus("compare a c").stderr, &["note: Their texts or tokens differ"]);
     desk.gradus("compare a corpus.txt")
         .fails_with(&["cannot compare: corpus.txt/run.json", "expected the --out directory of a `gradus pretrain`"]);
     // A log that was changed.
@@ -68,7 +68,7 @@ fn the_best_model_has_the_lowest_loss_over_the_same_tokens() {
 fn a_page_says_where_the_run_stands() {
     let desk = desk();
     let told = desk.gradus(&format!("{LINE} --out run --stop-at 4"));
-    assert_holds(&told.stderr, &["run/report.html shows how it goes"]);
+    assert_holds(&told.stderr, &["run/report.html shows the progress"]);
     let page = desk.text("run/report.html");
     assert_holds(&page, &["Stopped at step 4 of 6; <code>gradus pretrain --resume run</code> continues."]);
     assert!(!page.contains("http-equiv=\"refresh\""));

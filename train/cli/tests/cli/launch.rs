@@ -209,8 +209,8 @@ fn who_does_not_belong_to_a_run_is_refused_by_name() {
     desk.write("other-secret", "another one, of the same length");
     desk.write("other-corpus.txt", "a dog and a cat sat. ".repeat(100));
     for (more, hosts, words, second) in [
-        ("--secret secret --stop-at 3", "hosts", "settings than process 0: stop_at is 3, there not given", ["", ""]),
-        ("--secret secret --shard-moments", "hosts", "shard_moments is true, there false", ["", ""]),
+        ("--secret secret --stop-at 3", "hosts", "settings than process 0: stop_at is 3, in process 0 not given", ["", ""]),
+        ("--secret secret --shard-moments", "hosts", "shard_moments is true, in process 0 false", ["", ""]),
         ("--secret secret --lr 0.5", "hosts", "process 1 stopped: it was started with other settings than process 0: ", ["", ""]),
         (
             "--secret secret --corpus other-corpus.txt",

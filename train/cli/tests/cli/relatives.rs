@@ -54,7 +54,7 @@ fn every_system_trains_to_the_same_bits_and_fills_a_gap() {
         let reads_pairs = card.axes.view.has_pairs();
         assert_eq!(follows.is_some(), reads_pairs, "{}", card.name);
         assert!(follows.is_none_or(|it| it.right <= it.pairs && it.pairs > 0 && it.nll.is_finite()), "{follows:?}");
-        assert_eq!(desk.text("whole/report.html").contains("Second texts told apart"), reads_pairs, "{}", card.name);
+        assert_eq!(desk.text("whole/report.html").contains("Next-sentence accuracy"), reads_pairs, "{}", card.name);
         let model = desk.json("whole/config.json");
         assert_eq!(model["model_type"], card.model_type, "{}", card.name);
 

@@ -269,8 +269,8 @@ fn a_plan_of_another_world_or_rule_is_refused() {
         desk.gradus("reproduce --resume mini").fails_with(words);
     };
     refused(|plan| plan["world"] = "micro-world-9".into(), &["expected the world micro-world-1", "found micro-world-9"]);
-    refused(|plan| plan["ruler"]["delta"]["score"] = 0.001.into(), &["expected the decision rule of this gradus"]);
-    refused(|plan| plan["ruler"]["least_seeds"] = 3.into(), &["expected the decision rule of this gradus"]);
+    refused(|plan| plan["ruler"]["delta"]["score"] = 0.001.into(), &["expected the decision rule of this version of gradus"]);
+    refused(|plan| plan["ruler"]["least_seeds"] = 3.into(), &["expected the decision rule of this version of gradus"]);
     refused(|plan| plan["layers"] = 5.into(), &["expected the sizes that the recipe has at scale 1"]);
 }
 

@@ -83,7 +83,7 @@ fn a_survey_places_each_system() {
     assert!((work[1] / work[0] - 1.0).abs() < 0.5 / 2.5, "half a step of at least two and a half: {work:?}");
     assert!(trained.iter().all(|t| t["work"] == trained[0]["work"]));
     let page = desk.text("s/report.html");
-    let axis = "distance from the exact answer about a hidden word, nats (square-root scale)";
+    let axis = "KL divergence of predictions of a masked word, nats (square-root scale)";
     let reduced = ["This is the short survey (<code>--quick</code>)", "(<code>--scale 0.01</code>)"];
     assert_holds(&page, &reduced);
     assert_holds(&page, &["The plane", "<svg", axis, "BERT, 3 steps", "undecided: fewer than 6 seeds", "What is measured"]);
@@ -128,7 +128,7 @@ fn a_damaged_run_is_not_asked_and_is_trained_again_to_the_same_result() {
     // The page shows the results so far, without verdicts, and does not reload.
     let page = desk.text("s/report.html");
     assert_holds(&page, &["Stopped after 4 of 5 stages; <code>gradus survey --resume s</code> continues.", "BERT, 3 steps"]);
-    assert!(!page.contains("http-equiv=\"refresh\"") && !page.contains("What the papers claim"));
+    assert!(!page.contains("http-equiv=\"refresh\"") && !page.contains("Claims of the papers"));
     desk.remove(&state);
     desk.remove(&format!("{run}/trainer.previous.safetensors"));
     refused().fails_with(&["trainer.safetensors", "missing", advice]);
@@ -172,5 +172,5 @@ fn another_survey_or_another_result_is_refused() {
     desk.write("s/plan.json", desk.text("s/plan.json").replace("\"places\": 6", "\"places\": 2"));
     desk.gradus("verify s --accept").printed();
     desk.gradus("survey --resume s --quiet")
-        .fails_with(&["s/plan.json", "expected what this gradus lays down for these options, places 6, found 2"]);
+        .fails_with(&["s/plan.json", "expected the plan of this version of gradus for these options, places 6, found 2"]);
 }

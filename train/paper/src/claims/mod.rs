@@ -24,16 +24,18 @@ pub fn too_few(seeds: u64, least: usize) -> Option<String> {
     let verb = if seeds == 1 { "shows" } else { "show" };
     (seeds < least).then(|| {
         format!(
-            "{} {verb} that every stage works, and which way each difference points; no claim is decided by fewer than {least}, for another \
-             seed may point the other way. On our eight seeds only these differences had the same sign in all: {STEADY}. Eight seeds are a run of their own, on seeds that nothing was chosen on: `--seeds 8 --seed {FRESH}`, and the rest as here.",
+            "{} {verb} that every stage works, and the sign of each difference; no claim is decided by fewer than {least} seeds, \
+             since another seed may give the other sign. On our eight seeds only these differences had the same sign in all: \
+             {STEADY}. Run eight seeds separately, on seeds that no choice was based on: `--seeds 8 --seed {FRESH}`, and the \
+             rest as here.",
             count_of(seeds, "seed")
         )
     })
 }
 
 /// The findings on which all eight seeds of the committed page agree in sign.
-const STEADY: &str = "pre-training helps on average, in scores and in nats, and with question answering, similarity and classification; \
-    zero-shot scores rise, go on rising, and end above guessing";
+const STEADY: &str = "pre-training helps on average, in scores and in nats, and with question answering, similarity and \
+    classification; zero-shot scores rise, keep rising, and end above guessing";
 
 /// The first seed that no choice was based on.
 const FRESH: u64 = 101;

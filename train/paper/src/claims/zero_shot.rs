@@ -69,11 +69,7 @@ fn in_scores(results: &Results) -> [Measured; 4] {
     let ahead = |seed| Some(end(&scores(results, seed, Body::Gpt)?) - end(&scores(results, seed, Body::Lstm)?));
     [
         claim("zero-shot", "Zero-shot scores end above where they began", gpt(|c| end(c) - c[0].1)),
-        claim(
-            "zero-shot-steady",
-            "They go on rising: a line fitted from the first measurement on rises",
-            gpt(|c| trend(&c[1..])),
-        ),
+        claim("zero-shot-steady", "They keep rising: a line fitted from the first measurement on rises", gpt(|c| trend(&c[1..]))),
         claim("zero-shot-guessing", "They end above guessing", gpt(end)),
         Measured {
             quote: paper::VARIANCE,
@@ -103,12 +99,12 @@ fn in_kl(results: &Results) -> [Measured; 4] {
     let nearer = |seed, tasks: &[&str]| Some(average(tasks, uniform)? - end(&of(seed, Body::Gpt, tasks)?));
     let ahead = |seed, tasks: &[&str]| Some(end(&of(seed, Body::Lstm, tasks)?) - end(&of(seed, Body::Gpt, tasks)?));
     [
-        claim("zero-shot-nats", "… in nats: the answers end nearer to the exact ones", &falls),
-        claim("zero-shot-steady-nats", "… in nats: so fitted, they go on coming nearer to the exact ones", &goes_on),
-        claim("zero-shot-guessing-nats", "… in nats: they end nearer to the exact ones than a uniform guess is", &nearer),
+        claim("zero-shot-nats", "… in nats: the answers end closer to the exact ones", &falls),
+        claim("zero-shot-steady-nats", "… in nats: by the same fit, they keep approaching the exact ones", &goes_on),
+        claim("zero-shot-guessing-nats", "… in nats: they end closer to the exact ones than a uniform guess is", &nearer),
         Measured {
             quote: paper::VARIANCE,
-            ..claim("zero-shot-transformer-nats", "… in nats: the Transformer's answers end nearer to the exact ones", &ahead)
+            ..claim("zero-shot-transformer-nats", "… in nats: the Transformer's answers end closer to the exact ones", &ahead)
         },
     ]
 }
@@ -126,7 +122,7 @@ fn variance(results: &Results) -> Measured {
         paper: "higher variance, no figure",
         unit: Unit::Roughness,
         words: format!("points of roughness{over_seeds}"),
-        ..claim("zero-shot-variance", "The LSTM's scores vary more on the way, about a smooth curve", results.each(more))
+        ..claim("zero-shot-variance", "The LSTM's scores vary more during training, about a smooth curve", results.each(more))
     }
 }
 
