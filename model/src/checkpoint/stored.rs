@@ -68,7 +68,7 @@ impl<'a> Stored<'a> {
         let prefix = self.dialect.names().prefix;
         let name = self.plain(name);
         if self.views.insert(name.clone(), (bytes, view)).is_some() {
-            self.problems.push(format!("{name} is there twice, with and without `{prefix}`"));
+            self.problems.push(format!("{name} occurs twice, with and without `{prefix}`"));
         }
     }
 

@@ -87,7 +87,7 @@ fn a_name_with_and_without_its_prefix_is_refused() {
         names.into_iter().map(|name| (name.to_owned(), Dtype::F32, data.to_vec())).collect()
     });
     files.insert(WEIGHTS_FILE.into(), doubled);
-    refused(&files, &["h.0.ln_1.bias is there twice"]);
+    refused(&files, &["h.0.ln_1.bias occurs twice"]);
 }
 
 /// The model in three shards.

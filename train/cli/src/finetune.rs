@@ -164,7 +164,7 @@ fn used(split: &str, rows: &RowCounts, taken: usize) -> String {
     let [file, used, cut] = [rows.file, rows.used, rows.cut].map(|n| count(n as u64));
     let mut told = format!("{split} {used} of {file} rows");
     if taken < rows.used {
-        told += &format!(", {} of them taken", count(taken as u64));
+        told += &format!(", {} of them used", count(taken as u64));
     }
     for (reason, rows) in &rows.dropped {
         told += &format!(", {} left out: {reason}", count(*rows as u64));

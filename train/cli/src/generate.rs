@@ -165,7 +165,7 @@ impl Prompt {
                 let tokenizer = dir.required_tokenizer(rows)?;
                 (tokenizer.encode(text)?, Some(tokenizer))
             }
-            (None, None) => unreachable!("clap asks for one of the two"),
+            (None, None) => unreachable!("clap requires one of the two"),
         };
         // A model may have more rows than its tokenizer has ids. The extra ids are not drawn, and for a prompt that contains
         // some, ids are printed instead of text.

@@ -138,7 +138,7 @@ impl Collective<f32> for Cluster {
 
     fn sum(&self, tree: AdditionTree, shapes: Vec<Option<Shape>>, reduction: Reduction) -> Box<dyn Sum<f32> + '_> {
         self.doing.step(true);
-        let (pieces, plan) = self.ways(&tree, &shapes).expect("as many shards as were asked for");
+        let (pieces, plan) = self.ways(&tree, &shapes).expect("the requested number of shards");
         let line = Arc::clone(&self.line);
         let running = self.inbox.begin(|number| Running::new(line, number, tree, pieces, plan, reduction));
         Box::new(Step { handle: Handle { running, shapes }, doing: &self.doing, inbox: &self.inbox })

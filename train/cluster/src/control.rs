@@ -264,7 +264,7 @@ impl Watch {
     }
 
     fn peer(&mut self, number: usize) -> &mut Peer {
-        self.peers.iter_mut().find(|peer| peer.number == number).expect("only peers are heard")
+        self.peers.iter_mut().find(|peer| peer.number == number).expect("only peers send messages")
     }
 
     fn say(&mut self, word: &Word) {

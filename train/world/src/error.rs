@@ -10,7 +10,7 @@ use thiserror::Error;
 pub enum WorldError {
     /// A list of the configuration is too short, or longer than the list of available words; `list` is the field of
     /// [`WorldConfig`](crate::WorldConfig).
-    #[error("the world needs between {min} and {max} {list}, but {found} were asked for; choose a number in this range")]
+    #[error("the world needs between {min} and {max} {list}, but {found} were requested; choose a number in this range")]
     Size { list: &'static str, found: usize, min: usize, max: usize },
     #[error("no story contains the character {found:?} (byte {byte}): use English letters, blanks and the marks . , ? \"")]
     Character { found: char, byte: usize },

@@ -169,7 +169,7 @@ function draw() {
     for (const { source, to } of sources.values()) {
       const place = sourcePlace(source, here);
       const label = place ? place.key : source.name;
-      const box = make("button", { class: "ghost", type: "button", title: "comes from outside", onclick: () => place && go(place) }, `from ${label}`);
+      const box = make("button", { class: "ghost", type: "button", title: "input from outside this group", onclick: () => place && go(place) }, `from ${label}`);
       row.append(box);
       boxes.set(source, box);
       to.forEach((child) => inner.push([source, child]));
@@ -395,14 +395,14 @@ function summands(place) {
   const node = outlet(place);
   const of = placeOf.get(place.list);
   if (!node.summands.length) {
-    const result = place.list === step.nodes ? "Nothing uses it: it is the loss itself, and its cotangent is 1 to begin with." : "It is what the definition comes to: its cotangent is that of the fused op.";
+    const result = place.list === step.nodes ? "No op uses it: it is the loss, and its cotangent is 1." : "It is the result of the definition: its cotangent is that of the fused op.";
     const uses = place.list.filter((other) => other.ins.some((input) => input.detached === node.id)).map((other) => link(of[other.id]));
-    const none = uses.length ? ["Held constant where it is used, so that no gradient flows back to it: ", uses] : ["No gradient flows back to it."];
+    const none = uses.length ? ["Held constant where it is used, so it has no gradient: ", uses] : ["It has no gradient."];
     return [make("p", {}, node.grad ? result : none.flat())];
   }
   const alone = node.summands.length === 1;
   return [
-    make("p", { class: "note" }, alone ? "One op uses it, so its cotangent is what that op's VJP gave." : `${node.summands.length} ops use it. Its cotangent is the sum of what their VJPs gave, in this order; inputs are counted from 0.`),
+    make("p", { class: "note" }, alone ? "One op uses it; its cotangent is the result of that op's VJP." : `${node.summands.length} ops use it. Its cotangent is the sum of the results of their VJPs, in this order; inputs are counted from 0.`),
     ...node.summands.map((s, i) => make("section", { class: "summand" },
       make("h3", {}, `${i + 1}. from `, of[s.from] ? link(of[s.from]) : "the result", `, by its input ${s.input}`),
       tensor(s.view || node.grad, node))),
@@ -424,8 +424,8 @@ function inputs(place) {
 /** From θ̄ to Δθ: the optimizer's formulas, the numbers in them, and each tensor on the way. */
 function update(place) {
   const { rule } = step, { parts, decay } = place.node.update;
-  const still = place.node.grad ? [] : [make("p", {}, "The loss does not depend on it, and the optimizer leaves it as it is.")];
-  return [...still, make("p", { class: "note" }, `The form ${rule.name} of the optimizer, worked out in this order; θ̄ is the gradient.`),
+  const still = place.node.grad ? [] : [make("p", {}, "The loss does not depend on it, and the optimizer does not change it.")];
+  return [...still, make("p", { class: "note" }, `The form ${rule.name} of the optimizer, evaluated in this order; θ̄ is the gradient.`),
     make("p", { class: "math" }, rule.lines.map((line) => make("span", {}, line))),
     facts([...rule.numbers.map(([name, value]) => [name, exact(value)]), [decay ? "λ" : "λ, on biases and gains", exact(decay)]]),
     ...parts.map(([letter, view]) => tensor(view, place.node, letter))];
@@ -437,11 +437,11 @@ function evidence(place) {
   if (node.proof) {
     const p = node.proof;
     out.push(make("h3", {}, "At these numbers"),
-      make("p", {}, "The derivative of ⟨ȳ, f(x + hv)⟩ in h along a random direction v of length 1: what the VJP gave, and central differences. Their error is relative to Σ|x̄ᵢvᵢ| + Σ|ȳⱼyⱼ|, the terms that were added."),
+      make("p", {}, "The derivative of ⟨ȳ, f(x + hv)⟩ in h along a random direction v of length 1, by the VJP and by central differences. Their error is relative to Σ|x̄ᵢvᵢ| + Σ|ȳⱼyⱼ|, the sum of the absolute terms."),
       facts([["VJP, Σ⟨x̄, v⟩", exact(p.value)], [`differences, h = ${p.step.toExponential(0)}`, exact(p.expected)], ["relative error", p.error === null ? "non-finite" : p.error.toExponential(1)]]));
-  } else out.push(make("p", {}, node.unproved ?? "Nothing flows back through it."));
+  } else out.push(make("p", {}, node.unproved ?? "No gradient flows through it."));
   if (op) {
-    out.push(make("h3", {}, "The op"), make("p", {}, `What the witnesses found on ${count(step.draws)} draws of its samples, the worst error of each, relative to the terms that it adds but for taylor (what the slope lacks of 2):`),
+    out.push(make("h3", {}, "The op"), make("p", {}, `The worst error of each witness on ${count(step.draws)} draws of its samples, relative to the terms that it adds; for taylor, the difference of the slope from 2:`),
       facts(op.evidence.map(([name, error]) => [name, error === null ? "nothing to compare" : error.toExponential(1)])),
       make("h3", {}, "Its derivation"), make("pre", {}, op.derivation), make("h3", {}, `Its VJP, ${op.file}:${op.line}`), make("pre", {}, op.vjp));
   }
@@ -562,7 +562,7 @@ const found = () => {
 function find() {
   const all = found();
   $("hits").replaceChildren(...all.slice(0, 12).map((place) => make("li", {}, make("button", { type: "button", class: "link", onclick: () => { $("find").value = ""; find(); go(place); } }, place.key))));
-  if (!all.length && $("find").value.trim()) $("hits").append(make("li", { class: "note" }, "nothing has this name"));
+  if (!all.length && $("find").value.trim()) $("hits").append(make("li", { class: "note" }, "no node has this name"));
   if (all.length > 12) $("hits").append(make("li", { class: "note" }, `and ${all.length - 12} more`));
 }
 

@@ -468,7 +468,7 @@ fn what_is_in_the_files_is_told() {
         );
     }
     let told = desk.begin("story-cloze", "again", &SHORT.replace("--json", "--rows 4"));
-    assert_holds(told.printed(), &["train 12 of 15 rows, 4 of them taken; dev 3 of 15 rows)"]);
+    assert_holds(told.printed(), &["train 12 of 15 rows, 4 of them used; dev 3 of 15 rows)"]);
     for number in [1, 3, 5] {
         desk.remove(&format!("data-race/dev/high/{number}.txt"));
     }

@@ -174,7 +174,7 @@ pub enum WriteTasksError {
     Exists { path: PathBuf },
     #[error(transparent)]
     Range(#[from] RangeError),
-    #[error("{task}: expected {rows} different rows, but only {found} were found; ask for fewer rows")]
+    #[error("{task}: expected {rows} different rows, but only {found} were found; use fewer rows")]
     Exhausted { task: &'static str, rows: usize, found: usize },
     #[error(transparent)]
     File(#[from] FileError),

@@ -512,5 +512,5 @@ fn no_row_stands_in_two_splits() {
         assert_eq!(splits[0].1.len(), 200 * task.share / 100 * if task.splits == TWO { 5 } else { 4 } / 4);
     }
     let error = maker("wnli").unwrap().rows(&World::default(), 2, 400_000).unwrap_err().to_string();
-    assert!(error.contains("wnli") && error.contains("ask for fewer"), "{error}");
+    assert!(error.contains("wnli") && error.contains("use fewer"), "{error}");
 }
