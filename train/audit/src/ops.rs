@@ -92,15 +92,17 @@ impl Catalogue {
         let n = self.ops.len();
         let _ = writeln!(
             out,
-            "# The ops\n\nEach of the {n} ops of the model: its equations, its code, and the evidence that its derivative is \
-             right. This page is generated from the list of ops and their files; a test fails if the page does not match them. \
-             To regenerate it:\n\n    cargo run --release -- audit ops --markdown {OPS} --overwrite\n\n## Evidence\n\nEvery \
-             witness on {} draws of every op's samples, in f64: seven of its derivative, and `audit`, which compares its stated \
-             cost (`flops`) with a count. [The property that each one checks, and the scale of its error]({}). Extents are \
-             small, up to 5; that a kernel's blocks and threads change nothing is shown by its twin, in `tensor`. Every second \
-             draw is stored with its axes reversed. The error shown is the one closest to its tolerance; for `fused`, a value's \
-             tolerance is 1e-12 and a VJP's 1e-10. {} Against PyTorch {}: value and gradients of {} of the {n} ops, at one input \
-             each.\n",
+            "# The ops\n\n\
+             Each of the {n} ops of the model: its equations, its code, and the evidence that its derivative is right. This page \
+             is generated from the list of ops and their files; a test fails if the page does not match them. To regenerate \
+             it:\n\n    cargo run --release -- audit ops --markdown {OPS} --overwrite\n\n\
+             ## Evidence\n\n\
+             Every witness on {} draws of every op's samples, in f64: seven of its derivative, and `audit`, which compares its \
+             stated cost (`flops`) with a count. [The property that each one checks, and the scale of its error]({}). Extents \
+             are small, up to 5; that a kernel's blocks and threads change nothing is shown by its twin, in `tensor`. Every \
+             second draw is stored with its axes reversed. The error shown is the one closest to its tolerance; for `fused`, a \
+             value's tolerance is 1e-12 and a VJP's 1e-10. {} Against PyTorch {}: value and gradients of {} of the {n} ops, at \
+             one input each.\n",
             self.draws,
             linked(OPS, "autograd/src/check/mod.rs"),
             self.verdict(),

@@ -43,20 +43,21 @@ const MOST_ROUNDS: usize = 10_000;
 /// Time whole training steps on random tokens.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Time whole training steps on random tokens: forward, backward, clipping to norm 1 and Adam in every \
-        step.\n\nWorkloads (sequences × tokens, vocabulary): tiny 16 × 128, 2,000; small 8 × 256, 8,000; gpt1 1 × 512, 40,478; \
-        each with the preset of its name.\n\ntokens_per_second and step_ms are those of the median step after the warm-up. \
-        gflops counts 72·L·d² + 6·d·V + 12·L·T·d FLOPs per token, including those that a kernel skips (with --masked X the \
-        output's 6·d·V, and 6·d² of BERT's layer before it, X times); needed_gflops leaves out what a causal mask hides (6·L·(T \
-        + 1)·d for attention), by which a GPT's step and a BERT's are compared. gemm_gflops is the best f32 rate in the same \
-        process, with the same threads, of a product of 1024³ and those of the workload's own shapes; it is measured after the \
-        peak memory (peak_rss_mb, 10⁶ bytes, null if the system does not report it) is read. memory lists the bytes of every \
-        class of buffer: parameters, gradients, moments, activations, the kernels' scratch, and the peak in use at once.\n\nWith \
-        --device gpu, products and buffers are the GPU's (peak_rss_mb stays the process's memory), and gpu has the means over \
-        the timed steps of shaders run (dispatches), groups of commands handed over (submissions), waits for the GPU, bytes sent \
-        and read, and buffers made. Then one more step, of one shard, is run, and its shaders are timed one by one by the GPU's \
-        own clock: ops lists the ops as `gradus audit cost` does, shaders the shaders with dispatches, bytes bound and ms, both \
-        the longest first (null where the GPU has no such clock).",
+    long_about = "Time whole training steps on random tokens: forward, backward, clipping to norm 1 and Adam in every step.\n\n\
+        Workloads (sequences × tokens, vocabulary): tiny 16 × 128, 2,000; small 8 × 256, 8,000; gpt1 1 × 512, 40,478; each with \
+        the preset of its name.\n\n\
+        tokens_per_second and step_ms are those of the median step after the warm-up. gflops counts 72·L·d² + 6·d·V + 12·L·T·d \
+        FLOPs per token, including those that a kernel skips (with --masked X the output's 6·d·V, and 6·d² of BERT's layer \
+        before it, X times); needed_gflops leaves out what a causal mask hides (6·L·(T + 1)·d for attention), by which a GPT's \
+        step and a BERT's are compared. gemm_gflops is the best f32 rate in the same process, with the same threads, of a \
+        product of 1024³ and those of the workload's own shapes; it is measured after the peak memory (peak_rss_mb, 10⁶ bytes, \
+        null if the system does not report it) is read. memory lists the bytes of every class of buffer: parameters, gradients, \
+        moments, activations, the kernels' scratch, and the peak in use at once.\n\n\
+        With --device gpu, products and buffers are the GPU's (peak_rss_mb stays the process's memory), and gpu has the means \
+        over the timed steps of shaders run (dispatches), groups of commands handed over (submissions), waits for the GPU, bytes \
+        sent and read, and buffers made. Then one more step, of one shard, is run, and its shaders are timed one by one by the \
+        GPU's own clock: ops lists the ops as `gradus audit cost` does, shaders the shaders with dispatches, bytes bound and ms, \
+        both the longest first (null where the GPU has no such clock).",
     after_long_help = "Examples:\n  \
         gradus bench train --workload tiny --dropout 0.1 --steps 20 --threads 2 --json\n  \
         gradus bench train --workload gpt1 --batch 64 --accumulate 64 --warm-up 0 --steps 1     # the paper's batch"
@@ -107,8 +108,9 @@ pub struct Train {
     the memory's rate: it is measured between the tokens, on the same threads or GPU, by summing numbers from memory. \
     share_of_bandwidth is the ratio of the two (above 1 if the weights stay in cache). The prompt is bounded by its matrix \
     products: prompt_gflops counts 24·L·d² + 4·L·t·d FLOPs for token t and 2·d·V for the last, gemm_gflops is the best rate of a \
-    product of 1024³ and those of the prompt's own shapes.\n\nWith --device gpu, everything runs once before it is timed. The \
-    token in the middle is generated once more afterwards, and `shaders` in `gpu` lists what ran for it, as in `bench train`.",
+    product of 1024³ and those of the prompt's own shapes.\n\n\
+    With --device gpu, everything runs once before it is timed. The token in the middle is generated once more afterwards, and \
+    `shaders` in `gpu` lists what ran for it, as in `bench train`.",
     after_long_help = "Examples:\n  \
         gradus bench generate --preset small --prompt-tokens 16 --tokens 100 --json\n  \
         gradus bench generate --model runs/novels --device gpu"

@@ -30,25 +30,32 @@ use crate::progress::Display;
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Measure how well a model predicts a text: a corpus (--corpus) or one sequence of token ids (--ids); or how \
-        well a fine-tuned model answers a task (--task, --data).\n\nConventions:\n- Each file is one sequence, and windows do \
-        not cross files. Every token is predicted exactly once, except the first of each file, which has no context.\n- A window \
-        reads T tokens (--context) and predicts the token after each of them. Windows begin every S tokens (--stride, default T: \
-        no token is read twice, and the first prediction of each window has one token of history). With S < T windows overlap, \
-        and after a file's first window only the last S predictions of each count, so every token is predicted from at least T − \
-        S + 1 tokens before it.\n- tokens: number of predicted tokens.\n- nll: mean of −ln P(token | tokens before it in its \
-        window) over the predicted tokens, in nats.\n- perplexity: e^nll, per token, not per word.\n- bits_per_byte: sum of −ln \
-        P / (ln 2 · bytes of text predicted): the UTF-8 bytes of all files, without Project Gutenberg's licence, less those of \
-        each file's first token. Comparable between tokenizers, except for what a tokenizer drops (GPT-1's drops case and \
-        spacing). null with --ids.\n- A model that fills masks (BERT, RoBERTa) predicts each token with that token masked, given \
-        all others of its window; windows do not overlap. `pseudo_log_likelihood` is the sum of ln P over all tokens, \
-        `pseudo_nll` its mean with the other sign, `pseudo_perplexity` e^pseudo_nll. These are not probabilities of the text: \
-        compare them only between such models. The text is read as one segment, whether the model was trained on pairs of texts \
-        or not.\n- Counts of n-grams (kneser-ney) predict each token from the tokens before it in its file; the output has their \
-        `order`.\n- With --targets, `nll` is the mean of −ln P over the predicted tokens, and `token_nll` lists each.\n- Dropout \
-        is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.\n- For a task, `score` is its \
-        `metric` over the rows read (`examples`), `loss` the mean cross-entropy of its labels; `rows` counts all rows of the \
-        files, also those of another split in the same file; `truncated` counts rows with a text cut to the context, `dropped` \
-        rows that the data set's rules leave out. With --zero-shot, CoLA's threshold is chosen on all training rows.",
+        well a fine-tuned model answers a task (--task, --data).\n\n\
+        Conventions:\n\
+        - Each file is one sequence, and windows do not cross files. Every token is predicted exactly once, except the first of \
+        each file, which has no context.\n\
+        - A window reads T tokens (--context) and predicts the token after each of them. Windows begin every S tokens (--stride, \
+        default T: no token is read twice, and the first prediction of each window has one token of history). With S < T windows \
+        overlap, and after a file's first window only the last S predictions of each count, so every token is predicted from at \
+        least T − S + 1 tokens before it.\n\
+        - tokens: number of predicted tokens.\n\
+        - nll: mean of −ln P(token | tokens before it in its window) over the predicted tokens, in nats.\n\
+        - perplexity: e^nll, per token, not per word.\n\
+        - bits_per_byte: sum of −ln P / (ln 2 · bytes of text predicted): the UTF-8 bytes of all files, without Project \
+        Gutenberg's licence, less those of each file's first token. Comparable between tokenizers, except for what a tokenizer \
+        drops (GPT-1's drops case and spacing). null with --ids.\n\
+        - A model that fills masks (BERT, RoBERTa) predicts each token with that token masked, given all others of its window; \
+        windows do not overlap. `pseudo_log_likelihood` is the sum of ln P over all tokens, `pseudo_nll` its mean with the other \
+        sign, `pseudo_perplexity` e^pseudo_nll. These are not probabilities of the text: compare them only between such models. \
+        The text is read as one segment, whether the model was trained on pairs of texts or not.\n\
+        - Counts of n-grams (kneser-ney) predict each token from the tokens before it in its file; the output has their \
+        `order`.\n\
+        - With --targets, `nll` is the mean of −ln P over the predicted tokens, and `token_nll` lists each.\n\
+        - Dropout is off. The softmax of the joint form (OpenAI's code) runs over its position rows too.\n\
+        - For a task, `score` is its `metric` over the rows read (`examples`), `loss` the mean cross-entropy of its labels; \
+        `rows` counts all rows of the files, also those of another split in the same file; `truncated` counts rows with a text \
+        cut to the context, `dropped` rows that the data set's rules leave out. With --zero-shot, CoLA's threshold is chosen on \
+        all training rows.",
     after_long_help = "Examples:\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --json\n  \
         gradus evaluate --model runs/novels --corpus held-out.txt --stride 64\n  \

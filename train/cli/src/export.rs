@@ -16,11 +16,11 @@ use crate::output;
 #[command(
     long_about = "Write a model as OpenAI released GPT-1: params_0.npy to params_9.npy, params_shapes.json, \
         encoder_bpe_40000.json and vocab_40000.bpe, which OpenAI's train.py reads from its `model/`, and the converter of \
-        `transformers` 4.\n\nThe numbers stay the same to the bit. Special tokens come last in the vocabulary, where train.py \
-        adds its own. What this layout does not contain is written to config.json and tokenizer_config.json beside it, for \
-        `gradus import`; the flags that give it to train.py are printed. An LSTM, sinusoidal positions, GELU by the error \
-        function, a layer norm with another ε, a task's head and tokenizers of bytes and characters are rejected: train.py does \
-        not support them.",
+        `transformers` 4.\n\n\
+        The numbers stay the same to the bit. Special tokens come last in the vocabulary, where train.py adds its own. What this \
+        layout does not contain is written to config.json and tokenizer_config.json beside it, for `gradus import`; the flags \
+        that give it to train.py are printed. An LSTM, sinusoidal positions, GELU by the error function, a layer norm with \
+        another ε, a task's head and tokenizers of bytes and characters are rejected: train.py does not support them.",
     after_long_help = "Example:\n  gradus export --model runs/novels --openai release"
 )]
 pub struct Args {

@@ -19,12 +19,13 @@ use crate::progress::Display;
 /// Predict the missing tokens of a text.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Predict the missing tokens of a text, each marked by [MASK].\n\nA model that fills masks (BERT, RoBERTa) \
-        predicts each gap directly. A model that predicts the next token (a GPT, an LSTM) fills one gap, by Bayes' rule: the \
-        probability of the whole text with a token in the gap, divided by the sum over all tokens. It reads the text after the \
-        gap once per token of the vocabulary. If the tokenizer has <story>, which begins every story of the micro-world, the \
-        text begins with it too.\n\nThe text is read as one segment, whether the model was trained on pairs of texts or not. A \
-        gap is one token; a word of two tokens is never predicted.",
+    long_about = "Predict the missing tokens of a text, each marked by [MASK].\n\n\
+        A model that fills masks (BERT, RoBERTa) predicts each gap directly. A model that predicts the next token (a GPT, an \
+        LSTM) fills one gap, by Bayes' rule: the probability of the whole text with a token in the gap, divided by the sum over \
+        all tokens. It reads the text after the gap once per token of the vocabulary. If the tokenizer has <story>, which begins \
+        every story of the micro-world, the text begins with it too.\n\n\
+        The text is read as one segment, whether the model was trained on pairs of texts or not. A gap is one token; a word of \
+        two tokens is never predicted.",
     after_long_help = "Examples:\n  \
         gradus fill --text \"So Mia took [MASK] rope to the lake, and Tom brought his key.\"\n  \
         gradus fill --model runs/novels --text \"It was a [MASK] night\" --top 10 --json\n  \

@@ -24,7 +24,8 @@ use crate::{output, signals};
 #[command(
     override_usage = "gradus finetune --model <DIR> --task <NAME> --data <DIR> --out <DIR> [OPTIONS]\n       \
         gradus finetune --resume <DIR> [OPTIONS]",
-    after_long_help = "Examples:
+    after_long_help = "\
+Examples:
   gradus finetune --model runs/novels --task rte --data glue/RTE --out runs/rte
   gradus finetune --model runs/novels --task mnli --data glue/MNLI --rows 10000 --seeds 3 --out runs/mnli
   gradus finetune --model runs/novels --task cola --data glue/CoLA --transfer none --out runs/cola-fresh     # no pre-training

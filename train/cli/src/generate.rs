@@ -17,18 +17,19 @@ use crate::output;
 /// Continue a text with a model.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Continue a text (--prompt) or a sequence of token ids (--ids), one token at a time.\n\nThe next token is \
-        sampled as follows, in f64: the logits are divided by the temperature; the --top-k largest stay; their softmax is taken; \
-        of these, the fewest most probable with a total of at least --top-p stay; one of them is sampled by its probability, \
-        with a counter-based generator (Philox) seeded by --seed. The same seed gives the same tokens. With --greedy the largest \
-        logit is taken instead. Ties go to the lower id.\n\nBeyond the model's context the window slides: each time the context \
-        is full, the model re-reads only its last half and no longer sees what came before. A note on stderr says from which \
-        token on. With --no-slide, the prompt and the new tokens together must fit the context.\n\nA model that fills masks \
-        (BERT) reads the text and a mask for each token still to be generated, and the next token is sampled at the first of \
-        them; where these do not fit the context, fewer masks and the end of the text are read. The text is one segment, whether \
-        the model was trained on pairs of texts or not.\n\nWithout --json the prompt and its continuation are printed as they \
-        come: as text where the model's directory holds a tokenizer, else as ids. Ids that the tokenizer does not have are never \
-        sampled.",
+    long_about = "Continue a text (--prompt) or a sequence of token ids (--ids), one token at a time.\n\n\
+        The next token is sampled as follows, in f64: the logits are divided by the temperature; the --top-k largest stay; their \
+        softmax is taken; of these, the fewest most probable with a total of at least --top-p stay; one of them is sampled by \
+        its probability, with a counter-based generator (Philox) seeded by --seed. The same seed gives the same tokens. With \
+        --greedy the largest logit is taken instead. Ties go to the lower id.\n\n\
+        Beyond the model's context the window slides: each time the context is full, the model re-reads only its last half and \
+        no longer sees what came before. A note on stderr says from which token on. With --no-slide, the prompt and the new \
+        tokens together must fit the context.\n\n\
+        A model that fills masks (BERT) reads the text and a mask for each token still to be generated, and the next token is \
+        sampled at the first of them; where these do not fit the context, fewer masks and the end of the text are read. The text \
+        is one segment, whether the model was trained on pairs of texts or not.\n\n\
+        Without --json the prompt and its continuation are printed as they come: as text where the model's directory holds a \
+        tokenizer, else as ids. Ids that the tokenizer does not have are never sampled.",
     after_long_help = "Examples:\n  \
         gradus generate --model runs/novels --prompt \"It was a dark night\" --tokens 50 --temperature 0.8 --top-k 40\n  \
         gradus generate --model openai-gpt --ids ids.txt --tokens 20 --greedy --json"

@@ -21,11 +21,12 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Convert OpenAI's release of GPT-1, the directory `model/` of github.com/openai/finetune-transformer-lm: \
-        params_0.npy to params_9.npy, params_shapes.json, encoder_bpe_40000.json and vocab_40000.bpe.\n\nThe numbers stay the \
-        same to the bit. A directory in Hugging Face's format (GPT-1, GPT-2, BERT, RoBERTa, ERNIE) needs no import: every \
-        command opens it.\n\nText is tokenized in mode `spacy`, as in OpenAI's code. `transformers` opens the result as an \
-        openai-gpt model; its own tokenizer uses mode `basic`. The files that `gradus export` adds to a release (config.json, \
-        tokenizer_config.json) are read.",
+        params_0.npy to params_9.npy, params_shapes.json, encoder_bpe_40000.json and vocab_40000.bpe.\n\n\
+        The numbers stay the same to the bit. A directory in Hugging Face's format (GPT-1, GPT-2, BERT, RoBERTa, ERNIE) needs no \
+        import: every command opens it.\n\n\
+        Text is tokenized in mode `spacy`, as in OpenAI's code. `transformers` opens the result as an openai-gpt model; its own \
+        tokenizer uses mode `basic`. The files that `gradus export` adds to a release (config.json, tokenizer_config.json) are \
+        read.",
     after_long_help = "Examples:\n  gradus import --openai finetune-transformer-lm/model --out openai-gpt\n  \
         gradus import --openai small-release --heads 4 --out small --json"
 )]

@@ -53,9 +53,10 @@ static MEMORY: OrExit = OrExit;
     name = "gradus",
     version,
     long_about = "GPT-1 (Radford, Narasimhan, Salimans, Sutskever 2018) from first principles: train it, measure it, generate \
-        text.\n\nEvery command reports its progress on stderr and prints its result on stdout. With --json the last line of \
-        stdout is one JSON object. The exit code is 0 for success, 2 for wrong usage, 130 after Ctrl-C, 75 if a process of the \
-        run was lost, and 1 for every other error.",
+        text.\n\n\
+        Every command reports its progress on stderr and prints its result on stdout. With --json the last line of stdout is one \
+        JSON object. The exit code is 0 for success, 2 for wrong usage, 130 after Ctrl-C, 75 if a process of the run was lost, \
+        and 1 for every other error.",
     after_long_help = "To begin:\n  \
         gradus                          no command: the paper in miniature, in 15 to 25 minutes, to runs/miniature\n  \
         gradus pretrain --corpus novel.txt --out runs/novel\n  \

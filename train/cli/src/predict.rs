@@ -23,7 +23,8 @@ use crate::zero_shot::answered;
 
 /// Predict the answers of a split, labelled or not, with a fine-tuned model, or zero-shot
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   gradus predict --model runs/rte --task rte --data glue/RTE --split test
   gradus predict --model runs/mnli --task mnli --data glue/MNLI --split test-mismatched --glue submission/
   gradus predict --model openai-gpt --task wsc273 --data wsc --zero-shot

@@ -22,7 +22,8 @@ use crate::{output, signals};
 
 /// Pre-train a GPT, or one of its relatives, on text (GPT-1 §3.1, §4.1)
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   gradus pretrain --corpus novels/ --preset small --steps 2000 --out runs/novels
   gradus pretrain --system bert                                   # trains on stories to fill masks, to runs/bert
   gradus pretrain --system kneser-ney --corpus novels/            # counts n-grams, without training

@@ -16,7 +16,8 @@ use crate::{output, signals};
 
 /// Reproduce the paper in miniature: pre-train, fine-tune every task in every ablation, and report beside its tables
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   gradus reproduce                                   # one seed, 15 to 25 minutes on two cores, to runs/miniature
   gradus reproduce --seeds 8 --seed 101 --out runs/eight   # enough to decide claims: 2 to 3 hours
   gradus reproduce --seeds 8 --full --out runs/full        # and experiments on the paper's other claims

@@ -19,7 +19,8 @@ use crate::{output, signals};
 
 /// Compare GPT-1 and its relatives by how well they understand and how well they generate stories, in exact nats
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   gradus survey --quick --seeds 1                    # a short survey, in minutes, to runs/survey
   gradus survey --out runs/plane                     # six seeds, hours: two budgets, rates searched for on another seed
   gradus survey --seeds 8 --systems gpt,bert --out runs/two     # enough seeds to decide claims

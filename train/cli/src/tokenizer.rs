@@ -33,10 +33,10 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Learn byte-pair merges from a corpus, in the form of GPT-1's vocabulary: of words in lower case, with </w> at \
-        the end of each.\n\nThe vocabulary is <unk>, the corpus's characters twice (within a word and at its end), the merges by \
-        rank, then the specials. The most frequent pair is merged first; the result depends on the corpus alone. Writes \
-        tokenizer.json and tokenizer_config.json, which `transformers` opens; of mode spacy vocab.json, merges.txt and \
-        tokenizer_config.json.",
+        the end of each.\n\n\
+        The vocabulary is <unk>, the corpus's characters twice (within a word and at its end), the merges by rank, then the \
+        specials. The most frequent pair is merged first; the result depends on the corpus alone. Writes tokenizer.json and \
+        tokenizer_config.json, which `transformers` opens; of mode spacy vocab.json, merges.txt and tokenizer_config.json.",
     after_long_help = "Example:\n  gradus tokenizer train --corpus novels/ --vocab 8000 --special \"<start>\" --out words --json"
 )]
 pub struct Train {

@@ -21,10 +21,11 @@ use crate::progress::Display;
 #[command(
     long_about = "Generate short English stories from the micro-world: a probabilistic grammar with memory, in which early \
         choices matter sentences later. Because the exact log-probability of every story is known, a model's loss on them can be \
-        compared with the smallest possible one.\n\nPrints one story per line. The log-probability of a story, its end included, \
-        is in nats; the limit in bits per byte is the sum of −log2 p over the sum of bytes, line ends not counted.\n\nWith \
-        --tasks it writes the paper's fine-tuning tasks, made from such stories with exact labels, in the files of the original \
-        data sets; where those publish a test set without labels, the labels are in test_labels.tsv next to it.",
+        compared with the smallest possible one.\n\n\
+        Prints one story per line. The log-probability of a story, its end included, is in nats; the limit in bits per byte is \
+        the sum of −log2 p over the sum of bytes, line ends not counted.\n\n\
+        With --tasks it writes the paper's fine-tuning tasks, made from such stories with exact labels, in the files of the \
+        original data sets; where those publish a test set without labels, the labels are in test_labels.tsv next to it.",
     after_long_help = "Examples:\n  \
         gradus world --stories 3 --seed 7\n  \
         gradus world --stories 20000 --out stories.txt\n  \

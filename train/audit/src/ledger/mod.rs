@@ -162,12 +162,13 @@ impl Ledger {
     /// Returns the ledger as Markdown, without line numbers, which change with every edit.
     pub fn markdown(&self) -> String {
         let mut out = format!(
-            "# Paper against code\n\nGPT-1: *Improving Language Understanding by Generative Pre-Training* (Radford, Narasimhan, \
-             Salimans, Sutskever 2018), OpenAI's code (`finetune-transformer-lm`) and Hugging Face's (`transformers`, \
-             `OpenAIGPT…`). Every row names the file that implements it and the tests that check it; a test fails if one of them \
-             is missing. With line numbers, and the tests' outcomes:\n\n    cargo test --workspace 2>&1 | tee \
-             tests.log\n    cargo run --release -- audit ledger --results tests.log --html ledger.html\n\nTo regenerate this \
-             page: `cargo run --release -- audit ledger --markdown {LEDGER} --overwrite`.\n"
+            "# Paper against code\n\n\
+             GPT-1: *Improving Language Understanding by Generative Pre-Training* (Radford, Narasimhan, Salimans, Sutskever \
+             2018), OpenAI's code (`finetune-transformer-lm`) and Hugging Face's (`transformers`, `OpenAIGPT…`). Every row names \
+             the file that implements it and the tests that check it; a test fails if one of them is missing. With line numbers, \
+             and the tests' outcomes:\n\n    cargo test --workspace 2>&1 | tee tests.log\n    cargo run --release -- audit \
+             ledger --results tests.log --html ledger.html\n\n\
+             To regenerate this page: `cargo run --release -- audit ledger --markdown {LEDGER} --overwrite`.\n"
         );
         let _ = writeln!(out, "\n## Figure 1\n\n| part | | source | tests |\n|-|-|-|-|");
         for part in CONTENTS.figure.model.iter().chain(&CONTENTS.figure.tasks) {
@@ -176,8 +177,8 @@ impl Ledger {
         }
         let _ = writeln!(
             out,
-            "\n## The equations, by hand\n\nEach value is computed by this project and again by hand; a test compares the \
-             two.\n"
+            "\n## The equations, by hand\n\n\
+             Each value is computed by this project and again by hand; a test compares the two.\n"
         );
         for example in examples::all() {
             let _ = writeln!(out, "**{}.** {}\n\n```text\n{}\n```\n", example.title, example.text, example.lines().join("\n"));

@@ -13,7 +13,8 @@ use crate::progress::Display;
 
 /// Measure the cost of a training step, op by op, against the machine's matrix products and memory
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   gradus audit cost                                   # the workload tiny
   gradus audit cost --workload small --threads 2 --html cost.html
   gradus audit cost --workload gpt1 --steps 3 --json

@@ -14,7 +14,8 @@ use crate::progress::Display;
 
 /// List the ops: equations, code, and evidence that each derivative is correct
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   gradus audit ops                                    # one line per witness; exit code 1 if one rejects an op
   gradus audit ops --html ops.html
   gradus audit ops --markdown autograd/OPS.md --overwrite      # the page in the repository

@@ -12,7 +12,8 @@ use crate::output;
 
 /// Repeat the step at which training stopped: show its first non-finite number, the op that computed it, and the op's inputs
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   gradus audit replay runs/novels/anomaly
   gradus audit replay runs/novels/anomaly --json
   gradus audit replay runs/novels/anomaly --device gpu     # of a run on a GPU

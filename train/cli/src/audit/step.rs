@@ -26,7 +26,8 @@ pub const SEQUENCES: usize = 1;
 
 /// Show one training step: every value, every gradient and its origin, and evidence that they are correct
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   gradus audit step                                   # a small GPT in the micro-world: step.html, in a few seconds
   gradus audit step --by-hand --html by-hand.html     # two tokens and three dimensions, for pen and paper
   gradus audit step --model runs/novels --text \"It was a bright cold day in April\" --tokens 8 --html novels.html

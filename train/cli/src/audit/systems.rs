@@ -12,7 +12,8 @@ use crate::{output, systems};
 
 /// Check every system against its card: the inputs that its answers depend on, and the sum of its probabilities
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = "Examples:
+#[command(after_long_help = "\
+Examples:
   gradus audit systems                    # all of them, in a few seconds
   gradus audit systems bert gpt --json
 
