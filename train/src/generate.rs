@@ -71,10 +71,7 @@ pub enum GenerateError {
     #[error(
         "{prompt} prompt tokens and {tokens} new ones do not fit the {room} tokens of a text that the model reads at once; {}leave out \
          --no-slide to continue from the end of the text",
-        room.checked_sub(*prompt).filter(|&left| left > 0).map_or("shorten the prompt, or ".into(), |left| format!("ask for at \
-                                                                                                                    most \
-                                                                                                                    --tokens \
-                                                                                                                    {left}, or "))
+        room.checked_sub(*prompt).filter(|&left| left > 0).map_or("shorten the prompt, or ".into(), |left| format!("ask for at most --tokens {left}, or "))
     )]
     TooLong { prompt: usize, tokens: usize, room: usize },
     #[error(

@@ -332,8 +332,7 @@ impl AuditedModel {
             "Along a direction",
             "Taylor slope",
             "Single elements",
-            "Detects errors \
-                                                                                                                 of",
+            "Detects errors of",
         ];
         let row = |p: &AuditedTensor| {
             [

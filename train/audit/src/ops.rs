@@ -207,8 +207,7 @@ impl AuditedOp {
         if page.part("f").is_some() {
             facts.push((
                 "shape, cost".into(),
-                "element by element: y has the shape of x; `FLOPS` operations per element, 1 unless the file states another \
-                 number"
+                "element by element: y has the shape of x; `FLOPS` operations per element, 1 unless the file states another number"
                     .into(),
             ));
         }

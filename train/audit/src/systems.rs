@@ -48,12 +48,8 @@ impl AuditedSystem {
     pub fn faults(&self) -> Vec<String> {
         let name = &self.name;
         let misdrawn = self.sight.iter().filter(|(_, drawn, found)| drawn != found);
-        let sight = misdrawn.map(|(asked, drawn, found)| {
-            format!(
-                "{name}: by the card, {asked} depends on {drawn}; in the network, on \
-                                                          {found}"
-            )
-        });
+        let sight = misdrawn
+            .map(|(asked, drawn, found)| format!("{name}: by the card, {asked} depends on {drawn}; in the network, on {found}"));
         let is_joint = (self.fresh - 1.0).abs() < 1e-10 && (self.learnt - 1.0).abs() < 1e-10;
         // Each of four predictions is certain to better than a percent.
         let is_pseudo = (self.learnt - 2.0).abs() < 0.05;

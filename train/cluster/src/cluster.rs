@@ -103,8 +103,7 @@ impl Cluster {
         let (n, shards) = (self.line.processes, tree.shards());
         owners(tree, n).ok_or_else(|| {
             PeerError::new(format!(
-                "{shards} shards are too few for {n} processes; give --shards at least {n}, or fewer \
-                                    processes"
+                "{shards} shards are too few for {n} processes; give --shards at least {n}, or fewer processes"
             ))
         })
     }

@@ -289,10 +289,9 @@ impl Watch {
             Word::Failed(text) => self.fault.end(told(number, &text)),
             Word::Last(verdict) if number == 0 => self.fault.end(verdict),
             Word::Farewell => self.peer(number).left = true,
-            Word::Noted(_) | Word::Last(_) => self.fault.raise(format!(
-                "protocol error: unexpected message from process \
-                                                                        {number}"
-            )),
+            Word::Noted(_) | Word::Last(_) => {
+                self.fault.raise(format!("protocol error: unexpected message from process {number}"))
+            }
         }
     }
 

@@ -27,8 +27,8 @@ const FOOT_MASKED: &str = "Loss is the mean of −ln P in nats per predicted tok
     are made without dropout, the train loss with it. An evaluation before the last may read a part of the held-out text.";
 
 /// The definition of the limit.
-const FOOT_LIMIT: &str = " The exact limit is −ln p of the same text under the source that generated it: on average, no model's \
-    loss is lower.";
+const FOOT_LIMIT: &str =
+    " The exact limit is −ln p of the same text under the source that generated it: on average, no model's loss is lower.";
 
 /// The definition of the losses of pairs.
 const FOOT_PAIRS: &str = " Texts are read in pairs: the train loss of a step includes next-sentence prediction (whether the \

@@ -66,8 +66,7 @@ impl PretrainManifest {
         let here = World::named(settings.retold).name();
         if let Some(begun) = self.world.as_ref().filter(|begun| **begun != here) {
             let problem = format!(
-                "it was begun with {begun}, and this version of gradus has {here}; continue it with the version that \
-                         began it"
+                "it was begun with {begun}, and this version of gradus has {here}; continue it with the version that began it"
             );
             return Err(RunError::Resume { problem }.into());
         }

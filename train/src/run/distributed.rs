@@ -178,8 +178,7 @@ fn agree(collective: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Res
     if shards < processes {
         let shards = count_of(shards, "shard");
         return Err(RunError::Disagree(format!(
-            "expected at least one shard for each process, found {shards} for {processes} \
-                                               processes; start fewer processes"
+            "expected at least one shard for each process, found {shards} for {processes} processes; start fewer processes"
         )));
     }
     let own = Facts {
@@ -191,12 +190,8 @@ fn agree(collective: &dyn Collective<f32>, data: &str, trainer: &Trainer) -> Res
     let told = collective.all_gather(serde_json::to_vec(&own).expect("plain values")).wait()?;
     let unfit = RunError::Disagree;
     let read = |(process, bytes): (usize, &Vec<u8>)| {
-        serde_json::from_slice::<Facts>(bytes).map_err(|e| {
-            unfit(format!(
-                "process {process} sent an invalid description of \
-                                                                          itself: {e}"
-            ))
-        })
+        serde_json::from_slice::<Facts>(bytes)
+            .map_err(|e| unfit(format!("process {process} sent an invalid description of itself: {e}")))
     };
     let all: Vec<Facts> = told.iter().enumerate().map(read).collect::<Result<_, _>>()?;
     for (process, its) in all.iter().enumerate() {
@@ -355,8 +350,7 @@ mod tests {
         let told = agree(&Beside(|_| {}), "ab", &trainer).unwrap_err().to_string();
         assert!(
             told.starts_with(
-                "expected at least one shard for each process, found 1 shard for 2 processes; start fewer \
-                                  processes"
+                "expected at least one shard for each process, found 1 shard for 2 processes; start fewer processes"
             ),
             "{told}"
         );

@@ -32,8 +32,7 @@ pub const CARD: Card = Card {
     compared: &[
         Comparison {
             name: "recurrent-far",
-            statement: "For words last mentioned at least 20 words ago, GPT-1's predictions are closer to exact than an LSTM's \
-                        (U)",
+            statement: "For words last mentioned at least 20 words ago, GPT-1's predictions are closer to exact than an LSTM's (U)",
             sentence: Some(Sentence {
                 section: "GPT-1, §1",
                 text: "This model choice provides us with a more structured memory for handling long-term dependencies in text, compared to \

@@ -91,8 +91,7 @@ impl Survey {
         require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
         require("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
         let fresh = format!(
-            "a number above {SEARCH_SEED}, the seed that rates are chosen on, that leaves room for the number of seeds in \
-             --seeds"
+            "a number above {SEARCH_SEED}, the seed that rates are chosen on, that leaves room for the number of seeds in --seeds"
         );
         require("seed", first, first > SEARCH_SEED && first.checked_add(seeds).is_some(), fresh)?;
         require("systems", "", !self.systems.is_empty(), systems::names())?;

@@ -342,8 +342,7 @@ fn judged(claims: &[Claim], survey: &Survey) -> Vec<Block> {
     });
     let fewer = claims.iter().any(|c| c.differences.len() < survey.seeds as usize).then(|| {
         Block::Text(format!(
-            "Some claims are judged on fewer than {}: on the others a training diverged, or no position of their kind was \
-             drawn.",
+            "Some claims are judged on fewer than {}: on the others a training diverged, or no position of their kind was drawn.",
             count_of(survey.seeds as usize, "seed")
         ))
     });

@@ -177,8 +177,7 @@ impl Ledger {
         }
         let _ = writeln!(
             out,
-            "\n## The equations, by hand\n\n\
-             Each value is computed by this project and again by hand; a test compares the two.\n"
+            "\n## The equations, by hand\n\nEach value is computed by this project and again by hand; a test compares the two.\n"
         );
         for example in examples::all() {
             let _ = writeln!(out, "**{}.** {}\n\n```text\n{}\n```\n", example.title, example.text, example.lines().join("\n"));

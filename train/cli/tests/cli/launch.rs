@@ -353,12 +353,7 @@ fn two_hosts_start_again_where_one_hangs() {
     let [first, second] = all.map(ended);
     assert_holds(
         &first.stderr,
-        &[
-            "process 1 ended without reporting an error",
-            "starting again",
-            "did not connect within 3 s: \
-                                                                                                   1;",
-        ],
+        &["process 1 ended without reporting an error", "starting again", "did not connect within 3 s: 1;"],
     );
     assert_eq!((first.code, second.code, at_work(&desk)), (Some(1), None, vec![]));
     gpt(400).resume(&desk, "run", "").json();

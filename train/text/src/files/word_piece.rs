@@ -123,8 +123,7 @@ pub(super) fn read(settings: &Settings<'_>, document: &Document<'_>) -> Result<T
 
 /// Returns an error for an option of BertJapaneseTokenizer that Gradus does not support.
 fn has_usual_options(settings: &Settings<'_>) -> Result<(), TextError> {
-    let remedy = "BertJapaneseTokenizer with another value splits text in a way that Gradus does not support: take another \
-                  model";
+    let remedy = "BertJapaneseTokenizer with another value splits text in a way that Gradus does not support: take another model";
     for (name, allowed) in [
         ("do_word_tokenize", json!(true)),
         ("do_subword_tokenize", json!(true)),
