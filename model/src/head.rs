@@ -217,7 +217,7 @@ mod tests {
         let cases = [
             (HeadConfig { labels: vec!["a".into()], ..good.clone() }, "labels", "1 names", "3, one per class"),
             (HeadConfig { classes: 0, ..good.clone() }, "classes", "0", "from 2"),
-            (HeadConfig { form: Form::Choose, ..good.clone() }, "classes", "3", "1 where"),
+            (HeadConfig { form: Form::Choose, ..good.clone() }, "classes", "3", "1 for a head"),
             (HeadConfig { dropout: 1.0, ..good }, "classifier dropout", "1", "below 1"),
         ];
         for (wrong, field, found, expected) in cases {

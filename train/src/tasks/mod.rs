@@ -94,8 +94,8 @@ pub enum TaskError {
     #[error("example {id}: {source}")]
     Text { id: String, source: Box<TextError> },
     #[error(
-        "{task}: the paper uses it zero-shot only, so there is nothing to fine-tune; ask a pre-trained model with `gradus evaluate \
-         --task {task} --zero-shot`, or row by row with `gradus predict`"
+        "{task}: the paper uses it zero-shot only, so there is nothing to fine-tune; evaluate a pre-trained model with `gradus \
+         evaluate --task {task} --zero-shot`, or row by row with `gradus predict`"
     )]
     ZeroShotOnly { task: &'static str },
     #[error("{task}: the paper has no zero-shot heuristic for it, only for cola, sst-2, race, story-cloze, dprd and wsc273")]
@@ -105,7 +105,7 @@ pub enum TaskError {
     )]
     Context { context: usize, least: usize },
     #[error(
-        "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, which open and close what a model reads that fills \
+        "expected a tokenizer with [CLS], [SEP] and [MASK], or <s>, </s> and <mask>, the special tokens of a model that fills \
          masks; found {found}: copy the tokenizer that the model was trained with"
     )]
     NoSpecialTokens { found: String },

@@ -236,7 +236,7 @@ fn sayable(model: &ModelConfig) -> Result<&TransformerConfig, CheckpointError> {
         return refused("a task's head; it holds the language model alone, before fine-tuning".into());
     }
     if config.parts() != TransformerConfig::GPT1 || model.outputs != [OutputConfig::NEXT] {
-        return refused("parts that GPT-1 lacks: the norms of GPT-2, say".into());
+        return refused("parts that GPT-1 lacks, such as the norms of GPT-2".into());
     }
     if config.positions != Positions::Learned {
         return refused("sinusoidal positions, only learned ones".into());

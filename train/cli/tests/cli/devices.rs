@@ -201,7 +201,7 @@ mod on_a_gpu {
         let open = |more: &str| desk.gradus(&format!("audit step --run half --device {gpu} --html {more}"));
         let opened = open("half.html --json").json();
         open("not.html --matmul-precision f32")
-            .misused(&["--matmul-precision f32: what was kept multiplies in f16; leave --matmul-precision out"]);
+            .misused(&["--matmul-precision f32: the saved run or step multiplies in f16; leave --matmul-precision out"]);
         let resumed = desk.gradus("pretrain --resume half --quiet --json").json();
         assert_eq!(resumed["parameters_sha256"], whole["parameters_sha256"], "the run keeps device, precision, and its bits");
         let losses = |run: &str| {

@@ -158,7 +158,7 @@ fn another_survey_or_another_result_is_refused() {
     let own = desk.text(gpt);
     desk.write(gpt, desk.text(bert));
     desk.gradus("verify s --accept").printed();
-    desk.gradus("survey --resume s --quiet").fails_with(&["gpt-3.asked.json", "expected the result of seed 201: asking gpt"]);
+    desk.gradus("survey --resume s --quiet").fails_with(&["gpt-3.asked.json", "expected the result of seed 201: evaluating gpt"]);
     desk.write(gpt, own);
     // GPT's run in the place of BERT's, whose results are all gone.
     let copied = Made::copy();

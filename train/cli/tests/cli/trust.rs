@@ -166,7 +166,7 @@ fn lost_sums_are_missed() {
     ] {
         desk.gradus(command).fails_with(&[
             "run/checksums.json: it is missing",
-            "run.json says",
+            "run.json states",
             "`gradus verify ",
             "run --accept`",
         ]);
@@ -183,7 +183,7 @@ fn lost_sums_are_missed() {
     desk.gradus("verify run").printed();
     desk.remove("run/best/checksums.json");
     let best = "evaluate --model run/best --corpus corpus.txt --quiet";
-    desk.gradus(best).fails_with(&["run/best/checksums.json: it is missing", "run/checksums.json says"]);
+    desk.gradus(best).fails_with(&["run/best/checksums.json: it is missing", "run/checksums.json states"]);
     desk.gradus("verify run/best --accept").printed();
     desk.gradus(best).printed();
     desk.gradus("verify run").printed();

@@ -120,7 +120,7 @@ fn stories_may_be_told_again() {
     desk.forget("run");
     let begun = desk.text("run/run.json");
     desk.write("run/run.json", begun.replace("micro-world-1-retold", "micro-world-7-retold"));
-    desk.gradus("pretrain --resume run --quiet").fails_with(&["begun in micro-world-7-retold", "has micro-world-1-retold"]);
+    desk.gradus("pretrain --resume run --quiet").fails_with(&["begun with micro-world-7-retold", "has micro-world-1-retold"]);
     desk.write("run/run.json", begun);
     assert_eq!(desk.gradus("pretrain --resume run --quiet --json").json()["finished"], true);
 }
