@@ -23,8 +23,8 @@ use crate::output;
         its probability, with a counter-based generator (Philox) seeded by --seed. The same seed gives the same tokens. With \
         --greedy the largest logit is taken instead. Ties go to the lower id.\n\n\
         Beyond the model's context the window slides: each time the context is full, the model re-reads only its last half and \
-        no longer sees what came before. A note on stderr says from which token on. With --no-slide, the prompt and the new \
-        tokens together must fit the context.\n\n\
+        no longer sees what came before. A note on stderr states the first token that is affected. With --no-slide, the prompt \
+        and the new tokens together must fit the context.\n\n\
         A model that fills masks (BERT) reads the text and a mask for each token still to be generated, and the next token is \
         sampled at the first of them; where these do not fit the context, fewer masks and the end of the text are read. The text \
         is one segment, whether the model was trained on pairs of texts or not.\n\n\

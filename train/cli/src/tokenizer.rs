@@ -85,7 +85,7 @@ pub struct Encode {
     #[arg(long, value_name = "DIR")]
     tokenizer: PathBuf,
     /// How a BPE tokenizer splits text into words: `basic` as `transformers` does for openai-gpt, `spacy` as OpenAI's code does,
-    /// with ftfy and spaCy's rules [default: as the tokenizer is kept, which is basic where its files do not say].
+    /// with ftfy and spaCy's rules [default: the mode stored with the tokenizer, else basic].
     #[arg(long)]
     mode: Option<Mode>,
     /// UTF-8 text to encode.

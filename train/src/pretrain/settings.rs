@@ -155,7 +155,7 @@ hyperparameters! {
             held_out_corpus: Option<PathBuf>,
             /// `char`, `byte`, or a directory with a tokenizer [default: a BPE trained on the corpus]
             tokenizer: Option<String>,
-            /// How a BPE cuts text into words: `basic` as `transformers` does, or `spacy` as OpenAI's code does, with ftfy and
+            /// How a BPE splits text into words: `basic` as `transformers` does, or `spacy` as OpenAI's code does, with ftfy and
             /// spaCy's rules [default: the mode stored with the tokenizer; basic for one trained here]
             mode: Option<Mode>,
             /// Number of tokens of a BPE that is trained here [default: 8000]
@@ -169,10 +169,10 @@ hyperparameters! {
             retold: Option<bool>,
             /// Steps between evaluations, each with a checkpoint [default: a twentieth of the run]
             eval_every: Option<u64>,
-            /// Maximum number of held-out tokens that an evaluation during training reads; the last evaluation reads all, and these once more,
-            /// since the best model is that with the lowest loss over the same tokens [default: at most 100000; the evaluations of
-            /// a run together read at most 30 % of its training tokens, the last one at most 15 %, unless this flag and
-            /// --eval-every are set]
+            /// Maximum number of held-out tokens that an evaluation during training reads; the last evaluation reads all, and these
+            /// once more, since the best model is that with the lowest loss over the same tokens [default: at most 100000; the
+            /// evaluations of a run together read at most 30 % of its training tokens, the last one at most 15 %, unless this flag
+            /// and --eval-every are set]
             eval_tokens: Option<usize>,
         }
     }

@@ -113,7 +113,7 @@ impl FromStr for ViewPlan {
             "masked" => Ok(ViewPlan::Masked(corrupt)),
             "pairs" => Ok(ViewPlan::Pairs(corrupt)),
             _ => Err(format!(
-                "expected next, masked or pairs, the last two perhaps with options, as in masked:rate=0.15; found {text:?}"
+                "expected next, masked or pairs, the last two optionally with options, as in masked:rate=0.15; found {text:?}"
             )),
         }
     }
