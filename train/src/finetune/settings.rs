@@ -51,7 +51,7 @@ hyperparameters! {
             /// At most this many dev rows, evenly spaced [default: all]
             #[cfg_attr(feature = "clap", arg(value_name = "N"))]
             dev_rows: Option<usize>,
-            /// How a BPE cuts text into words: `basic` as `transformers` does, or `spacy` as OpenAI's code does, with ftfy and
+            /// How a BPE splits text into words: `basic` as `transformers` does, or `spacy` as OpenAI's code does, with ftfy and
             /// spaCy's rules [default: the mode stored with the model's tokenizer]
             #[serde(default, skip_serializing_if = "Option::is_none")]
             mode: Option<Mode>,
