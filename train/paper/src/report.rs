@@ -38,7 +38,7 @@ pub fn report(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Open
         1 => "one seed, so without deviations".into(),
         n => format!("mean ± sample standard deviation over {n} seeds"),
     };
-    let again = if sizes.retold { ", each with a short retelling at its end, which is sometimes wrong," } else { "" };
+    let again = if sizes.retold { ", each ending with a short, sometimes wrong retelling" } else { "" };
     let world = &sizes.world;
     let mut report = Document {
         kicker: "Gradus · the paper in miniature".into(),
