@@ -117,6 +117,13 @@ pub(super) const ROBERTA: Encoder = Encoder {
     names: Names {
         model_types: &["roberta"],
         prefix: "roberta.",
+        classes: &[
+            "RobertaForPreTraining",
+            "RobertaForMaskedLM",
+            "RobertaModel",
+            "RobertaForSequenceClassification",
+            "RobertaForMultipleChoice",
+        ],
         copies: &[("lm_head.decoder.weight", "embeddings.word_embeddings.weight"), ("lm_head.decoder.bias", "lm_head.bias")],
         ..NAMES
     },
