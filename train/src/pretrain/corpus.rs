@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::source::{Sequences, Split, TextSource};
 use super::{PretrainError, PretrainSettings, viewer};
-use crate::views::{SpecialTokens, ViewPlan};
+use crate::views::SpecialTokens;
 
 /// A text source of random windows or of chunks of a corpus.
 pub struct Corpus {
@@ -127,9 +127,9 @@ impl Corpus {
         };
         let in_order = rest.clone().map(|(tokens, range)| Evaluation::new(tokens, range, context)).transpose()?;
         let windows = RandomWindows::new(tokens.clone(), train.clone(), context, settings.seed)?;
-        let (train, held_out) = match settings.view {
-            ViewPlan::Next => (Texts::Windows(windows.clone()), in_order.map(Texts::InOrder)),
-            ViewPlan::Masked(_) | ViewPlan::Pairs(_) => {
+        let (train, held_out) = match settings.view.is_next() {
+            true => (Texts::Windows(windows.clone()), in_order.map(Texts::InOrder)),
+            false => {
                 let chunks = |(tokens, range): (Arc<TokenFile>, Range<usize>)| {
                     Chunks::new(tokens, range, viewer::room(settings), settings.seed).map(Texts::Chunks)
                 };
@@ -209,6 +209,7 @@ mod tests {
 
     use super::*;
     use crate::pretrain::{PretrainOptions, ViewOption, Viewer};
+    use crate::views::ViewPlan;
 
     /// Of 180 letters to train on, a window of 22 reads 22, a masked view two less; an epoch reads each letter once.
     #[test]

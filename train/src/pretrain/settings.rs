@@ -484,8 +484,8 @@ impl PretrainOptions {
         };
         let Some(&Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, redraw }) = plan.corrupt() else {
             return match first(&given!(self; mask_rate, mask_hide, mask_replace, masks, pairs)) {
-                Some(flag) => Err(RangeError::new(flag, "with texts read from left to right", "--view masked with it")),
-                None => Ok(ViewPlan::Next),
+                Some(flag) => Err(RangeError::new(flag, "with a view without random masks", "--view masked with it")),
+                None => Ok(plan),
             };
         };
         let corrupt = Corrupt {
@@ -583,10 +583,10 @@ impl PretrainSettings {
     /// Do the view, the model and the objective fit together?
     fn check_view(&self) -> Result<(), RangeError> {
         let predicts = self.model.predicts();
-        let Some(corrupt) = self.view.corrupt() else {
+        if self.view.is_next() {
             return require("view", "next", predicts == Predicts::Next, "masked, for a model that fills masks");
-        };
-        corrupt.check()?;
+        }
+        self.view.corrupt().map_or(Ok(()), Corrupt::check)?;
         let pairs = self.view.has_pairs();
         require("view", "masked", predicts == Predicts::Masked, "next, for a model that predicts the next token")?;
         let segments = self.model.body.segments();

@@ -113,18 +113,9 @@ impl Viewer {
         (tokens > 0).then(|| Validation { nll: total / tokens as f64, tokens, bytes, limit, follows })
     }
 
-    /// Returns the number of held-out tokens that [`Viewer::validate`] reads: in a masked view those of the texts, without special tokens
-    /// and second texts, else the targets.
+    /// Returns the number of held-out tokens that [`Viewer::validate`] reads with this limit ([`Scheme::evaluated`]).
     pub fn validated(&self, source: &dyn TextSource, limit: usize) -> u64 {
-        let of_text = |number: usize| {
-            let n = source.held_out_length(number) as u64;
-            match (self.plan, source.separator()) {
-                (ViewPlan::Next, Some(_)) => n + 1,
-                (ViewPlan::Next, None) => n - 1,
-                (ViewPlan::Masked(_) | ViewPlan::Pairs(_), _) => n,
-            }
-        };
-        source.evaluated(limit).into_iter().map(of_text).sum()
+        source.evaluated(limit).into_iter().map(|number| self.scheme.evaluated(source.held_out_length(number)) as u64).sum()
     }
 
     /// Returns the view of a held-out text, with its fixed mask.

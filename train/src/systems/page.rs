@@ -6,7 +6,6 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::{ALL, Axes, Card, Density, SystemBody, named, transformer_axes};
-use crate::views::{Corrupt, MaskMix, Noise, Redraw};
 
 impl Axes {
     /// Its axes by the names of their flags, with their values.
@@ -91,23 +90,7 @@ impl Card {
             Some((last, [])) => format!(" with {last}"),
             Some((last, others)) => format!(" with {} and {last}", others.join(", ")),
         };
-        let asked = match view.corrupt() {
-            None => "it reads from left to right and predicts the token after each token".into(),
-            Some(&Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, redraw }) => {
-                let percent = (100.0 * rate).round();
-                let masks = match redraw {
-                    Redraw::Static => "one mask for each text",
-                    Redraw::Copies => "ten masks of each text",
-                    Redraw::Dynamic => "a new mask each time",
-                };
-                let pairs = if view.has_pairs() { ", and whether the second of two texts follows the first" } else { "" };
-                let share = |share: f64| format!("{} %", (100.0 * share).round());
-                let (hidden, replaced, left) = (share(mask), share(replace), share(1.0 - mask - replace));
-                let shares = format!("{hidden} of them masked, {replaced} replaced, {left} unchanged");
-                format!("it reads the whole text and predicts {percent} % of the tokens ({shares}; {masks}){pairs}")
-            }
-        };
-        format!("{body}{parts}; {asked}.")
+        format!("{body}{parts}; {}.", view.words())
     }
 
     /// The picture of what each answer may depend on, line by line.

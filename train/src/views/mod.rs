@@ -73,6 +73,11 @@ pub trait Scheme: Send + Sync {
     /// Returns a view of a text in which the tokens at these places, in increasing order, are the targets, each predicted from the
     /// given tokens that are no targets; `None` if the scheme does not predict tokens from these.
     fn eval_view(&self, text: &Text, at: &[usize], given: Given) -> Option<View>;
+    /// Returns the number of tokens that an evaluation counts in a text of `tokens` tokens: by default all of them, without special
+    /// tokens and second texts.
+    fn evaluated(&self, tokens: usize) -> usize {
+        tokens
+    }
     /// Returns the number of classes of a row; 0 if rows have no class.
     fn classes(&self) -> usize {
         0

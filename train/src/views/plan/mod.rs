@@ -1,5 +1,5 @@
 //! The plan by which a run views its texts: one text on a card, as the value of `--view` and in `run.json`. A new view is a file here
-//! with its [`Scheme`], and a variant of [`ViewPlan`].
+//! with its [`Scheme`], and a variant of [`ViewPlan`] with its text and words; it reads texts in chunks, between special tokens.
 //!
 //! ```text
 //! next                                                             the next token after each
@@ -70,6 +70,26 @@ impl ViewPlan {
             ViewPlan::Next => Box::new(Next { separator }),
             ViewPlan::Masked(corrupt) => Box::new(masked(corrupt)),
             ViewPlan::Pairs(corrupt) => Box::new(Pairs(masked(corrupt))),
+        }
+    }
+
+    /// Returns the objective in words.
+    pub fn words(&self) -> String {
+        match self.corrupt() {
+            None => "it reads from left to right and predicts the token after each token".into(),
+            Some(&Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, redraw }) => {
+                let percent = (100.0 * rate).round();
+                let masks = match redraw {
+                    Redraw::Static => "one mask for each text",
+                    Redraw::Copies => "ten masks of each text",
+                    Redraw::Dynamic => "a new mask each time",
+                };
+                let pairs = if self.has_pairs() { ", and whether the second of two texts follows the first" } else { "" };
+                let share = |share: f64| format!("{} %", (100.0 * share).round());
+                let (hidden, replaced, left) = (share(mask), share(replace), share(1.0 - mask - replace));
+                let shares = format!("{hidden} of them masked, {replaced} replaced, {left} unchanged");
+                format!("it reads the whole text and predicts {percent} % of the tokens ({shares}; {masks}){pairs}")
+            }
         }
     }
 

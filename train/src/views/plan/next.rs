@@ -41,6 +41,11 @@ impl Scheme for Next {
         View { segments: vec![0; tokens.len()], tokens, given: Given::Before, targets, class: None }
     }
 
+    /// The targets.
+    fn evaluated(&self, tokens: usize) -> usize {
+        if self.separator.is_some() { tokens + 1 } else { tokens - 1 }
+    }
+
     fn eval_view(&self, text: &Text, at: &[usize], given: Given) -> Option<View> {
         let first = self.separator.map_or(0, |_| 1);
         let fits = given == Given::Before && at.iter().all(|at| at + first > 0);
