@@ -18,7 +18,7 @@
 //! tape.backward(&y);
 //! let anomaly = watch.anomaly().unwrap();
 //! assert_eq!((anomaly.op, &*anomaly.site.scope), ("sqrt", "h0"));
-//! assert!(anomaly.to_string().contains("going backward, sqrt in h0"), "{anomaly}");
+//! assert!(anomaly.to_string().contains("in the backward pass, sqrt in h0"), "{anomaly}");
 //! ```
 
 use std::fmt;

@@ -62,7 +62,15 @@ pub struct HeadConfig {
     pub pooler: bool,
 }
 
+/// The class names of next-sentence prediction (Devlin et al. 2018, §3.1), in the order of `transformers`.
+pub const NEXT: [&str; 2] = ["IsNext", "NotNext"];
+
 impl HeadConfig {
+    /// Returns whether the head is that of next-sentence prediction.
+    pub fn predicts_next(&self) -> bool {
+        self.labels == NEXT
+    }
+
     /// The paper's: no bias, dropout 0.1.
     pub fn new(form: Form, classes: usize) -> Self {
         let classes = if form == Form::Choose { 1 } else { classes };

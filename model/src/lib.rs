@@ -55,7 +55,7 @@ pub use body::{Body, BodyConfig};
 pub use config::{Activation, ConfigError, Sizes};
 pub use decode::Decoder;
 pub use dropout::{Dropout, DropoutSeed, Site};
-pub use head::{Form, Head, HeadConfig, Heads};
+pub use head::{Form, Head, HeadConfig, Heads, NEXT};
 pub use model::{GradientMode, Model, ModelConfig};
 pub use ngram::KneserNey;
 pub use objectives::Objective;

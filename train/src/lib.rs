@@ -42,24 +42,19 @@
 //! | [`systems`] | GPT-1 and related models, one card each |
 //! | [`views`] | inputs and targets of objectives other than the next token |
 //! | [`pretrain`], [`finetune`], [`tasks`] | training of a language model on text, and of a head on a task |
-//! | [`model_dir`], [`answers`] | a model with its tokenizer, and what it predicts |
-//! | [`generate`], [`fill`], [`evaluate`], [`zero_shot`] | generated text, filled masks, losses, and answers to tasks without training |
+//! | [`model_dir`] | a model with its tokenizer |
+//! | [`answers`] | what a model predicts: filled masks, generated text, losses, and answers to tasks without training |
 
 #![cfg_attr(test, recursion_limit = "256")] // the types of GPU tensors are nested deeply
 
 pub mod answers;
-pub mod evaluate;
-pub mod fill;
 pub mod finetune;
-pub mod generate;
 pub mod hyperparameters;
 pub mod model_dir;
 pub mod optim;
-pub mod precision;
 pub mod pretrain;
 pub mod run;
 pub mod systems;
 pub mod tasks;
 pub mod trainer;
 pub mod views;
-pub mod zero_shot;

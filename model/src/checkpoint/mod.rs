@@ -36,7 +36,7 @@ use dialect::Held;
 use source::Source;
 use stored::Files;
 
-pub use dialect::{NEXT, theirs};
+pub use dialect::theirs;
 pub use ngram::{NGRAM, ngram_files, read_ngram};
 pub use source::Bytes;
 pub use weights::StoredTensor;

@@ -259,6 +259,11 @@ impl<V> Model<V> {
         all
     }
 
+    /// The head that the model was fine-tuned with. The head of next-sentence prediction does not count: it is pre-trained.
+    pub fn task_head(&self) -> Option<&HeadConfig> {
+        self.heads.0.iter().map(Head::config).find(|head| !head.predicts_next())
+    }
+
     /// The Transformer, where it is one.
     pub fn transformer(&self) -> Option<&Transformer<V>> {
         match &self.body {

@@ -68,11 +68,7 @@ pub fn groups() -> Vec<Group> {
             tests: &["--lib", "--test=cluster", "--test=hostile", "--test=interrupted"],
             ..group("several processes", None, below("train/cluster/src", &["/launch.", "/lib.", "/tests"]))
         },
-        group(
-            "decoding and zero-shot",
-            None,
-            [named("train/src", &["generate", "zero_shot"]), catalogue::files("train/src/answers")].concat(),
-        ),
+        group("decoding and zero-shot", None, catalogue::files("train/src/answers")),
         group("the tasks", Some("tasks::"), catalogue::files("train/src/tasks")),
         group("data sets", None, below("train/data/src", &["/testing."])),
         group("files", None, named("train/io/src", &["checksums", "checksums/audit", "checksums/folders", "disk", "files"])),

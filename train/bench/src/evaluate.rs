@@ -4,7 +4,7 @@ use gradus_autograd::Tape;
 use gradus_io::numbers::median;
 use gradus_model::{Model, Tree};
 use gradus_tensor::{DeviceError, Tensor, on_pool};
-use gradus_train::evaluate::{SlidingWindow, token_losses};
+use gradus_train::answers::evaluate::{SlidingWindow, token_losses};
 use serde::Serialize;
 
 use crate::machine::{gemm_gflops, seconds_on};

@@ -12,12 +12,12 @@ use gradus_io::interrupt;
 use gradus_model::Model;
 use gradus_tensor::device::MatmulPrecision;
 use gradus_tensor::{Device, DeviceError};
-use gradus_train::evaluate::fills_masks;
+use gradus_train::answers::evaluate::fills_masks;
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::model_dir::ModelDir;
-use gradus_train::precision::{Precision, named};
 use gradus_train::run::Manifest;
+use gradus_train::run::precision::{Precision, named};
 
 use crate::error::CliError;
 use crate::{kernels, output};

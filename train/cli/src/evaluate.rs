@@ -12,9 +12,8 @@ use gradus_io::progress::Job;
 use gradus_model::{KneserNey, Model, ModelConfig, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
 use gradus_text::{Tokenizer, each_document};
+use gradus_train::answers::evaluate::{SlidingWindow, fills_masks, gradients, predicted};
 use gradus_train::answers::{self, Answers, AnswersError, Causal, Counts, Masked};
-use gradus_train::evaluate::{SlidingWindow, fills_masks, gradients, predicted};
-use gradus_train::finetune::task_head;
 use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::model_dir::{ModelDir, Predictor};
 use gradus_train::views::{Corrupt, SpecialTokens};
@@ -165,7 +164,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         (Predictor::Counts(counts), _) => return print(args, &counted(args, &dir, &counts)?),
     };
     let config = model.config();
-    if fills_masks(&model) && task_head(&model).is_some() {
+    if fills_masks(&model) && model.task_head().is_some() {
         return Err(CliError::of_model(&args.model)(AnswersError::FineTuned));
     }
     say_if_headless(&model);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gradus_io::files::FileError;
 use gradus_io::progress::Job;
 use gradus_text::{Tokenizer, read_text, utf8};
-use gradus_train::fill::{self, Filled, GAP, Gap};
+use gradus_train::answers::fill::{self, Filled, GAP, Gap};
 use serde::Serialize;
 use serde_json::{Value, json};
 

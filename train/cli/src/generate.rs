@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gradus_tensor::rng::Philox;
 use gradus_text::Tokenizer;
 use gradus_train::answers::Slide;
-use gradus_train::generate::{Choice, Continuation, Overflow, generate};
+use gradus_train::answers::generate::{Choice, Continuation, Overflow, generate};
 use gradus_train::model_dir::{ModelDir, Predictor};
 use serde_json::json;
 

@@ -4,8 +4,8 @@ mod show;
 
 use clap::Subcommand;
 use gradus_data::sets::{self, Answer, Task};
+use gradus_train::answers::zero_shot::ZeroShot;
 use gradus_train::tasks::head;
-use gradus_train::zero_shot::ZeroShot;
 use serde_json::json;
 
 use crate::error::CliError;

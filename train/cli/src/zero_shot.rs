@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use gradus_data::sets::{Dropped, Example, Split, Task};
+use gradus_train::answers::zero_shot::{TaskAnswers, ZeroShot};
 use gradus_train::finetune::{FinetuneError, evenly};
 use gradus_train::hyperparameters::RangeError;
 use gradus_train::model_dir::ModelDirError;
 use gradus_train::tasks::TaskError;
-use gradus_train::zero_shot::{TaskAnswers, ZeroShot};
 
 use crate::common::{On, open_model};
 use crate::error::CliError;

@@ -17,6 +17,7 @@ use gradus_study::{StudyError, records};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 use gradus_train::answers::Causal;
+use gradus_train::answers::zero_shot::ZeroShot;
 use gradus_train::finetune::{self, Data, FinetuneError, FinetuneSettings, Session, TaskModel, evenly};
 use gradus_train::model_dir::ModelDirError;
 use gradus_train::optim::Warmup;
@@ -25,7 +26,6 @@ use gradus_train::pretrain::{
 };
 use gradus_train::run::{Control, METRICS_FILE, RunError};
 use gradus_train::tasks::TaskError;
-use gradus_train::zero_shot::ZeroShot;
 
 use crate::error::ReproduceError;
 use crate::plan::{Planned, Sizes, Stage};

@@ -6,7 +6,7 @@ use gradus_model::{Batch, Decoder, Input, Model};
 use gradus_tensor::{Real, Tensor};
 
 use super::{Answers, ROWS, Slide, vectors};
-use crate::evaluate::{SlidingWindow, token_losses};
+use crate::answers::evaluate::{SlidingWindow, token_losses};
 use crate::views;
 
 /// A network that predicts the next token.

@@ -13,7 +13,7 @@ use gradus_model::Model;
 use gradus_tensor::{Real, Tensor};
 
 use super::{Answers, ROWS, Slide, vectors};
-use crate::evaluate::pseudo_losses;
+use crate::answers::evaluate::pseudo_losses;
 use crate::views::{self, Corrupt, Given, MaskedLm, Scheme, SpecialTokens, Text, View};
 
 /// A function that returns the view of a text in which the tokens at these places are hidden, and are the targets.
@@ -146,7 +146,7 @@ mod tests {
     use gradus_tensor::rng::Philox;
 
     use super::*;
-    use crate::generate::{Choice, Continuation, GenerateError, Overflow, generate};
+    use crate::answers::generate::{Choice, Continuation, GenerateError, Overflow, generate};
     use crate::tasks::largest;
 
     /// Special tokens after 14 words; 14 and 15 are other special tokens.

@@ -13,13 +13,16 @@
 
 mod causal;
 mod counts;
+pub mod evaluate;
+pub mod fill;
+pub mod generate;
 mod masked;
+pub mod zero_shot;
 
 use gradus_model::{Model, Predicts};
 use gradus_tensor::{Real, Tensor};
 use gradus_text::Tokenizer;
 
-use crate::finetune::task_head;
 use crate::views::SpecialTokens;
 
 pub use causal::Causal;
@@ -132,7 +135,7 @@ pub fn of<'m, T: Real>(
 /// # Errors
 /// No tokenizer, one without special tokens, or a model that was fine-tuned for a task.
 pub fn special_tokens<V>(model: &Model<V>, tokenizer: Option<&Tokenizer>) -> Result<SpecialTokens, AnswersError> {
-    if task_head(model).is_some() {
+    if model.task_head().is_some() {
         return Err(AnswersError::FineTuned);
     }
     let tokenizer = tokenizer.ok_or(AnswersError::NoTokenizer)?;

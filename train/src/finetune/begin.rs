@@ -20,7 +20,7 @@ use super::manifest::{FinetuneManifest, Prepared, SeedRecord};
 use super::seed::{Seed, SeedOutcome};
 use super::{FinetuneError, FinetuneSettings, RowCounts, Session, left_out};
 use crate::hyperparameters::{in_unicode, require};
-use crate::precision::{self, Precision};
+use crate::run::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, RunError};
 use crate::trainer::check_room;
 

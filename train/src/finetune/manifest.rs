@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Data, FinetuneError, FinetuneSettings, RowCounts, TaskModel};
 use crate::hyperparameters::require;
-use crate::precision::Precision;
+use crate::run::precision::Precision;
 use crate::run::{self, Manifest, RunError};
 
 /// The manifest of a fine-tuning run.

@@ -27,8 +27,7 @@ use std::path::{Path, PathBuf};
 use gradus_data::sets::{self, Answer, Dropped, Loaded, SetError, Split, Task};
 use gradus_io::exit::{self, Exit};
 use gradus_io::files::{FileError, quoted};
-use gradus_model::checkpoint::NEXT;
-use gradus_model::{ConfigError, Form, Head, HeadConfig, Model, Predicts};
+use gradus_model::{ConfigError, Form, HeadConfig, Model, Predicts};
 use gradus_report::metrics::MetricsError;
 use gradus_tensor::Tensor;
 use gradus_text::{TextError, Tokenizer};
@@ -120,11 +119,6 @@ impl Exit for FinetuneError {
     fn exit_code(&self) -> u8 {
         if self.is_of_settings() { exit::USAGE } else { exit::FAILED }
     }
-}
-
-/// Returns the head that a model was fine-tuned with. The head of next-sentence prediction does not count: it is pre-trained.
-pub fn task_head<V>(model: &Model<V>) -> Option<&HeadConfig> {
-    model.heads.0.iter().map(Head::config).find(|head| head.labels != NEXT)
 }
 
 /// Reorders the classes of a model's heads to a task's order, if they have the task's names in another order or case.
@@ -222,7 +216,7 @@ impl TaskModel {
         let tokenizer = dir.required_tokenizer(model.sizes().vocab)?;
         let error = |problem: String| FinetuneError::Unfit { dir: dir.path().to_owned(), problem };
         let model = in_the_tasks_order(model, &wanted);
-        let Some(head) = task_head(&model) else {
+        let Some(head) = model.task_head() else {
             let problem =
                 format!("expected a model with a head, made by `gradus finetune --task {}`; this one has none", task.name);
             return Err(error(problem));
@@ -478,7 +472,7 @@ mod tests {
             let (dir, _) = tuned(head_of(2, labels));
             let found = TaskModel::finetuned(dir.path(), task)?;
             let data = rows(&found, task, "dev.tsv", text);
-            assert_eq!(task_head(&found.model).unwrap().labels, names);
+            assert_eq!(found.model.task_head().unwrap().labels, names);
             Ok::<_, FinetuneError>(logits(&found.model, &data.rows, &mut |_| {}))
         };
         let plain = of(&names).unwrap();

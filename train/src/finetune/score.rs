@@ -8,7 +8,7 @@ use gradus_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::EncodedRow;
-use crate::evaluate::by_length;
+use crate::answers::evaluate::by_length;
 use crate::tasks::{self, Encoded, TaskError};
 
 /// The scores of a model's answers.

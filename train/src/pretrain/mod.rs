@@ -40,10 +40,10 @@ use gradus_text::{Mode, TextError, Tokenizer};
 use gradus_world::World;
 use serde::Serialize;
 
-use crate::generate::GenerateError;
+use crate::answers::generate::GenerateError;
 use crate::hyperparameters::{RangeError, in_unicode, require};
 use crate::model_dir::BEST;
-use crate::precision::{self, Precision};
+use crate::run::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, Past, RunError};
 use crate::trainer::{self, ANOMALY, Trainer, check_room};
 

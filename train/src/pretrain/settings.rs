@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use gradus_io::disk;
 use gradus_model::{
-    Activation, BodyConfig, ConfigError, Embedding, Form, GradientMode, HeadConfig, LstmConfig, ModelConfig, NormPlace,
-    Objective, OutputConfig, Positions, Predicts, Sizes, TransformConfig, TransformerConfig, checkpoint,
+    Activation, BodyConfig, ConfigError, Embedding, Form, GradientMode, HeadConfig, LstmConfig, ModelConfig, NEXT, NormPlace,
+    Objective, OutputConfig, Positions, Predicts, Sizes, TransformConfig, TransformerConfig,
 };
 use gradus_text::Mode;
 use serde::{Deserialize, Serialize};
@@ -535,8 +535,8 @@ impl PretrainOptions {
             bias: true,
             pooler: true,
             dropout: 0.0,
-            labels: checkpoint::NEXT.map(str::to_owned).into(),
-            ..HeadConfig::new(Form::Classify, checkpoint::NEXT.len())
+            labels: NEXT.map(str::to_owned).into(),
+            ..HeadConfig::new(Form::Classify, NEXT.len())
         };
         let pairs = axes.view.has_pairs();
         ModelConfig { outputs: vec![output], heads: pairs.then_some(next).into_iter().collect(), ..ModelConfig::new(sizes, body) }
@@ -677,7 +677,7 @@ mod tests {
             ("layers = 1000000", "layers = 1000000: expected a number from 1 to 1024"),
             ("width = 0", "width = 0: expected a number from 1 to 65536"),
             ("eval_every = 0", "--eval-every 0: expected at least 1"),
-            ("system = 'gpt9'", "--system gpt9: expected gpt, lstm, "),
+            ("system = 'gpt9'", "--system gpt9: expected kneser-ney, gpt, lstm, "),
             ("mask_rate = 0.1", "--mask-rate with texts read from left to right: expected --view masked with it"),
             ("view = 'masked'\nmask_rate = 0.0", "--mask-rate 0: expected a fraction of the tokens"),
             ("view = 'masked'\nobjective = 'sequence_mean'", "--objective sequence_mean: expected token_mean"),
@@ -715,7 +715,7 @@ mod tests {
         assert_eq!((single.system(), single.model.head().cloned()), (None, None));
         assert_eq!(single.view, ViewPlan::Masked(Corrupt { redraw: Redraw::Copies, ..Corrupt::BERT }));
         let bert = settle("system = 'bert'");
-        assert_eq!(bert.model.head().unwrap().labels, checkpoint::NEXT);
+        assert_eq!(bert.model.head().unwrap().labels, NEXT);
         // RoBERTa is BERT without pairs, with one segment, and a new mask each time (and in fairseq's numbers).
         let same = "system = 'bert'\npairs = false\nsegments = 1\nmasks = 'dynamic'\nactivation = 'gelu_erf'\nepsilon = 1e-5";
         assert_eq!(settle(same), settle("system = 'roberta'"));

@@ -13,7 +13,7 @@ use gradus_tensor::rng::Philox;
 use super::stored::Progress;
 use super::{PretrainControl, PretrainError, PretrainOutcome, Stored, Validation, digest, report};
 use crate::answers::Causal;
-use crate::generate::{Choice, Continuation, Overflow, generate};
+use crate::answers::generate::{Choice, Continuation, Overflow, generate};
 use crate::model_dir::BEST;
 use crate::run::{self, Journal, Manifest, Run, RunError};
 use crate::trainer::Trainer;

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::RunError;
 use crate::model_dir::BEST;
-use crate::precision::Precision;
+use crate::run::precision::Precision;
 use crate::trainer::ANOMALY;
 
 const FILE: &str = "run.json";

@@ -11,6 +11,7 @@
 mod distributed;
 mod journal;
 mod manifest;
+pub mod precision;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -206,7 +206,7 @@ pub fn plane(results: &Results, survey: &Survey) -> Plot {
         curves.push(line(card.name, end, true)); // the dot marks the largest budget
     }
     // Square-root axes include the origin, where a perfect model is, and separate the best models.
-    let [x, y] = ["a hidden word", "the next word"]
+    let [x, y] = ["a masked word", "the next word"]
         .map(|word| Axis::new(&format!("KL divergence of predictions of {word}, nats (square-root scale)"), Scale::Root));
     let most = count(survey.most());
     let path = match &survey.budgets[..] {

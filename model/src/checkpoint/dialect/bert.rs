@@ -19,7 +19,7 @@ use super::table::{Names, field, linear, module, object};
 use super::{Dialect, Fields, Held, Theirs};
 use crate::body::BodyConfig;
 use crate::config::Sizes;
-use crate::head::{Form, HeadConfig};
+use crate::head::{Form, HeadConfig, NEXT};
 use crate::model::ModelConfig;
 use crate::output::{OutputConfig, Predicts, TransformConfig};
 use crate::transformer::{Embedding, Positions, TransformerConfig};
@@ -132,14 +132,6 @@ pub(super) const ROBERTA: Encoder = Encoder {
     segments: false,
 };
 
-/// The class names of next-sentence prediction (Devlin et al. 2018, §3.1), in the order of `transformers`.
-pub const NEXT: [&str; 2] = ["IsNext", "NotNext"];
-
-/// Returns whether a head is that of next-sentence prediction.
-fn is_next(head: &HeadConfig) -> bool {
-    head.labels == NEXT
-}
-
 /// Returns whether a head has one logit per answer.
 fn chooses(head: &HeadConfig) -> bool {
     head.form == Form::Choose
@@ -154,7 +146,7 @@ impl Encoder {
     /// The module in `transformers` of one of ours in an output or a head; `None` if it has none.
     fn of_head(&self, module: &str, config: &ModelConfig) -> Option<String> {
         let [dense, norm, output, pooler, classifier] = self.heads;
-        let next = config.head().is_some_and(is_next);
+        let next = config.head().is_some_and(HeadConfig::predicts_next);
         let choice = config.head().is_some_and(chooses);
         if module.starts_with("score") && !self.has_head(config) {
             return None;
@@ -298,7 +290,7 @@ impl Dialect for Encoder {
         }
         let [pretraining, masked, body, ..] = self.classes();
         let class = match config.head() {
-            Some(head) if is_next(head) && self.segments && transform => pretraining,
+            Some(head) if head.predicts_next() && self.segments && transform => pretraining,
             _ if transform => masked,
             _ => body,
         };
@@ -324,7 +316,7 @@ impl Dialect for Encoder {
 
     fn classifier(&self, config: &ModelConfig) -> Option<&'static str> {
         let [.., classifier, choice] = self.classes();
-        let head = config.head().filter(|head| self.has_head(config) && !is_next(head))?;
+        let head = config.head().filter(|head| self.has_head(config) && !head.predicts_next())?;
         Some(if chooses(head) { choice } else { classifier })
     }
 

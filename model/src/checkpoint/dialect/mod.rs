@@ -16,7 +16,6 @@ mod table;
 
 use std::collections::BTreeMap;
 
-pub use bert::NEXT;
 use gradus_tensor::{Real, Tensor};
 use table::Names;
 

@@ -11,9 +11,9 @@ use gradus_model::{Batch, ClassLoss, GradientMode, Init, Model, ModelConfig, Obj
 use gradus_tensor::Tensor;
 use gradus_tensor::rng::Philox;
 use gradus_text::{BpeTrainer, TextError};
+use gradus_train::answers::evaluate::fills_masks;
 use gradus_train::answers::{self, AnswersError};
-use gradus_train::evaluate::fills_masks;
-use gradus_train::finetune::{FinetuneError, FinetuneSettings, Session, TaskModel, task_head};
+use gradus_train::finetune::{FinetuneError, FinetuneSettings, Session, TaskModel};
 use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::model_dir::{ModelDir, ModelDirError};
 use gradus_train::optim::{Optimizer, Schedule, ScheduleKind, Warmup};
@@ -229,7 +229,7 @@ impl StepInputs {
     /// rows.
     pub fn of_task(path: &Path, task: &'static Task, folder: &Path, examples: usize, seed: u64) -> Result<Self, StepInputsError> {
         let dir = ModelDir::open(path)?;
-        let headed = task_head(&dir.read()?).is_some();
+        let headed = dir.read()?.task_head().is_some();
         let task_model = if headed { TaskModel::finetuned(path, task)? } else { TaskModel::pretrained(path, seed)? };
         let mut train = task_model.read(task, folder, Split::Train)?;
         let rows = train.rows.len();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gradus_model::{Model, ModelConfig, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
-use gradus_train::evaluate::TargetedSequence;
+use gradus_train::answers::evaluate::TargetedSequence;
 use gradus_train::hyperparameters::require;
 use serde_json::{Map, Value, json};
 

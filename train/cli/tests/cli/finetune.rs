@@ -742,7 +742,7 @@ fn what_cannot_be_resumed_says_why() {
     restore();
     let dev = desk.read("data-rte/dev.tsv");
     desk.write("data-rte/dev.tsv", format!("{RTE}0\ta\tb\tentailment\n"));
-    desk.resume("out", "").fails_with(&["cannot resume", "data-rte", "not those"]);
+    desk.resume("out", "").fails_with(&["cannot resume", "data-rte", "have changed since the run began"]);
     desk.write("data-rte/dev.tsv", dev);
     let params = desk.load("model");
     let config = params.config();

@@ -40,8 +40,8 @@ fn errors_name_what_is_missing() {
     let expected = "these processes did not connect within 3 s: 1, 2; start them, or give a longer --wait";
     assert_eq!(missing(&[1, 2], 0, None), expected);
     let why = "made by another version of gradus, with another secret or another list of hosts, or by another program";
-    assert_eq!(missing(&[1, 2], 1, None), format!("{expected}; 1 connection was refused: {why}"));
-    assert_eq!(missing(&[1, 2], 2, None), format!("{expected}; 2 connections were refused: {why}"));
+    assert_eq!(missing(&[1, 2], 1, None), format!("{expected}; 1 connection was rejected: {why}"));
+    assert_eq!(missing(&[1, 2], 2, None), format!("{expected}; 2 connections were rejected: {why}"));
     let unheard = "; connections could not be accepted: too many open files";
     assert_eq!(missing(&[1, 2], 0, Some("too many open files")), format!("{expected}{unheard}"));
 }
