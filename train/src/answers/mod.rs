@@ -27,7 +27,6 @@ use crate::views::SpecialTokens;
 
 pub use causal::Causal;
 pub use counts::Counts;
-
 pub use masked::Masked;
 
 /// The number of texts that are read at once.
