@@ -18,17 +18,29 @@ pub const CARD: Card = Card {
     settled: &[
         Settled { what: "the form of GELU", here: "tanh", by: "Google's code (transformers: erf)" },
         Settled { what: "ε of layer norm", here: "1e-12", by: "Google's code" },
-        Settled { what: "masking", here: "static, ten masks per text", by: "Google's code (dupe_factor)" },
+        Settled {
+            what: "masking",
+            here: "ten fixed masks per text, in turn (--masks copies)",
+            by: "Google's code (dupe_factor)",
+        },
         Settled { what: "place of norms", here: "after each branch, and after the embeddings", by: "Google's code" },
-        Settled { what: "number of targets", here: "15 %, at least one", by: "Google's code (of [CLS], [SEP] too; at most 20)" },
+        Settled {
+            what: "number of targets",
+            here: "15 %, at least one",
+            by: "Google's code, which also counts [CLS] and [SEP], and takes at most 20",
+        },
         Settled {
             what: "random replacement tokens",
-            here: "any token except special tokens, possibly the original; in the micro-world, 60 % occur in no story",
+            here: "any token except special tokens, possibly the original; in the micro-world, 60 % of these tokens occur in no story",
             by: "Google's code (which includes special tokens)",
         },
         Settled { what: "a row", here: "one text, split after a sentence", by: "us (the code: sentences of a document)" },
-        Settled { what: "negative pairs", here: "the end of a text of similar length", by: "us (the code: any sentences)" },
-        Settled { what: "short rows", here: "none on purpose", by: "us (the code shortens 10 % of the pairs)" },
+        Settled {
+            what: "negative pairs",
+            here: "the end of another text, from the sentence that makes it nearest in length to the true continuation",
+            by: "us (the code: from any sentence)",
+        },
+        Settled { what: "deliberately short rows", here: "none", by: "us (the code shortens 10 % of the pairs)" },
         Settled { what: "initial weights", here: "normal", by: "us (Google's code truncates at two standard deviations)" },
     ],
     axes: Axes {
@@ -45,7 +57,7 @@ pub const CARD: Card = Card {
     density: Density::Pseudo,
     relatives: &["roberta"],
     model_type: "bert",
-    // The card's settings are the survey's shared recipe, which converges more slowly on the micro-world.
+    // A survey trains all systems with one recipe, the card's. On the micro-world, the settings of this file converge faster.
     stories: Some(Stories { file: "train/examples/cloze.toml", config: include_str!("../../examples/cloze.toml"), steps: 3_000 }),
     claims: &[
         "Bidirectional pre-training outperforms left-to-right models and their concatenation (§1, §5.1).",

@@ -9,7 +9,7 @@ pub const CARD: Card = Card {
     name: "gpt2",
     title: "GPT-2",
     year: 2019,
-    equation: "L₁(U) = Σᵢ log P(uᵢ | u₁ … uᵢ₋₁), to be maximised;  x ← x + f(LN(x)),  P(u) = softmax(LN(hₙ) Wₑᵀ)",
+    equation: "L₁(U) = Σᵢ log P(uᵢ | u₁ … uᵢ₋₁), to be maximised;  x ← x + f(LN(x)),  P(u) = softmax(LN(hₙ) Wₑᵀ);  f: attention or feed-forward network",
     sources: &[
         "Radford, Wu, Child, Luan, Amodei, Sutskever 2019: “Language Models are Unsupervised Multitask Learners”, §2.3",
         "openai/gpt-2 (model.py)",
@@ -17,7 +17,7 @@ pub const CARD: Card = Card {
     settled: &[
         Settled {
             what: "which initial weights are scaled",
-            here: "output projections of the branches, by 1/√(2L)",
+            here: "the output projections of the residual branches, by 1/√(2L), L: the number of blocks",
             by: "transformers",
         },
         Settled { what: "the form of GELU", here: "tanh", by: "OpenAI's code" },

@@ -157,13 +157,13 @@ pub struct Comparison {
     pub statement: &'static str,
     /// The paper's sentence; `None`: no paper says it, and it is a question of ours.
     pub sentence: Option<Sentence>,
-    /// What is smaller of this system …
+    /// The figure of this system, which the claim states to be smaller.
     pub figure: Figure,
-    /// … than this …
+    /// The figure of the other system.
     pub other_figure: Figure,
-    /// … of that one.
+    /// The name of the other system.
     pub other: &'static str,
-    /// Is it one of those that a survey stands for?
+    /// Whether it is a primary claim of the survey.
     pub primary: bool,
 }
 
@@ -188,7 +188,7 @@ pub struct Card {
     pub sight: &'static [(char, &'static str)],
     /// What its probabilities make together.
     pub density: Density,
-    /// Systems that it becomes once the axes in which they differ are set as theirs are: there is no other difference.
+    /// The names of systems that differ from it only in axes: with their flags set, it is exactly that system.
     pub relatives: &'static [&'static str],
     /// The model type that its runs are saved as, in their config.json: one of `transformers`, or Gradus's own.
     pub model_type: &'static str,
