@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // the way to reproduce it.
     for outcome in check::function("layer", Layer, &[w, b, x], 17) {
         let report = outcome?;
-        println!("{:13} {:4} numbers, worst relative error {:.1e}", report.witness, report.compared, report.error());
+        println!("{:13} {:4} values compared, worst relative error {:.1e}", report.witness, report.compared, report.error());
     }
     Ok(())
 }

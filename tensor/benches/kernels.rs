@@ -1,8 +1,9 @@
 //! Benchmarks of the kernels at the shapes of the presets: `RAYON_NUM_THREADS=1 cargo bench -p gradus-tensor`.
 //!
-//! Matrix products count two operations per multiply-add, so that "items/s" is FLOP/s. All other kernels count elements.
+//! "items/s" is FLOP/s for matrix products, attention, the output and the LSTM, with two operations per multiply-add, and
+//! elements/s for all other kernels. The batches are those of `gradus bench train`, where `gpt1` has one sequence per step.
 
-#![allow(clippy::disallowed_methods, reason = "kernels are timed by themselves")]
+#![allow(clippy::disallowed_methods, reason = "kernels are timed without the methods of `Tensor`")]
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -51,7 +52,8 @@ fn normals(n: usize) -> Vec<f32> {
     x
 }
 
-/// The matrix products of a linear layer from width d to f: forward (NN), input gradient (Bᵀ), weight gradient (Aᵀ).
+/// The matrix products of a linear layer from width d to f. `LAYOUT` 0: forward, A·B; 1: gradient of the input, A·Bᵀ; 2: gradient
+/// of the weight, Aᵀ·B.
 macro_rules! products {
     ($($name:ident: $d:literal to $f:literal;)*) => {$(
         #[divan::bench(args = PRESETS, consts = [0, 1, 2])]
@@ -79,8 +81,7 @@ fn products<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset, d: usize, 
     });
 }
 
-/// The product of one row and a matrix, as in decoding: the feed-forward network, and the tied output, whose columns are
-/// contiguous.
+/// One row times a matrix, as in decoding: the first feed-forward layer (false), or the tied output, a transposed matrix (true).
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn row_times_matrix<const TIED: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (k, n) = (p.width, if TIED { p.vocabulary } else { 4 * p.width });
@@ -155,7 +156,7 @@ fn linear_cross_entropy<const GRADIENTS: bool>(bencher: Bencher<'_, '_>, p: Pres
     });
 }
 
-/// Kernels from x to y over the activations of one layer, whose width is a multiple of the preset's.
+/// Kernels that map x to y, each with tokens × ($times · width) elements.
 macro_rules! rows {
     ($($name:ident: $times:literal, $kernel:expr;)*) => {$(
         #[divan::bench(args = PRESETS)]

@@ -4,7 +4,7 @@
 //! x₀ = W_e[u] + W_p        x ← x + attention(norm(x)), x ← x + mlp(norm(x)) per block        P(next) = softmax(norm(x) W_eᵀ)
 //! ```
 //!
-//! `cargo run --release -p gradus-train --example gpt -- [TEXT]`; without TEXT, stories of the micro-world.
+//! `cargo run --release -p gradus-train --example gpt -- [FILE]`; without FILE, it trains on stories of the micro-world.
 
 use gradus_autograd::check::{self, Function};
 use gradus_autograd::{Real, Shape, Tape, Tensor, Var};
@@ -40,7 +40,7 @@ impl Gpt {
     fn logits<'t, T: Real>(&self, params: &[Var<'t, T>], ids: &[u32]) -> Var<'t, T> {
         let (b, t, d) = (ids.len() / self.context, self.context, self.width);
         let mut params = params.iter();
-        let mut p = || params.next().expect("a parameter for each shape");
+        let mut p = || params.next().expect("a parameter for each shape"); // arguments are evaluated left to right
         let embedding = p();
         let mut x = embedding.gather(ids, [b, t]) + p(); // (B, T, d)
         for _ in 0..self.layers {
@@ -69,9 +69,9 @@ impl Gpt {
     }
 }
 
-/// The loss on these characters and targets as a function of the parameters, for the witnesses.
+/// The loss of a GPT on ids and their targets, as a function of the parameters, for the witnesses.
 #[derive(Debug)]
-struct Loss(Gpt, Vec<u32>, Vec<u32>);
+struct Loss(Gpt, Vec<u32>, Vec<u32>); // the sizes, the ids, the targets
 
 impl Function for Loss {
     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
@@ -79,8 +79,8 @@ impl Function for Loss {
     }
 }
 
-/// Checks the derivative of the loss of a small GPT with every witness.
-fn prove(seed: u64) -> Result<(), Box<dyn std::error::Error>> {
+/// Checks the gradient of the loss of a small GPT with the witnesses that apply to functions.
+fn check_gradient(seed: u64) -> Result<(), Box<dyn std::error::Error>> {
     let gpt = Gpt { vocab: 5, context: 3, width: 4, layers: 1, heads: 2 };
     let mut rng = Philox::new(seed);
     let params: Vec<Tensor<f64>> = gpt.parameters().into_iter().map(|(shape, ..)| Tensor::normal(shape, 0.5, &mut rng)).collect();
@@ -88,7 +88,7 @@ fn prove(seed: u64) -> Result<(), Box<dyn std::error::Error>> {
     let loss = Loss(gpt, draw(), draw());
     for outcome in check::function("gpt", loss, &params, seed) {
         let report = outcome?;
-        println!("{:13} {:4} numbers, worst relative error {:.1e}", report.witness, report.compared, report.error());
+        println!("{:13} {:4} values compared, worst relative error {:.1e}", report.witness, report.compared, report.error());
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn train(gpt: &Gpt, text: &Text, steps: usize, rng: &mut Philox) -> (Vec<Tensor<
     (params, losses[steps - last..].iter().sum::<f64>() / last as f64)
 }
 
-/// Extends the first window of a text by `n` characters (greedy decoding).
+/// Extends the first window of a text by `n` characters: greedy decoding, each from the last `context` characters.
 fn continuation(gpt: &Gpt, params: &[Tensor<f32>], text: &Text, n: usize) -> String {
     let mut ids = text.ids[..gpt.context].to_vec();
     let tape = Tape::off();
@@ -170,8 +170,8 @@ fn stories(n: usize) -> String {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("The gradient of a small GPT, by every witness:");
-    prove(1)?;
+    println!("The gradient of a small GPT, by each witness that applies to functions:");
+    check_gradient(1)?;
     let text = Text::new(&std::env::args().nth(1).map_or_else(|| Ok(stories(200)), std::fs::read_to_string)?);
     let gpt = Gpt { vocab: text.characters.len(), context: 32, width: 48, layers: 2, heads: 4 };
     if text.ids.len() <= gpt.context {
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_loss_falls_below_the_unigram_entropy() -> Result<(), Box<dyn std::error::Error>> {
-        prove(3)?;
+        check_gradient(3)?;
         let text = Text::new(&stories(20));
         let gpt = Gpt { vocab: text.characters.len(), context: 16, width: 24, layers: 1, heads: 2 };
         let (_, loss) = train(&gpt, &text, 120, &mut Philox::new(2));

@@ -7,9 +7,9 @@ use super::devices::value_and_vjp;
 use super::report::{Comparison, Ledger, Outcome, Report};
 use crate::{Entry, Sample, Samples, Tape, Var};
 
-/// WGSL allows e^x to be off by 3e-6 at |x| ≤ 10; over 2h this is 2.4e-5 at the longest step.
+/// WGSL allows a relative error of 3e-6 in exp(x) at |x| ≤ 10. Divided by 2h = 1/8, at the longest step, this is 2.4e-5.
 const TOLERANCE: f64 = 3e-5;
-/// Step sizes h, the longest first: powers of two, by which nothing is rounded.
+/// Step sizes h, the longest first: powers of two, so that dividing by them is exact.
 const STEPS: [f64; 6] = [1.0 / 16.0, 1.0 / 32.0, 1.0 / 64.0, 1.0 / 128.0, 1.0 / 256.0, 1.0 / 512.0];
 
 /// Tests the [adjoint](super::adjoint()) identity on an op's samples for a seed, using only `device`, in f32.
@@ -18,19 +18,19 @@ const STEPS: [f64; 6] = [1.0 / 16.0, 1.0 / 32.0, 1.0 / 64.0, 1.0 / 128.0, 1.0 / 
 /// ⟨u, Jv⟩ = ⟨Jᵀu, v⟩        Jv = (4 D(h/2) − D(h))/3 + O(h⁴),   D(h) = (f(x + hv) − f(x − hv))/2h
 /// ```
 ///
-/// f and Jᵀu are computed on the device, the sums of their products in f64; v moves one input at a time. A device has no dual
-/// numbers, and the derivative of a primitive's VJP is that VJP transposed, with the same error. So Jv is a difference of values,
-/// extrapolated once (Richardson 1911): the step leaves an error of the order h⁴, rounding one of 1/h. If f bends too sharply for
-/// h = 1/16, shorter steps are tried. The error is relative to Σ |terms| + √Σ (uⱼ max(|yⱼ|, 1))², since elements are rounded
-/// independently and a small one may be a difference of large numbers. An error of 0.1 % in a VJP is detected:
-/// [`teeth_on`](super::teeth_on).
+/// f and Jᵀu are computed on the device, the sums of their products in f64; v moves one input at a time. There are no dual
+/// numbers on a device, and differentiating the VJP would not help: it is linear in ȳ, so its derivative repeats the same error.
+/// So Jv is a difference of values, extrapolated once (Richardson 1911): the truncation error is O(h⁴), the rounding error
+/// O(1/h). If f bends too sharply for h = 1/16, shorter steps are tried. The error is relative to Σ |terms| + √Σ (uⱼ max(|yⱼ|,
+/// 1))², since elements are rounded independently and a small one may be a difference of large numbers. An error of 0.1 % in a
+/// VJP is detected: [`teeth_on`](super::teeth_on).
 ///
 /// ```
 /// use gradus_autograd::{check, ops};
 /// use gradus_tensor::Device;
-/// let gpu = Device::Cpu; // or Device::open("gpu")?
+/// let device = Device::Cpu; // or Device::open("gpu")?
 /// for op in ops::all::<f32>() {
-///     for report in check::adjoint_on(&op, &gpu, 17, 3) {
+///     for report in check::adjoint_on(&op, &device, 17, 3) {
 ///         println!("{}", report?);
 ///     }
 /// }
@@ -73,8 +73,8 @@ pub(super) fn of_sample(sample: &Sample<f32>, number: usize, device: &Device, se
     })
 }
 
-/// Returns the comparison of `value` with the extrapolated quotient at the first step size at which they agree, or else at the
-/// best.
+/// Returns the comparison of `value` with the extrapolated quotient at the first step size where they agree within the tolerance;
+/// if there is none, at the best one.
 fn at_best_step(input: usize, value: f64, scale: f64, quotient: impl Fn(f64) -> f64) -> Comparison {
     let mut coarse = quotient(STEPS[0]);
     let mut at = |h: f64| {
@@ -105,7 +105,7 @@ fn value_at(sample: &Sample<f32>, i: usize, v: &Tensor, h: f64) -> Tensor {
     tape.record(sample.op.clone(), &inputs.iter().collect::<Vec<_>>()).into_value()
 }
 
-/// Returns the exact products: a product of two `f32`s is an `f64`.
+/// Returns the products, which are exact: a product of two `f32`s is representable in `f64`.
 fn products(a: &[f32], b: &[f32]) -> impl Iterator<Item = f64> {
     a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b))
 }

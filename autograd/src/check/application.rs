@@ -12,21 +12,20 @@ use crate::{Samples, Want};
 /// (φ(h) − φ(−h))/2h → Σᵢ ⟨x̄ᵢ, vᵢ⟩        φ(h) = ⟨ȳ, f(x + hv)⟩,  v random over the inputs that have a node,  |v| = 1
 /// ```
 ///
-/// `inputs[i]` is the summand that the VJP computed for input i ([`Traced::summands`] of the input's node). `None`, if the VJP
-/// computed none, counts as 0. The best of the step sizes h = 10⁻¹, …, 10⁻⁷ counts, since inputs differ in length; it is the
-/// second of the pair. The error is relative to Σ |terms| + Σ |ȳⱼyⱼ|. Returns `None` for a leaf and for a node without a
-/// cotangent.
-pub fn application(node: &Traced<f64>, inputs: &[Option<&Tensor<f64>>], seed: u64) -> Option<(Comparison, f64)> {
+/// `gradients[i]` is what this VJP adds to the gradient of input i, x̄ᵢ above ([`Traced::summands`] of the input's node); `None`
+/// is 0. Tries h = 10⁻¹, …, 10⁻⁷, since the scale of the inputs is unknown, and returns the best comparison with its h. The error
+/// is relative to Σ |x̄ᵢvᵢ| + Σ |ȳⱼyⱼ|, over all elements. Returns `None` for a leaf and for a node without a cotangent.
+pub fn application(node: &Traced<f64>, gradients: &[Option<&Tensor<f64>>], seed: u64) -> Option<(Comparison, f64)> {
     let (op, gy) = (node.op.as_ref()?, node.cotangent.as_ref()?);
     let mut draws = Samples::new(seed, 1);
     let mut v: Vec<Option<Tensor<f64>>> = node.ins.iter().map(|x| x.node.map(|_| draws.normal(*x.value.shape()))).collect();
     let length = v.iter().flatten().map(|v| v.dot(v)).sum::<f64>().sqrt();
     v.iter_mut().flatten().for_each(|v| *v = v.map(|v| v / length));
     let terms = |of: fn(f64) -> f64| -> f64 {
-        let each = inputs.iter().zip(&v).filter_map(|(g, v)| Some(g.as_ref()?.zip(v.as_ref()?, |g, v| g * v)));
+        let each = gradients.iter().zip(&v).filter_map(|(g, v)| Some(g.as_ref()?.zip(v.as_ref()?, |g, v| g * v)));
         each.map(|terms| terms.to_vec().into_iter().map(of).sum::<f64>()).sum()
     };
-    // A masked score is −∞ and its cotangent is 0, so it is left out.
+    // A masked score has the value −∞ and the cotangent 0. It must count as 0, but 0 · −∞ is NaN.
     let part = |u: f64, y: f64| if u == 0.0 { 0.0 } else { u * y };
     let against = |y: &Tensor<f64>, of: fn(f64) -> f64| gy.zip(y, part).to_vec().into_iter().map(of).sum::<f64>();
     let size = against(&node.value, f64::abs);

@@ -14,12 +14,12 @@
 //! [`teeth`] checks the checks: on an op's samples, an error of 0.1 % in its VJP would be caught.
 //!
 //! Each check works on a [`Case`]: one op on one draw of inputs. Cotangents and directions are random, never all ones, because a
-//! sum of a gradient's elements hides errors that cancel. The integration tests run the checks over the list of ops. For an op of
-//! another crate:
+//! sum of a gradient's elements hides errors that cancel. The integration tests run the checks over the list of ops. To check one
+//! op (for your own, with `Subject::of::<YourOp>()`):
 //!
 //! ```
-//! use gradus_autograd::check::{self, Subject};
-//! let gelu = check::subjects().into_iter().find(|s| s.name() == "gelu").unwrap(); // or Subject::of::<YourOp>()
+//! use gradus_autograd::check;
+//! let gelu = check::subjects().into_iter().find(|s| s.name() == "gelu").unwrap();
 //! for case in gelu.cases(17, 3) {
 //!     for (_, witness) in check::WITNESSES {
 //!         let report = witness(&case)?; // how close it came, where it was furthest off, and how to draw it again
@@ -29,9 +29,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`function()`] checks a function of tensors: a formula of your own or a whole model. Its errors are relative to the same sums,
-//! at the op where they are largest. [`application()`] checks the gradients of a VJP inside a running model, at that model's
-//! numbers. [`devices()`] compares an op on a GPU with the same op on the CPU. [`adjoint_on()`] tests an op using only the GPU.
+//! [`function()`] checks a function of tensors: a formula of your own or a whole model. Its errors are relative to the largest Σ
+//! |terms| among the ops that the function applies. [`application()`] checks one VJP inside a running model, at the values it has
+//! there. [`devices()`] compares an op on a GPU with the same op on the CPU. [`adjoint_on()`] tests an op using only the GPU.
 
 mod adjoint;
 mod adjoint_on;
@@ -76,7 +76,7 @@ pub use v_curve::{v_curve, v_curve_at};
 /// A check of one op on one draw of inputs.
 pub type Witness = fn(&Case) -> Outcome;
 
-/// Every witness, by name; the witnesses in [`DERIVATIVES`] come first.
+/// The seven witnesses and the audit, by name; the witnesses in [`DERIVATIVES`] come first.
 pub const WITNESSES: [(&str, Witness); 8] = [
     ("forward_mode", forward_mode),
     ("differences", differences),
@@ -95,11 +95,11 @@ pub const WITNESSES: [(&str, Witness); 8] = [
 /// ```
 const STEP: f64 = 6.055_454_452_393_343e-6;
 
-/// The tolerance of central differences: ε^⅔, with four digits to spare for higher derivatives.
+/// The tolerance of central differences: four digits above their error of about ε^⅔ ≈ 4·10⁻¹¹, for large higher derivatives.
 const DIFFERENCES: f64 = 1e-6;
 
-/// Compares with central differences at h = [`STEP`]. If they disagree, tries a tenth and a hundredth of it, since a function
-/// such as a deep model's loss may bend too sharply for a longer step. A wrong derivative is wrong at every step.
+/// Compares with central differences at h = [`STEP`]. If they disagree, retries with h/10 and h/100: the third derivative of a
+/// function such as a deep model's loss may be too large for h. A wrong derivative is wrong at every step.
 fn at_best_step(compare: impl Fn(f64) -> Comparison) -> Comparison {
     let mut best = compare(STEP);
     for h in [STEP / 10.0, STEP / 100.0] {

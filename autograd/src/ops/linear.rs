@@ -2,7 +2,7 @@
 //! Y = XW + 1bᵀ        dY = dX W + X dW + 1dbᵀ        X̄ = Ȳ Wᵀ,   W̄ = Xᵀ Ȳ,   b̄ = Σ_rows ȳ
 //! ```
 //!
-//! X holds a row for every position of the leading axes. The product is added onto the bias.
+//! X holds a row for every position of the leading axes. The output starts as the bias, and the product is accumulated into it.
 
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};

@@ -3,8 +3,8 @@
 //! ū = ȳ ∘ gelu′(u)    X̄ = Ū Wᵀ,   W̄ = Xᵀ Ū,   b̄ = Σ_rows ū
 //! ```
 //!
-//! The first half of a feed-forward network: a `linear`, then `gelu` in its tanh form, whose pages derive the two. u is kept for
-//! the VJP, as `gelu` would keep it. On a GPU the product's kernel writes u and y together, so u is not read again to make y.
+//! The first half of a feed-forward network: `linear` followed by `gelu` (tanh form); see their pages for the derivations. The
+//! VJP reads u, which is saved. On a GPU the product's kernel writes u and y together, so u is not read again to compute y.
 
 use super::gelu::Gelu;
 use super::linear::Linear;
@@ -42,7 +42,7 @@ impl<T: Real> Op<T> for LinearGelu {
         tape.scope("gelu", || Gelu.reference(&[u]))
     }
     fn samples(g: &mut Samples) -> Vec<(Self, Vec<Tensor<T>>)> {
-        // u stays near 0: where tanh is nearly −1, the definition's 1 + tanh would be only rounding error.
+        // Keeps |u| small: for u ≪ 0, 1 + tanh(…) in the reference cancels to rounding error.
         let half = |g: &mut Samples, shape: &[usize]| g.normal(shape).affine(0.5, 0.0);
         let (a, m, k, n) = (g.extent(), g.extent(), g.extent(), g.extent());
         let (x, batch, w, b) = (half(g, &[m, k]), half(g, &[a, m, k]), half(g, &[k, n]), half(g, &[n]));

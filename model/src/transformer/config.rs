@@ -125,7 +125,7 @@ impl TransformerConfig {
             .with_dropout(Self::GPT1.embd_dropout)
     }
 
-    /// Resets all options but the extra layers to GPT-1's.
+    /// The options of extra layers, place of norms, scaled initial weights and padding; all others are GPT-1's.
     pub fn parts(self) -> Self {
         let TransformerConfig { activation, layer_norm_epsilon, .. } = Self::GPT1;
         TransformerConfig { activation, layer_norm_epsilon, ..self.design() }

@@ -95,7 +95,7 @@ enum Command {
     Verify(verify::Args),
 }
 
-/// Runs a command. `matches` are the parsed arguments, with the source of each value.
+/// Runs a command. `matches` also has the source of each value: the command line or a default.
 fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
     let given = matches.subcommand().map_or(matches, |(_, given)| given);
     match cli.command {
@@ -125,7 +125,7 @@ fn run(cli: Cli, matches: &ArgMatches) -> Result<(), CliError> {
 /// Prints the error of the arguments, or the requested help, and exits. Control characters are escaped.
 fn refused(error: &clap::Error) -> ! {
     let words = error.render().to_string();
-    if !matches!(output::plain(&words), Cow::Owned(_)) {
+    if matches!(output::plain(&words), Cow::Borrowed(_)) {
         error.exit();
     }
     output::say(words.trim_end());
@@ -137,7 +137,7 @@ fn command() -> clap::Command {
     with_negative_numbers(Cli::command().mut_subcommand("pretrain", pretrain::in_order))
 }
 
-/// Makes all commands accept `-1` as the value of a flag, so that its error states the expected range.
+/// Lets all commands accept negative numbers as values of flags, so that our own check reports the valid range.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
 }
@@ -154,7 +154,7 @@ fn main() -> ExitCode {
     });
     match result.and(kept) {
         Ok(()) => ExitCode::SUCCESS,
-        // The process has printed its error.
+        // The failed child process has already printed its error.
         #[cfg(feature = "distributed")]
         Err(CliError::Launch(gradus_cluster::launch::LaunchError::Ended { code, .. })) => ExitCode::from(code),
         // A reader that closes stdout early (`gradus world | head`) is not an error.
@@ -224,7 +224,8 @@ mod tests {
         help.split("[default: ").skip(1).map(|rest| rest.split(']').next().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Returns the value stated for a preset: of `0.02; gpt1 2000` the second for `gpt1`, the first for the others.
+    /// Returns the value stated for a preset. For example, `0.02; gpt1 2000` states 2000 for `gpt1` and 0.02 for all other
+    /// presets.
     fn stated_for<'s>(stated: &'s str, preset: &str) -> Option<&'s str> {
         let parts = || stated.split([';', ',']).map(str::trim);
         let own = parts().find_map(|part| part.strip_prefix(preset)?.strip_prefix(' '));
@@ -272,7 +273,7 @@ mod tests {
         );
     }
 
-    /// Elsewhere clap writes the defaults, from the values in use; a number written by hand is checked here.
+    /// In all other commands clap prints the defaults. The few that are written by hand are listed here.
     #[test]
     fn defaults_in_other_help_are_words_or_checked() {
         fn by_hand(command: &clap::Command, found: &mut Vec<String>) {

@@ -1,6 +1,6 @@
 //! Every size and hyperparameter of a pre-training: a flag, a key of the config file, and what they settle to.
 //!
-//! Later ones win: preset, config file (TOML, the flags' names with `_` for `-`), flags.
+//! Precedence, lowest first: preset, config file (TOML, the flags' names with `_` for `-`), flags.
 
 use std::path::{Path, PathBuf};
 
@@ -217,7 +217,7 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
     serde_json::from_value(serde_json::Value::from(name)).map_err(|e| e.to_string())
 }
 
-/// Everything a pre-training is made of, settled; saved with it. The vocabulary of the model is the tokenizer's.
+/// All settings of a pre-training run, with defaults filled in; stored in `run.json`. The model's vocabulary is the tokenizer's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "PretrainOptions says what each is")]
 pub struct PretrainSettings {

@@ -5,6 +5,8 @@
 //! masked     [CLS] x̃ [SEP]      each slot sees all                   some predict their token (Devlin et al. 2018, §3.1)
 //! pairs      [CLS] a [SEP] b [SEP], in two segments                  … and [CLS] predicts whether b follows a
 //! ```
+//!
+//! A [`batch`] pads rows to the longest view. `pairs` needs a model with at least two segments (`--segments 2`).
 
 mod draw;
 mod plan;
@@ -70,8 +72,8 @@ pub struct View {
 pub trait Scheme: Send + Sync {
     /// Returns a view of a text for training.
     fn train_view(&self, text: &Text, draw: &mut Draw<'_>) -> View;
-    /// Returns a view of a text in which the tokens at these places, in increasing order, are the targets, each predicted from the
-    /// given tokens that are no targets; `None` if the scheme does not predict tokens from these.
+    /// Returns a view for evaluation, whose targets are the tokens at the places `at`, in increasing order. A scheme that
+    /// predicts from all tokens hides the targets. Returns `None` if the scheme cannot predict from `given`.
     fn eval_view(&self, text: &Text, at: &[usize], given: Given) -> Option<View>;
     /// Returns the number of tokens that an evaluation counts in a text of `tokens` tokens: by default all of them, without special
     /// tokens and second texts.

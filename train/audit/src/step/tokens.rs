@@ -16,9 +16,9 @@ pub struct Tokens {
     pub inputs: Vec<String>,
     /// The target of each slot (B·T).
     pub targets: Vec<String>,
-    /// The input tokens and targets as text, by their row of the embedding, in the order of the text.
+    /// The row of the embedding and the text of each distinct token, inputs before targets, in order of first appearance.
     pub rows: Vec<(usize, String)>,
-    /// Whether the target of a slot is the next token, and not the slot's own.
+    /// Whether every slot has a target. The targets are then the next tokens.
     #[serde(skip)]
     follows: bool,
 }
@@ -35,7 +35,7 @@ fn asked(batch: &Batch) -> Vec<Option<u32>> {
 }
 
 impl Tokens {
-    /// Creates the text of a batch from these words; empty ones are not shown.
+    /// Creates the text of a batch from the words of inputs and targets; an empty string hides a token.
     pub fn new(batch: &Batch, inputs: Vec<String>, targets: Vec<String>) -> Self {
         let mut seen = HashSet::new();
         let asked = asked(batch).into_iter().zip(&targets).filter_map(|(id, word)| Some((id?, word)));
@@ -51,7 +51,7 @@ impl Tokens {
         }
     }
 
-    /// Creates the text of a batch, with only the inputs and targets for which `shown` is true at their position (B·T).
+    /// Creates the text of a batch. `shown` selects the inputs and the targets by slot (0 to B·T − 1).
     pub fn of(tokenizer: &Tokenizer, batch: &Batch, shown: [&dyn Fn(usize) -> bool; 2]) -> Self {
         let word = |id: u32| tokenizer.token(id).unwrap_or_else(|| format!("#{id}")).replace("</w>", "");
         let words = |ids: Vec<Option<u32>>, shown: &dyn Fn(usize) -> bool| {
