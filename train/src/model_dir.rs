@@ -26,7 +26,8 @@ const TOKENIZER_FILES: [&str; 6] =
 pub enum ModelDirError {
     #[error(
         "{path}: expected a directory with config.json and model.safetensors, found {found}; \
-         give --model the --out of a `gradus pretrain` or `gradus finetune`, or a checkpoint of openai-gpt, gpt2, bert, roberta or ernie"
+         give --model the --out of a `gradus pretrain` or `gradus finetune`, or a checkpoint of one of the types {}",
+        checkpoint::model_types().join(", ")
     )]
     NoModel { path: PathBuf, found: &'static str },
     #[error(transparent)]

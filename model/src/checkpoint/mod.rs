@@ -1,6 +1,6 @@
 //! Checkpoints in Hugging Face's format: a directory of `config.json` and `model.safetensors`, or shards
-//! (`model-00001-of-00003.safetensors`) and `model.safetensors.index.json`. GPT-1 is `openai-gpt`; its relatives are `gpt2`, `bert`,
-//! `ernie` and `roberta`. A head is stored in `model.safetensors` too where a class of `transformers` computes the same, otherwise
+//! (`model-00001-of-00003.safetensors`) and `model.safetensors.index.json`. `dialect` lists the model
+//! types; GPT-1 is `openai-gpt`. A head is stored in `model.safetensors` too where a class of `transformers` computes the same, otherwise
 //! beside it, in `head.safetensors`. [`openai`] reads and writes OpenAI's own release.
 //!
 //! `transformers` opens what [`save`] writes and [`load`] opens what it writes, without an export step: names with or
@@ -36,7 +36,7 @@ use dialect::Held;
 use source::Source;
 use stored::Files;
 
-pub use dialect::theirs;
+pub use dialect::{model_types, theirs};
 pub use ngram::{NGRAM, ngram_files, read_ngram};
 pub use source::Bytes;
 pub use weights::StoredTensor;

@@ -98,7 +98,7 @@ impl FinetuneSettings {
         if let Transfer::Layers(n) = self.transfer {
             let layers = model.body.layers();
             let expected = match layers {
-                0 => "all, none or 0, the embeddings: an LSTM has no blocks".into(),
+                0 => format!("all, none or 0, the embeddings: {} has no blocks", model.body.words()),
                 _ => format!("all, none or 0 to {layers}, the model's blocks"),
             };
             require("transfer", n, n <= layers, expected)?;

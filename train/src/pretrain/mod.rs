@@ -258,9 +258,10 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
     check_events(control.run.tensorboard.as_deref(), dir, texts).map_err(SettingsError::from)?;
     let mut stored = Stored::read(dir, &control.cache, control.run.monitor)?;
     if let Some(recompute) = control.recompute {
-        let fits = stored.manifest.settings.model.transformer().is_some();
+        let body = stored.manifest.settings.model.body;
+        let (found, fits) = (format!("with {}", body.words()), body.transformer().is_some());
         let expected = "a run of a Transformer, whose blocks it computes again";
-        require("recompute", "with an LSTM", fits, expected).map_err(SettingsError::from)?;
+        require("recompute", found, fits, expected).map_err(SettingsError::from)?;
         stored.manifest.settings.recompute = recompute;
         stored.trainer.recipe = stored.manifest.recipe();
     }

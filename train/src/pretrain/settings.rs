@@ -25,8 +25,8 @@ hyperparameters! {
         "Model": {
             /// Sizes to start from: `tiny` (4 layers, d 128, 4 heads, context 128), `small` (6, 384, 6, 256), `gpt1` (12, 768, 12, 512) [default: tiny]
             preset: Option<String>,
-            /// System whose axes to take, each of which is a flag too: `gpt`, `lstm`, `bert`, `gpt2`, `roberta`, or `kneser-ney`, which counts
-            /// n-grams without training (`gradus systems` shows them; the defaults below are those of `gpt`) [default: gpt]
+            /// System whose axes to take, each of which is a flag too (`gradus systems` lists the systems; the defaults below are those of
+            /// `gpt`) [default: gpt]
             system: Option<String>,
             /// `transformer` (the paper's); `lstm`: one recurrent layer, of the same context, width and dropout (§5); or `ngram`: counts of
             /// n-grams, without training [default: transformer]
@@ -424,10 +424,11 @@ impl PretrainOptions {
             Some(flag) if is_so => Err(RangeError::new(&*flag, with, format!("{expected} with it, or no --{flag}"))),
             _ => Ok(()),
         };
-        let is_lstm = settings.model.transformer().is_none();
-        unused(is_lstm, &of_transformers, "with an LSTM, which has no such part", "--backbone transformer")?;
+        let body = settings.model.body;
+        let (with, is_recurrent) = (format!("with {}, which has no such part", body.words()), body.transformer().is_none());
+        unused(is_recurrent, &of_transformers, &with, "--backbone transformer")?;
         unused(true, &given!(self; order), "with a network, which counts nothing", "--system kneser-ney")?;
-        unused(!is_lstm, &given!(self; units), "with a Transformer, which has none", "--system lstm")?;
+        unused(!is_recurrent, &given!(self; units), "with a Transformer, which has none", "--system lstm")?;
         let (optimizer, schedule) = (settings.optimizer.name, settings.schedule.kind);
         let of_moments = given!(self; beta1, beta2, adam_eps);
         unused(!optimizer.has_moments(), &of_moments, "with sgd, which has no moments", "another --optimizer")?;
@@ -452,8 +453,7 @@ impl PretrainOptions {
         let system = self.system.as_deref().unwrap_or(systems::DEFAULT.name);
         let card = systems::named(system).ok_or_else(|| RangeError::new("system", system, systems::names()))?;
         let (transform, view) = (self.transform.unwrap_or(card.axes.transform), self.view(card.axes.view)?);
-        let named =
-            |name: &str| SystemBody::named(name).ok_or_else(|| RangeError::new("backbone", name, "transformer, lstm or ngram"));
+        let named = |name: &str| SystemBody::named(name).ok_or_else(|| RangeError::new("backbone", name, SystemBody::names()));
         let own = self.backbone.as_deref().map(named).transpose()?.filter(|body| body.name() != card.axes.body.name());
         let mut body = own.unwrap_or(card.axes.body);
         let expected = "a Transformer, in a system with further parts or a masked view";
@@ -693,7 +693,7 @@ mod tests {
             ("units = 64", "--units with a Transformer, which has none: expected --system lstm with it, or no --units"),
             (
                 "system = 'lstm'\ninner = 64",
-                "--inner with an LSTM, which has no such part: expected --backbone transformer with it, or no --inner",
+                "--inner with an LSTM of one layer, which has no such part: expected --backbone transformer with it, or no --inner",
             ),
             ("optimizer = 'sgd'\nbeta2 = 0.9", "--beta2 with sgd, which has no moments: expected another --optimizer with it"),
             ("schedule = 'constant'\nwarmup = 0.1", "--warmup with a constant rate: expected another --schedule with it"),

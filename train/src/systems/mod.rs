@@ -61,11 +61,20 @@ impl SystemBody {
         self.network().map_or(NGRAM, BodyConfig::name)
     }
 
+    /// The bodies by their names, with their default options.
+    fn all() -> impl Iterator<Item = (&'static str, Self)> {
+        let networks = BodyConfig::ALL.into_iter().map(|(name, body)| (name, SystemBody::Network(body)));
+        networks.chain([(NGRAM, SystemBody::Ngram { order: 5 })])
+    }
+
     /// The body of a name, with its default options.
     pub fn named(name: &str) -> Option<Self> {
-        let ngram = (NGRAM, SystemBody::Ngram { order: 5 });
-        let networks = BodyConfig::ALL.into_iter().map(|(name, body)| (name, SystemBody::Network(body)));
-        networks.chain([ngram]).find(|(own, _)| *own == name).map(|(_, body)| body)
+        Self::all().find(|(own, _)| *own == name).map(|(_, body)| body)
+    }
+
+    /// All names of bodies, as words.
+    pub fn names() -> String {
+        in_words(Self::all().map(|(name, _)| name))
     }
 
     /// The Transformer's options, if it is one.
@@ -220,8 +229,13 @@ pub fn named(name: &str) -> Option<&'static Card> {
 
 /// All names, as words: `gpt, lstm or bert`.
 pub fn names() -> String {
-    let names: Vec<&str> = ALL.iter().map(|card| card.name).collect();
-    let (last, others) = names.split_last().expect("there are systems");
+    in_words(ALL.iter().map(|card| card.name))
+}
+
+/// Joins names as alternatives.
+fn in_words(names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let (last, others) = names.split_last().expect("one at least");
     format!("{} or {last}", others.join(", "))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | dialect | model types | reads and writes |
 //! |-|-|-|
-//! | [`openai_gpt`] | `openai-gpt`; ours: `gradus-gpt`, `gradus-lstm` | GPT-1, and whatever no other dialect can say |
+//! | [`openai_gpt`] | `openai-gpt`; ours: `gradus-gpt`, and `gradus-NAME` of another body | GPT-1, and whatever no other dialect can say |
 //! | [`gpt2`] | `gpt2` | `GPT2LMHeadModel`, `GPT2ForSequenceClassification` |
 //! | [`bert`] | `bert`, `ernie`, `roberta` | BERT's parts, with or without its heads |
 //!
@@ -22,6 +22,7 @@ use table::Names;
 pub(super) use table::Theirs;
 
 use super::fields::Fields;
+use crate::body::BodyConfig;
 use crate::model::{Model, ModelConfig};
 use crate::tree::Tree;
 
@@ -41,6 +42,8 @@ impl Held {
     }
 }
 
+/// The beginning of the model types of bodies other than the Transformer.
+const OWN: &str = "gradus-";
 /// The matrix of the first output, if it is untied.
 const OUTPUT: &str = "lm_head.weight";
 
@@ -90,9 +93,11 @@ pub(super) fn theirs_of(dialect: &dyn Dialect, config: &ModelConfig, path: &str)
     if path == OUTPUT { Theirs::same(dialect.names().copies[0].0.to_owned()) } else { dialect.theirs(config, path) }
 }
 
-/// All model types that are read.
-pub(super) fn model_types() -> impl Iterator<Item = &'static str> {
-    ALL.into_iter().flat_map(|dialect| dialect.names().model_types).copied()
+/// All model types of networks that are read.
+pub fn model_types() -> Vec<String> {
+    let theirs = ALL.into_iter().flat_map(|dialect| dialect.names().model_types).map(|name| (*name).to_owned());
+    let own = BodyConfig::ALL.into_iter().filter(|(_, body)| body.transformer().is_none());
+    theirs.chain(own.map(|(name, _)| format!("{OWN}{name}"))).collect()
 }
 
 /// The tensors of a model as `transformers` names and shapes them: of parameters, or of gradients.

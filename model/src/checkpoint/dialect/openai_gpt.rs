@@ -9,7 +9,7 @@ use super::super::fields::{
     BEFORE, HEADS, TIED, class, contradicted, field as value, given, heads_from_json, is_class, unread, wrong,
 };
 use super::table::{Names, field, object};
-use super::{Dialect, Fields, Held, Theirs, model_types};
+use super::{Dialect, Fields, Held, OWN, Theirs, model_types};
 use crate::body::BodyConfig;
 use crate::config::{Activation, Sizes};
 use crate::head::{Form, HeadConfig};
@@ -29,8 +29,6 @@ pub(super) const WEIGHT: &str = "score.weight";
 const NOT_OPTIONS: [&str; 8] = ["model_type", "architectures", TIED, OUTPUTS, HEADS, "id2label", "label2id", "pad_token_id"];
 /// The field of the kind of a body in [`BodyConfig`].
 const FAMILY: &str = "family";
-/// The beginning of the model types of other bodies.
-const OWN: &str = "gradus-";
 /// The field of outputs that `transformers` does not have.
 const OUTPUTS: &str = "gradus_outputs";
 /// The beginning of the names of fields that `transformers` does not have.
@@ -214,8 +212,8 @@ fn body_from_json(fields: &Fields, body: BodyConfig) -> serde_json::Result<Model
 fn gpt_from_json(fields: &Fields) -> Result<ModelConfig, String> {
     match given(fields, "model_type") {
         Some(Value::String(name)) if name == HUGGING_FACE || name == OURS => {}
-        Some(other) => return Err(format!("model_type: expected {}, found {other}", known())),
-        None => return Err(format!("model_type is missing: expected {}", known())),
+        Some(other) => return Err(format!("model_type: expected {}, found {other}", model_types().join(", "))),
+        None => return Err(format!("model_type is missing: expected {}", model_types().join(", "))),
     }
     let (sizes, options) = NAMES.read(fields)?;
     let mut options = object(json!(options));
@@ -226,10 +224,4 @@ fn gpt_from_json(fields: &Fields) -> Result<ModelConfig, String> {
         options.insert(ours.into(), value.clone());
     }
     Ok(ModelConfig::new(sizes, TransformerConfig::deserialize(Value::Object(options)).map_err(|e| e.to_string())?))
-}
-
-/// All model types that are read, in words.
-fn known() -> String {
-    let own = BodyConfig::ALL.into_iter().filter(|(_, body)| body.transformer().is_none());
-    model_types().map(str::to_owned).chain(own.map(|(name, _)| format!("{OWN}{name}"))).collect::<Vec<_>>().join(", ")
 }

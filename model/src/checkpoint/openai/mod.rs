@@ -231,7 +231,7 @@ fn flat_arrays(model: &Model<Tensor<f32>>) -> Result<Vec<Tensor<f32>>, Checkpoin
 /// The Transformer, if `train.py` could be told to compute what it does.
 fn sayable(model: &ModelConfig) -> Result<&TransformerConfig, CheckpointError> {
     let refused = |what: String| Err(CheckpointError::NotSayable { what });
-    let Some(config) = model.transformer() else { return refused("an LSTM".into()) };
+    let Some(config) = model.transformer() else { return refused(model.body.words().into()) };
     if !model.heads.is_empty() {
         return refused("a task's head; it holds the language model alone, before fine-tuning".into());
     }

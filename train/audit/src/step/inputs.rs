@@ -160,7 +160,7 @@ impl StepInputs {
         let kind = match (special, model.transformer()) {
             (Some(_), _) => "a Transformer that fills masks",
             (None, Some(_)) => "a GPT",
-            (None, None) => "an LSTM",
+            (None, None) => model.body.config().words(),
         };
         let dropped = if headless { " Its head is left out: the step is the language model's." } else { "" };
         Ok(StepInputs {
