@@ -86,10 +86,8 @@ hyperparameters! {
             init_std: Option<f64>,
         }
         "View": {
-            /// What the model predicts: `next`, the token after each token; `masked`, some tokens from all others (BERT), or `pairs`, of two
-            /// texts, and whether the second follows the first; optionally with options, as `gradus systems` prints them:
-            /// masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic. Without options, they are those of the system [default: next]
-            #[cfg_attr(feature = "clap", arg(value_parser = named::<ViewOption>))]
+            /// The view of texts: what the model predicts, from which tokens [default: next]
+            #[cfg_attr(feature = "clap", arg(value_parser = named::<ViewOption>, help = ViewPlan::HELP))]
             view: Option<ViewOption>,
             /// Fraction of the tokens that is predicted in a masked view [default: 0.15]
             mask_rate: Option<f64>,
@@ -482,14 +480,14 @@ impl PretrainOptions {
             Some(ViewOption::Pairs) => ViewPlan::Pairs(of_system.corrupt().copied().unwrap_or(Corrupt::BERT)),
             Some(ViewOption::Masked) | None => of_system,
         };
-        let Some(&Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, redraw }) = plan.corrupt() else {
+        let Some(&Corrupt { noise, replacement: MaskMix { mask, replace }, redraw }) = plan.corrupt() else {
             return match first(&given!(self; mask_rate, mask_hide, mask_replace, masks, pairs)) {
                 Some(flag) => Err(RangeError::new(flag, "with a view without random masks", "--view masked with it")),
                 None => Ok(plan),
             };
         };
         let corrupt = Corrupt {
-            noise: Noise::Share(self.mask_rate.unwrap_or(rate)),
+            noise: self.mask_rate.map_or(noise, Noise::Share),
             replacement: MaskMix { mask: self.mask_hide.unwrap_or(mask), replace: self.mask_replace.unwrap_or(replace) },
             redraw: self.masks.unwrap_or(redraw),
         };

@@ -47,6 +47,12 @@ pub enum ViewPlan {
 }
 
 impl ViewPlan {
+    /// The help of `--view`.
+    pub const HELP: &str = "What the model predicts: `next`, the token after each token; `masked`, some tokens from all others (BERT), or \
+        `pairs`, of two texts, and whether the second follows the first; optionally with options, as `gradus systems` \
+        prints them: masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic. Without options, they are those of the system \
+        [default: next]";
+
     /// Returns the corruption of texts; `None` if the objective is the next token.
     pub fn corrupt(&self) -> Option<&Corrupt> {
         match self {
