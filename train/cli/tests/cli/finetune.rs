@@ -749,7 +749,7 @@ fn what_cannot_be_resumed_says_why() {
     let other = ModelConfig { body: config.body.with_dropout(0.3), ..config.clone() };
     for changed in [Model::init(&config, 6), params.clone().with_config(&other)] {
         desk.save("model", &changed);
-        desk.resume("out", "").fails_with(&["cannot resume", "model", "not those"]);
+        desk.resume("out", "").fails_with(&["cannot resume", "model", "have changed"]);
     }
     desk.save("model", &params);
     desk.begin("rte", "out", SHORT).fails_with(&["already holds", "continued with --resume", "out"]);
