@@ -290,7 +290,7 @@ impl Watch {
             Word::Last(verdict) if number == 0 => self.fault.end(verdict),
             Word::Farewell => self.peer(number).left = true,
             Word::Noted(_) | Word::Last(_) => {
-                self.fault.raise(format!("protocol error: unexpected message from process {number}"))
+                self.fault.raise(format!("process {number} sent an unexpected message"))
             }
         }
     }

@@ -228,7 +228,7 @@ fn messages_out_of_turn_are_refused() {
     for (me, other, word) in [(1, 0, Word::Noted("a".into())), (0, 1, verdict())] {
         let mut watched = Watched::start(me, &[other], limits(LONG, LONG));
         watched.sends(0, &word);
-        assert_eq!(watched.verdict().problem, format!("protocol error: unexpected message from process {other}"));
+        assert_eq!(watched.verdict().problem, format!("process {other} sent an unexpected message"));
     }
     let mut watched = Watched::start(1, &[0], limits(LONG, LONG));
     watched.others[0].write_all(&[0xff; 100]).unwrap();

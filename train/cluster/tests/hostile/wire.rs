@@ -149,7 +149,7 @@ fn harm_control(rng: &mut Philox, links: &mut Links) -> &'static str {
         3 => (word(9, b""), "sent invalid data"),
         4 => (word(0, &[0; 7]), "sent invalid data"),
         5 => (word(2, &[0xc0, 0x80]), "sent invalid data"),
-        6 => (out_of_turn, "protocol error: unexpected message"),
+        6 => (out_of_turn, "sent an unexpected message"),
         7 => (word(2, b"no room"), "stopped: no room"),
         8 => (vec![], "sent nothing"),
         9 => (word(0, &[0; 9])[..1 + rng.below(15) as usize].to_vec(), "sent nothing"),
