@@ -9,8 +9,9 @@ use gradus_model::{Input, KneserNey, Tree};
 use gradus_survey::{Lexicon, Story, Subject, Window, WordAnswers, divergences, generation, told, understanding};
 use gradus_train::answers::fill;
 use gradus_train::answers::{self, Causal};
-use gradus_train::pretrain::{Counted, PretrainControl, PretrainOptions, SEPARATOR, Split, Stored, begin};
+use gradus_train::pretrain::{Counted, PretrainControl, PretrainOptions, Split, Stored, begin};
 use gradus_train::run::Control;
+use gradus_train::views::SEPARATOR;
 use gradus_train::views::{Given, SpecialTokens, Text};
 use gradus_world::World;
 

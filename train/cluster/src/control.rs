@@ -289,9 +289,7 @@ impl Watch {
             Word::Failed(text) => self.fault.end(told(number, &text)),
             Word::Last(verdict) if number == 0 => self.fault.end(verdict),
             Word::Farewell => self.peer(number).left = true,
-            Word::Noted(_) | Word::Last(_) => {
-                self.fault.raise(format!("process {number} sent an unexpected message"))
-            }
+            Word::Noted(_) | Word::Last(_) => self.fault.raise(format!("process {number} sent an unexpected message")),
         }
     }
 

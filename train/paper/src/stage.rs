@@ -22,10 +22,11 @@ use gradus_train::finetune::{self, Data, FinetuneError, FinetuneSettings, Sessio
 use gradus_train::model_dir::ModelDirError;
 use gradus_train::optim::Warmup;
 use gradus_train::pretrain::{
-    self, Length, PretrainControl, PretrainError, PretrainOptions, PretrainOutcome, PretrainSettings, Probe, SEPARATOR,
+    self, Length, PretrainControl, PretrainError, PretrainOptions, PretrainOutcome, PretrainSettings, Probe,
 };
 use gradus_train::run::{Control, METRICS_FILE, RunError};
 use gradus_train::tasks::TaskError;
+use gradus_train::views::SEPARATOR;
 
 use crate::error::ReproduceError;
 use crate::plan::{Planned, Sizes, Stage};

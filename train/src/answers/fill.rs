@@ -9,8 +9,8 @@ use gradus_io::exit::{self, Exit};
 use gradus_text::{TextError, Tokenizer};
 
 use crate::answers::Answers;
-use crate::pretrain::SEPARATOR;
 use crate::tasks::probabilities;
+use crate::views::SEPARATOR;
 
 /// The text that marks a gap.
 pub const GAP: &str = "[MASK]";

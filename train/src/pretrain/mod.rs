@@ -54,7 +54,7 @@ pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, Vie
 pub use source::{Sequences, Split, TextSource, Validation, weighted};
 pub use stored::{PretrainManifest, Stored};
 pub use viewer::Viewer;
-pub use world::{HELD_OUT_STORIES, OPENED_ANYWHERE, SEPARATOR, VOCABULARY};
+pub use world::{HELD_OUT_STORIES, OPENED_ANYWHERE, VOCABULARY};
 
 use corpus::Corpus;
 use training::Pretraining;

@@ -676,7 +676,7 @@ mod tests {
             ("width = 0", "width = 0: expected a number from 1 to 65536"),
             ("eval_every = 0", "--eval-every 0: expected at least 1"),
             ("system = 'gpt9'", "--system gpt9: expected kneser-ney, gpt, lstm, "),
-            ("mask_rate = 0.1", "--mask-rate with texts read from left to right: expected --view masked with it"),
+            ("mask_rate = 0.1", "--mask-rate with a view without random masks: expected --view masked with it"),
             ("view = 'masked'\nmask_rate = 0.0", "--mask-rate 0: expected a fraction of the tokens"),
             ("view = 'masked'\nobjective = 'sequence_mean'", "--objective sequence_mean: expected token_mean"),
             ("view = 'masked'\npairs = true", "--segments 0: expected at least 2"),

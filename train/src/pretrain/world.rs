@@ -13,9 +13,8 @@ use rayon::prelude::*;
 use super::source::{Split, TextSource};
 use super::{PretrainError, PretrainSettings, viewer};
 use crate::run::RunError;
+use crate::views::SEPARATOR;
 
-/// The token that opens every story.
-pub const SEPARATOR: &str = "<story>";
 /// The number of training stories.
 const TRAINING_STORIES: usize = 60_000;
 /// The number of held-out stories.

@@ -17,6 +17,9 @@ use gradus_tensor::{Real, Tensor};
 pub use draw::{Draw, Redraw};
 pub use plan::*;
 
+/// The token that opens every story of the micro-world.
+pub const SEPARATOR: &str = "<story>";
+
 /// A text of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {

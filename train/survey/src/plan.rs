@@ -3,12 +3,11 @@
 use std::fmt;
 
 use gradus_io::numbers::count_of;
-use gradus_model::BodyConfig;
 use gradus_study::plan::Plan;
 use gradus_study::rule::DecisionRule;
 use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::pretrain::HELD_OUT_STORIES;
-use gradus_train::systems::{self, Card, SystemBody};
+use gradus_train::systems::{self, Card};
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -188,7 +187,7 @@ impl fmt::Display for Survey {
 
 /// Returns the peak rate at the centre of a system's search, which suits the miniature's Transformer and LSTM.
 pub fn usual_rate(card: &Card) -> f64 {
-    if matches!(card.axes.body, SystemBody::Network(BodyConfig::Lstm(_))) { 1.6e-2 } else { 1e-3 }
+    if card.axes.body.transformer().is_some() { 1e-3 } else { 1.6e-2 }
 }
 
 /// A unit of work that completes as a whole or has no effect.
