@@ -18,28 +18,16 @@ pub const CARD: Card = Card {
     settled: &[
         Settled { what: "the form of GELU", here: "tanh", by: "Google's code (transformers: erf)" },
         Settled { what: "ε of layer norm", here: "1e-12", by: "Google's code" },
-        Settled {
-            what: "masking",
-            here: "ten fixed masks per text, in turn (--masks copies)",
-            by: "Google's code (dupe_factor)",
-        },
+        Settled { what: "masks", here: "ten per text, in turn (--masks copies)", by: "Google's code (dupe_factor)" },
         Settled { what: "place of norms", here: "after each branch, and after the embeddings", by: "Google's code" },
-        Settled {
-            what: "number of targets",
-            here: "15 %, at least one",
-            by: "Google's code, which also counts [CLS] and [SEP], and takes at most 20",
-        },
+        Settled { what: "targets", here: "15 %, at least one", by: "Google's code (which counts special tokens; at most 20)" },
         Settled {
             what: "random replacement tokens",
-            here: "any token except special tokens, possibly the original; in the micro-world, 60 % of these tokens occur in no story",
+            here: "any but special tokens, possibly the original; 60 % of them occur in no story of the micro-world",
             by: "Google's code (which includes special tokens)",
         },
         Settled { what: "a row", here: "one text, split after a sentence", by: "us (the code: sentences of a document)" },
-        Settled {
-            what: "negative pairs",
-            here: "the end of another text, from the sentence that makes it nearest in length to the true continuation",
-            by: "us (the code: from any sentence)",
-        },
+        Settled { what: "negative pairs", here: "an end of another text, of similar length", by: "us (the code: any sentences)" },
         Settled { what: "deliberately short rows", here: "none", by: "us (the code shortens 10 % of the pairs)" },
         Settled { what: "initial weights", here: "normal", by: "us (Google's code truncates at two standard deviations)" },
     ],
@@ -68,8 +56,7 @@ pub const CARD: Card = Card {
         Comparison {
             name: "left-only",
             statement: "BERT's predictions of a masked word, given all others, are closer to exact than GPT-1's from the \
-                        preceding words (U); so are those of any model trained well enough, since the preceding words do not \
-                        determine the word",
+                        preceding words (U); so are those of any well-trained model, as the preceding words do not determine it",
             sentence: None,
             other_figure: Figure::UnderstandingLeftOnly,
             primary: false,
