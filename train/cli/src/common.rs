@@ -17,7 +17,7 @@ use gradus_train::finetune::FinetuneManifest;
 use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::model_dir::ModelDir;
 use gradus_train::run::Manifest;
-use gradus_train::run::precision::{Precision, named};
+use gradus_train::trainer::precision::{Precision, named};
 
 use crate::error::CliError;
 use crate::{kernels, output};

@@ -20,9 +20,9 @@ use super::manifest::{FinetuneManifest, Prepared, SeedRecord};
 use super::seed::{Seed, SeedOutcome};
 use super::{FinetuneError, FinetuneSettings, RowCounts, Session, left_out};
 use crate::hyperparameters::{in_unicode, require};
-use crate::run::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, RunError};
 use crate::trainer::check_room;
+use crate::trainer::precision::{self, Precision};
 
 /// The outcome of a fine-tuning run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

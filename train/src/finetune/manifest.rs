@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 
 use super::{Data, FinetuneError, FinetuneSettings, RowCounts, TaskModel};
 use crate::hyperparameters::require;
-use crate::run::precision::Precision;
 use crate::run::{self, Manifest, RunError};
+use crate::trainer::precision::Precision;
 
 /// The manifest of a fine-tuning run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

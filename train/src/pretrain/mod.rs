@@ -43,8 +43,8 @@ use serde::Serialize;
 use crate::answers::generate::GenerateError;
 use crate::hyperparameters::{RangeError, in_unicode, require};
 use crate::model_dir::BEST;
-use crate::run::precision::{self, Precision};
 use crate::run::{self, Begun, Control, Manifest, Past, RunError};
+use crate::trainer::precision::{self, Precision};
 use crate::trainer::{self, ANOMALY, Trainer, check_room};
 
 pub use count::Counted;

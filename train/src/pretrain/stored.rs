@@ -11,8 +11,8 @@ use gradus_world::World;
 use serde::{Deserialize, Serialize};
 
 use super::{Corpus, PretrainControl, PretrainError, PretrainSettings, TextSource, Validation, Viewer, WorldSource};
-use crate::run::precision::Precision;
 use crate::run::{self, Manifest, Past, RunError, load_state};
+use crate::trainer::precision::Precision;
 use crate::trainer::{Recipe, StateError, TRAINER_FILE, Trainer};
 
 /// The manifest of a pre-training run.

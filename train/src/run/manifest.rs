@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::RunError;
 use crate::model_dir::BEST;
-use crate::run::precision::Precision;
 use crate::trainer::ANOMALY;
+use crate::trainer::precision::Precision;
 
 const FILE: &str = "run.json";
 

@@ -11,7 +11,6 @@
 mod distributed;
 mod journal;
 mod manifest;
-pub mod precision;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

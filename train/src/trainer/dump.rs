@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Recipe, TrainError, Trainer};
 use crate::model_dir::{self, ModelDirError};
-use crate::run::precision::{self, Precision};
+use crate::trainer::precision::{self, Precision};
 
 /// The name of the directory of a saved step, in a run's directory.
 pub const ANOMALY: &str = "anomaly";

@@ -14,6 +14,7 @@
 mod alarms;
 mod distributed;
 mod dump;
+pub mod precision;
 mod scale;
 mod state;
 mod step_message;
