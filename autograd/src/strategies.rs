@@ -1,4 +1,4 @@
-//! Strategies for [`proptest`]: shapes, tensors and cases of an op, which shrink to small ones. Requires the feature `proptest`.
+//! Strategies for [`proptest`](mod@proptest): shapes, tensors and cases of an op, which shrink to small ones. Requires the feature `proptest`.
 //!
 //! ```
 //! use gradus_autograd::check::{self, Subject};

@@ -184,7 +184,7 @@ pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
 /// No model in the directory, counts, or a damaged model.
 pub fn read(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     match Predictor::read(dir)? {
-        Predictor::Network(model) => Ok(model),
+        Predictor::Network(model) => Ok(*model),
         Predictor::Counts(_) => Err(ModelDirError::Counts { path: dir.to_owned() }),
     }
 }
@@ -192,7 +192,7 @@ pub fn read(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
 /// A model that predicts tokens.
 pub enum Predictor {
     /// A network.
-    Network(Model<Tensor<f32>>),
+    Network(Box<Model<Tensor<f32>>>),
     /// Counts of n-grams.
     Counts(KneserNey),
 }
@@ -208,7 +208,7 @@ impl Predictor {
         let open = |name: &str| disk::map(&dir.join(name), Bytes::open);
         Ok(match checkpoint::read_ngram(dir, &open)? {
             Some(counts) => Predictor::Counts(counts),
-            None => Predictor::Network(checkpoint::read(dir, &open)?),
+            None => Predictor::Network(checkpoint::read(dir, &open)?.into()),
         })
     }
 
@@ -239,7 +239,7 @@ impl Predictor {
     /// A failure of the device.
     pub fn to(self, device: &Device) -> Result<Self, DeviceError> {
         match self {
-            Predictor::Network(model) => Ok(Predictor::Network(model.to(device)?)),
+            Predictor::Network(model) => Ok(Predictor::Network(model.to(device)?.into())),
             counts => Ok(counts),
         }
     }

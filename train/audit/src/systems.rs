@@ -79,14 +79,14 @@ pub fn audit(card: &Card) -> AuditedSystem {
 
 /// A tiny model of a system.
 enum Subject {
-    Network(Model<Tensor<f64>>),
+    Network(Box<Model<Tensor<f64>>>),
     Counts(KneserNey),
 }
 
 impl Subject {
     /// Returns a network before training, or counts of random texts.
     fn fresh(axes: &Axes, seed: u64) -> Self {
-        let SystemBody::Ngram { order } = axes.body else { return Subject::Network(Model::init(&tiny(axes), seed)) };
+        let SystemBody::Ngram { order } = axes.body else { return Subject::Network(Model::init(&tiny(axes), seed).into()) };
         let mut rng = Philox::new(seed);
         let texts: Vec<Vec<u32>> =
             (0..20_000).map(|_| TEXT.iter().map(|_| rng.below(u64::from(OTHER) + 1) as u32).collect()).collect();
@@ -96,7 +96,7 @@ impl Subject {
     /// Returns a model that has learnt that texts are 00 or 11. An untrained network predicts nearly uniformly.
     fn learnt(axes: &Axes) -> Self {
         match axes.body {
-            SystemBody::Network(_) => Subject::Network(learnt(axes)),
+            SystemBody::Network(_) => Subject::Network(learnt(axes).into()),
             SystemBody::Ngram { order } => {
                 Subject::Counts(KneserNey::between(Some(SPECIAL.open), order, [[0, 0], [1, 1]], VOCAB))
             }
@@ -174,8 +174,8 @@ fn seen(axes: &Axes, asked: char) -> String {
         let mark = |(j, letter): (usize, char)| {
             let mut other = TEXT;
             other[j] = OTHER;
-            let differs = |model: &Box<dyn Answers + '_>| answer_of(&**model, &TEXT, at) != answer_of(&**model, &other, at);
-            if answers.iter().any(differs) { letter } else { '·' }
+            let differs = |model: &dyn Answers| answer_of(model, &TEXT, at) != answer_of(model, &other, at);
+            if answers.iter().any(|model| differs(&**model)) { letter } else { '·' }
         };
         "abcdef".chars().enumerate().map(mark).collect()
     };

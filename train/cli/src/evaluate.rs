@@ -160,7 +160,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     let dir = open_model(&args.model)?;
     let (model, device) = match (dir.predictor()?, args.on.open()?) {
-        (Predictor::Network(model), device) => (model, device),
+        (Predictor::Network(model), device) => (*model, device),
         (Predictor::Counts(counts), _) => return print(args, &counted(args, &dir, &counts)?),
     };
     let config = model.config();

@@ -36,10 +36,10 @@ pub(super) fn count(
     let begin = Instant::now();
     let vocab = source.tokenizer().vocab_size();
     let progress = RefCell::new(control.run.monitor.begin(Job::new("counting n-grams", source.tokens(), "tokens")));
-    let done = Cell::new(0);
+    let done = Cell::new(0_u64);
     let goes_on = |_: &u32| {
         done.set(done.get() + 1);
-        if done.get() % REPORTED == 0 {
+        if done.get().is_multiple_of(REPORTED) {
             progress.borrow_mut().reach(done.get());
         }
         !interrupt::requested()
