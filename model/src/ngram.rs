@@ -51,9 +51,13 @@ pub struct KneserNey {
 
 /// The n-grams of one length that extend a context.
 struct Level {
+    /// The node of the context h.
     node: Node,
+    /// Σᵥ c(h v)
     total: f64,
+    /// D₁N₁(h) + D₂N₂(h) + D₃N₃(h)
     handed_out: f64,
+    /// D₁, D₂, D₃
     discounts: [f64; 3],
 }
 
@@ -219,6 +223,7 @@ impl KneserNey {
         (0..=context.len().min(self.order - 1)).map_while(level).collect()
     }
 
+    /// p(w | h) of one symbol w, from the uniform distribution up to the longest context h.
     fn of_symbol(&self, levels: &[Level], symbol: u32) -> f64 {
         let mut p = 1.0 / f64::from(self.vocab + u32::from(self.separator.is_none()));
         for Level { node, total, handed_out, discounts } in levels {
@@ -250,7 +255,7 @@ impl KneserNey {
     /// The model of these lists ([`to_lists`](Self::to_lists)).
     ///
     /// # Errors
-    /// Lists that are not those of a model, with what is wrong with them.
+    /// Returns a description of the first n-gram that is invalid, or of lists of different lengths.
     pub fn from_lists(
         separator: Option<u32>,
         order: usize,

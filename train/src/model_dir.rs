@@ -247,7 +247,7 @@ impl Predictor {
     /// Returns its answers, with `length` tokens in a whole text ([`answers::of`]).
     ///
     /// # Errors
-    /// Those of [`answers::of`].
+    /// For a network that fills masks: no tokenizer, one without special tokens, or a network that was fine-tuned for a task.
     pub fn answers(&self, tokenizer: Option<&Tokenizer>, length: usize) -> Result<Box<dyn Answers + '_>, AnswersError> {
         match self {
             Predictor::Network(model) => answers::of(model, tokenizer, length),

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use gradus_model::{Batch, Decoder, Input, Model};
 use gradus_tensor::{Real, Tensor};
 
+use super::evaluate::{SlidingWindow, token_losses};
 use super::{Answers, ROWS, Slide, vectors};
-use crate::answers::evaluate::{SlidingWindow, token_losses};
 use crate::views;
 
 /// A network that predicts the next token.

@@ -99,6 +99,7 @@ impl<T: Real> Answers for Masked<'_, T> {
         all
     }
 
+    /// A text is read as one segment.
     fn losses(&self, texts: &[&[u32]], reach: &mut dyn FnMut(usize)) -> Vec<Vec<f64>> {
         pseudo_losses(self.model, texts, self.special, self.context, reach)
     }

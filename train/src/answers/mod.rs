@@ -1,4 +1,4 @@
-//! What a model predicts at a place of a text: one interface of all systems, behind filling, generation, evaluation, zero-shot
+//! Predictions of a model at a place of a text: one interface of all systems, behind filling, generation, evaluation, zero-shot
 //! answers, surveys and audits.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A model that predicts the next token answers a cloze by Bayes' rule, and a model that fills masks continues a text by filling the
-//! masks after it. `losses` is a question of its own because a fused cross-entropy does not compute the other tokens' logits.
+//! masks after it. `losses` is a separate query because a fused cross-entropy does not keep the logits of the other tokens.
 
 mod causal;
 mod counts;
@@ -43,7 +43,7 @@ pub struct Slide {
 
 /// A model that predicts tokens of a text.
 pub trait Answers {
-    /// Computes the logits of the token after each of these beginnings, none of them longer than the model's context.
+    /// Computes the logits of the token after each of these beginnings, of at least one token and at most the model's context.
     fn next(&self, beginnings: &[&[u32]]) -> Vec<Vec<f64>>;
 
     /// Computes the logits of the token after each token of a text.
@@ -117,7 +117,7 @@ pub enum AnswersError {
 /// Returns the answers of a network. For one that fills masks, a whole text has `length` tokens.
 ///
 /// # Errors
-/// Those of [`special_tokens`], for a network that fills masks.
+/// For a network that fills masks: no tokenizer, one without special tokens, or a network that was fine-tuned for a task.
 pub fn of<'m, T: Real>(
     model: &'m Model<Tensor<T>>,
     tokenizer: Option<&Tokenizer>,

@@ -30,7 +30,7 @@ pub const SURVEYED: [&Card; 4] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::C
 /// The name of counts of n-grams among bodies.
 const NGRAM: &str = "ngram";
 
-/// What predicts a system's tokens.
+/// The predictor of a system's tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SystemBody {
     /// A network, which is trained.

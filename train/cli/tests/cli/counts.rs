@@ -1,4 +1,4 @@
-//! Tests of a system without a trainer: n-grams are counted, and the counts serve every command that asks about tokens.
+//! Tests of a system without a trainer: n-grams are counted, and every command that predicts tokens reads the counts.
 
 use gradus_model::KneserNey;
 
