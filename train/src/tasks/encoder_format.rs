@@ -186,6 +186,17 @@ mod tests {
         assert_eq!(rows(BERT, "story-cloze", choices("0123456789", "", &["ab", "c"]), 12), ["^0123456$ab$", "^0123456$c$"]);
     }
 
+    /// n = 12: one text has 10 tokens at most; n = 14: document, question and the longest answer have 11 together.
+    #[test]
+    fn a_row_is_reported_as_cut_only_if_a_token_is_lost() {
+        let one = |text: &str| read(BERT, "cola", Input::One(text.into()), 12).2;
+        assert!(!one("0123456789") && one("0123456789a"));
+        let chosen = |document, question, answers| read(BERT, "race", choices(document, question, answers), 14).2;
+        assert!(!chosen("0123", "who?", &["abc", "d"]), "all fits");
+        assert!(chosen("01234", "who?", &["abc", "d"]), "the document is cut");
+        assert!(chosen("0", "?", &["abcdefghijk", "d"]), "an answer is cut");
+    }
+
     #[test]
     fn no_text_leaves_the_context() {
         for (context, n) in (8..40).flat_map(|context| (0..30).map(move |n| (context, n))) {
