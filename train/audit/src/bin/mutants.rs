@@ -11,10 +11,10 @@ use std::process::{Command, ExitCode, Stdio};
 use gradus_audit::mutants::{self, Group, Mutant, Results, Tested, digest};
 use serde_json::Value;
 
-const USAGE: &str = "usage: mutants [--list|--survivors] [--tests=NAME,…] [FILE…]
+const USAGE: &str = "usage: mutants [--list|--survivors] [--tests=NAME,…] [--skip=NAME,…] [FILE…]
 Without FILE: the files that have changed since their mutants were run. --list prints these files and runs nothing. --survivors runs
 the mutants that no test detected again, in files that have not changed since. --tests runs only the tests whose names contain one of
-these: a mutant that fast tests detect needs no others, and --survivors runs the rest with all tests.";
+these, --skip all but those: a mutant that fast tests detect needs no others, and --survivors runs the rest with all tests.";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -31,7 +31,11 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Failure> {
     let (options, wanted): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
     let (tests, options): (Vec<String>, Vec<String>) = options.into_iter().partition(|option| option.starts_with("--tests="));
-    let tests: Vec<&str> = tests.iter().flat_map(|names| names["--tests=".len()..].split(',')).collect();
+    let (skipped, options): (Vec<String>, Vec<String>) = options.into_iter().partition(|option| option.starts_with("--skip="));
+    let names = |options: &[String]| -> Vec<String> {
+        options.iter().flat_map(|option| option.split(['=', ',']).skip(1)).map(str::to_owned).collect()
+    };
+    let filter = Filter { tests: names(&tests), skipped: names(&skipped) };
     let (list, again) = match &options.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => (false, false),
         ["--list"] => (true, false),
@@ -60,7 +64,7 @@ fn run() -> Result<(), Failure> {
                 continue;
             }
             let before = before.filter(|_| again).cloned();
-            let tested = test(root, &group, &tests, path, &text, before)?;
+            let tested = test(root, &group, &filter, path, &text, before)?;
             println!("{path}: {} killed, {} unviable, {} survived", tested.killed, tested.unviable, tested.survivors.len());
             tested.survivors.iter().for_each(|m| println!("  {}, in `{}`", m.change, m.line));
             results.insert(path.clone(), tested);
@@ -75,8 +79,14 @@ fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tests the mutants of a file by the tests of its group, or by those named; if it was tested `before`, only the survivors.
-fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, before: Option<Tested>) -> Result<Tested, Failure> {
+/// The parts of names that select tests: those to run, all tests of the group if there are none, and those to leave out.
+struct Filter {
+    tests: Vec<String>,
+    skipped: Vec<String>,
+}
+
+/// Tests the mutants of a file by the selected tests of its group; if it was tested `before`, only the survivors.
+fn test(root: &Path, group: &Group, filter: &Filter, path: &str, text: &str, before: Option<Tested>) -> Result<Tested, Failure> {
     let dir = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("mutants");
     let tree = dir.join("tree");
     copy(root, &tree)?;
@@ -103,10 +113,11 @@ fn test(root: &Path, group: &Group, tests: &[&str], path: &str, text: &str, befo
     command.args(group.tests.iter().map(|target| format!("--cargo-arg={target}")));
     // The first `--` ends cargo-mutants' arguments, the second cargo test's: the test binary accepts several names.
     command.args(["--", "--"]);
-    match tests {
+    match &filter.tests[..] {
         [] => command.args(group.filter),
         names => command.args(names),
     };
+    command.args(filter.skipped.iter().flat_map(|name| ["--skip", name]));
     command.env("CARGO_TARGET_DIR", dir.join("target")).stdin(Stdio::null());
     // 0: all killed, 2: some survived, 3: some timed out. Other codes are failures of cargo-mutants or of the tests without a
     // mutant (4), which would seem to kill every mutant.
