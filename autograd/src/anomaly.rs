@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_counts_what_is_not_finite_apart() {
+    fn a_summary_counts_non_finite_values_separately() {
         let s = Summary::of(&Tensor::new([2, 2], vec![f64::NAN, 3.0, f64::NEG_INFINITY, -4.0]));
         assert_eq!((s.nan, s.infinite, s.least, s.most), (1, 1, -4.0, 3.0));
         assert!((s.rms - 12.5f64.sqrt()).abs() < 1e-15);

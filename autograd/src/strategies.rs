@@ -61,7 +61,7 @@ mod tests {
         }
 
         #[test]
-        fn tensors_hold_what_was_asked_for(x in tensors(shapes(0..=3, 0..=3), off_zero())) {
+        fn drawn_elements_lie_within_the_given_magnitudes(x in tensors(shapes(0..=3, 0..=3), off_zero())) {
             prop_assert!(x.to_vec().iter().all(|x| (0.2..2.0).contains(&x.abs())));
         }
     }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_has_its_value_its_cotangent_and_what_it_is_made_of() {
+    fn each_traced_node_has_its_value_inputs_cotangent_and_summands() {
         let recorder = Arc::new(Recorder::default());
         let tape = Tape::observed(recorder.clone());
         let (x, c) = (tape.leaf(vector(&[1.0, 2.0])), tape.constant(vector(&[3.0, 4.0])));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fused_op_opens_to_its_definition_on_the_same_numbers() {
+    fn a_fused_op_expands_to_its_definition_with_equal_values() {
         let recorder = Arc::new(Recorder::default());
         let tape = Tape::observed(recorder.clone());
         let x = tape.leaf(Tensor::new([1, 3, 6], (0..18).map(|i| f64::from(i * 7 % 11) / 5.0 - 1.0).collect()));

@@ -37,7 +37,7 @@ fn a_hessian_has_a_block_for_each_pair_of_inputs() {
 }
 
 #[test]
-fn products_with_the_jacobian_are_its_rows_and_columns_weighed() {
+fn jvp_and_vjp_equal_products_with_the_jacobian() {
     let j = jacobian(two, &at());
     let v = [Tensor::new([2], vec![0.3, 0.7]), Tensor::scalar(-2.0)];
     let u = Tensor::new([2], vec![1.1, -0.4]);
@@ -56,7 +56,7 @@ fn products_with_the_jacobian_are_its_rows_and_columns_weighed() {
 }
 
 #[test]
-fn what_a_function_does_not_depend_on_has_zeros() {
+fn derivatives_by_unused_inputs_are_zero() {
     let (value, gradient) = grad(|ins| ins[0].sum_all(), &at());
     assert_eq!((value, gradient[0].to_vec(), gradient[1].to_vec()), (-1.0, vec![1.0, 1.0], vec![0.0]));
     // A linear function has zero second derivatives, and a constant one zero first derivatives.

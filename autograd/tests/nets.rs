@@ -88,7 +88,7 @@ fn a_seed_draws_the_same_inputs_for_every_scalar() {
 
 /// In addition, an op without samples fails, and so does an input that no sample gives a gradient.
 #[test]
-fn the_checks_of_every_op_have_teeth() {
+fn the_samples_of_every_op_detect_a_wrong_gradient() {
     let toothless: Vec<String> = check::subjects().iter().filter_map(|op| Some(check::teeth(op).err()?.to_string())).collect();
     assert!(toothless.is_empty(), "{toothless:#?}");
 }
@@ -180,7 +180,7 @@ fn refused_by<const FLAW: u8>(expected: &[&str]) {
 }
 
 #[test]
-fn an_honest_op_of_another_crate_is_recorded_and_passes() {
+fn a_correct_op_of_another_crate_is_recorded_and_passes() {
     let tape = Tape::<f64>::new();
     let (a, b) = (tape.leaf(Tensor::scalar(3.0)), tape.leaf(Tensor::scalar(2.0)));
     let y = tape.apply(Rogue::<HONEST>, &[&a, &b]);
@@ -192,7 +192,7 @@ fn an_honest_op_of_another_crate_is_recorded_and_passes() {
 }
 
 #[test]
-fn a_wrong_vjp_is_refused_by_every_first_order_witness() {
+fn a_wrong_vjp_is_rejected_by_every_first_order_witness() {
     let first_order = ["forward_mode", "differences", "adjoint", "v_curve", "taylor"];
     refused_by::<WRONG_CONSTANT>(&first_order);
     refused_by::<MISSING_TERM>(&first_order);
@@ -200,14 +200,14 @@ fn a_wrong_vjp_is_refused_by_every_first_order_witness() {
 }
 
 #[test]
-fn a_gradient_that_depends_on_who_else_wants_one_is_refused() {
+fn a_vjp_that_depends_on_which_gradients_are_needed_is_rejected() {
     // Its error of 1e-9 is also an error of its value; only central differences cannot resolve it.
     refused_by::<SWAYED>(&["forward_mode", "adjoint"]);
 }
 
 /// Whatever an op does, a witness reports it with its place.
 #[test]
-fn an_op_that_panics_is_refused_in_words() {
+fn the_error_for_a_panicking_op_names_witness_op_and_sample() {
     let derivatives = ["forward_mode", "differences", "adjoint", "second_order", "v_curve", "taylor"];
     refused_by::<ONE_COTANGENT>(&derivatives);
     refused_by::<FORGETFUL>(&derivatives);
@@ -224,19 +224,19 @@ fn an_op_that_panics_is_refused_in_words() {
 }
 
 #[test]
-fn a_vjp_without_derivatives_of_its_own_is_refused() {
+fn a_vjp_without_derivatives_of_its_own_is_rejected() {
     refused_by::<FLAT>(&["second_order"]);
 }
 
 #[test]
-fn a_fused_op_that_is_not_its_definition_is_refused() {
+fn a_fused_op_that_is_not_its_definition_is_rejected() {
     refused_by::<FUSED_WRONG_VJP>(&["forward_mode", "differences", "adjoint", "second_order", "v_curve", "taylor", "fused"]);
     refused_by::<FUSED_WRONG_VALUE>(&["second_order", "fused"]);
     refused_by::<FUSED_NESTED>(&["fused"]);
 }
 
 #[test]
-fn a_fused_op_that_drops_an_input_is_refused() {
+fn a_fused_op_that_drops_an_input_is_rejected() {
     let case = &Subject::of::<Rogue<FUSED_FORGETFUL>>().cases(0, 3)[0];
     let failure = check::fused(case).unwrap_err();
     assert!(matches!(*failure, Failure::Breaks { .. }), "{failure}");
@@ -244,12 +244,12 @@ fn a_fused_op_that_drops_an_input_is_refused() {
 }
 
 #[test]
-fn a_wrong_cost_is_refused() {
+fn a_wrong_cost_is_rejected() {
     refused_by::<WRONG_COST>(&["audit"]);
 }
 
 #[test]
-fn a_gradient_of_another_shape_is_refused() {
+fn a_gradient_of_another_shape_is_rejected() {
     let case = &Subject::of::<Rogue<WRONG_SHAPE>>().cases(0, 3)[0];
     for (_, witness) in check::DERIVATIVES {
         let failure = witness(case).unwrap_err();
@@ -258,14 +258,14 @@ fn a_gradient_of_another_shape_is_refused() {
 }
 
 #[test]
-fn samples_that_prove_nothing_are_refused() {
+fn ops_without_informative_samples_are_rejected() {
     assert_eq!(check::teeth(&Subject::of::<Rogue<NO_SAMPLES>>()), Err(Toothless::NoSamples("rogue")));
     let unseen = Toothless::Unseen { op: "rogue", input: 1, witness: "forward_mode" };
     assert_eq!(check::teeth(&Subject::of::<Rogue<BLIND_SAMPLES>>()), Err(unseen));
 }
 
 #[test]
-fn a_report_says_what_to_look_at_and_how_to_draw_it_again() {
+fn a_report_names_the_worst_element_and_the_seed() {
     let case = &Subject::of::<Rogue<WRONG_CONSTANT>>().cases(5, 3)[0];
     let failure = check::forward_mode(case).unwrap_err();
     let Failure::Disagrees(report) = &*failure else { panic!("{failure}") };

@@ -39,7 +39,7 @@ fn the_first_of_several_maxima_gets_the_gradient() {
 }
 
 #[test]
-fn what_select_leaves_out_does_no_harm() {
+fn select_ignores_unselected_non_finite_values() {
     let tape = Tape::new();
     let (a, b) = (tape.leaf(tensor([2], &[f64::INFINITY, 4.0])), tape.leaf(tensor([2], &[5.0, f64::NAN])));
     let y = a.select(&Tensor::new([2], vec![0.0, 1.0]), &b);
@@ -106,7 +106,7 @@ fn linear_gelu_is_linear_and_then_gelu() {
 
 /// Three rows: the forget gate closed, the input gate closed, the output gate closed; c = 3, g = tanh 0.5.
 #[test]
-fn an_lstm_cell_forgets_keeps_and_hides() {
+fn each_closed_gate_of_an_lstm_cell_blocks_its_term() {
     let (tape, far) = (Tape::off(), 1e3);
     let z = tensor([3, 4], &[far, -far, 0.5, far, -far, far, 0.5, far, far, far, 0.5, -far]);
     let (h, c) = tape.constant(z).lstm_cell(&tape.constant(tensor([3, 1], &[3.0; 3])));
@@ -121,7 +121,7 @@ fn an_lstm_cell_forgets_keeps_and_hides() {
 
 /// The terms of c′ = f∘c + i∘g, which is a factor of derivatives; the other gates vary, and none is open or closed.
 #[test]
-fn in_samples_of_a_cell_no_terms_cancel() {
+fn terms_do_not_cancel_in_samples_of_an_lstm_cell() {
     let cell = check::subjects().into_iter().find(|op| op.name() == "lstm_cell").expect("an op");
     let (mut signs, mut squares) = ([[0; 2]; 4], Vec::new());
     for case in (0..20).flat_map(|seed| cell.cases(seed, 3)) {
@@ -142,7 +142,7 @@ fn in_samples_of_a_cell_no_terms_cancel() {
 
 /// A cell that neither forgets nor takes input carries a gradient through 200 steps unchanged: no product of slopes below 1.
 #[test]
-fn an_open_cell_carries_its_gradient_through_time() {
+fn an_lstm_cell_with_an_open_forget_gate_preserves_its_gradient() {
     let (tape, steps) = (Tape::new(), 200);
     let mut rows = [-1e3, 1e3, 0.0, 1e3].repeat(steps);
     (rows[0], rows[2]) = (1e3, 0.5); // only the first step takes input
@@ -236,7 +236,7 @@ fn definitions_do_not_overflow_either() {
 }
 
 #[test]
-fn a_sum_of_nothing_is_0() {
+fn a_sum_of_no_elements_is_0() {
     let tape = Tape::off();
     for (shape, axes, sums) in [([2, 0], &[1], 2), ([0, 2], &[0], 2), ([0, 0], &[0], 0), ([0, 0], &[1], 0)] {
         let sum = tape.constant(tensor(shape, &[])).sum(axes);
@@ -254,7 +254,7 @@ fn a_mean_is_the_sum_divided_by_the_number_of_its_terms() {
 }
 
 #[test]
-fn ids_that_repeat_add_up() {
+fn gather_adds_the_gradients_of_repeated_ids() {
     let table = tensor([3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let tape = Tape::off();
     let rows = tape.constant(table.clone()).gather([2, 0, 2, 2], [2, 2]);
@@ -263,7 +263,7 @@ fn ids_that_repeat_add_up() {
 }
 
 #[test]
-fn parts_come_back_from_their_concatenation() {
+fn a_concatenation_returns_its_parts_and_their_gradients() {
     let tape = Tape::new();
     let (a, b) = (tape.leaf(tensor([2, 1], &[1.0, 4.0])), tape.leaf(tensor([2, 2], &[2.0, 3.0, 5.0, 6.0])));
     let y = Var::concat(&[&a, &b], 1);
@@ -275,7 +275,7 @@ fn parts_come_back_from_their_concatenation() {
 }
 
 #[test]
-fn dropout_drops_the_same_in_both_directions() {
+fn dropout_uses_one_mask_forward_and_backward() {
     let key = DropoutKey::new(0.25, [7, 8], 1, 5);
     let ones = Tensor::<f64>::full([2, 4, 16], 1.0);
     let kept: Vec<f64> =
@@ -289,7 +289,7 @@ fn dropout_drops_the_same_in_both_directions() {
 }
 
 #[test]
-fn a_gradient_nobody_wants_is_not_computed() {
+fn gradients_of_constants_are_not_computed() {
     let tape = Tape::new();
     let (x, w, b) = (Tensor::full([3, 2], 1.0), Tensor::full([2, 2], 2.0), Tensor::full([2], 3.0));
     let (x, w, b) = (tape.constant(x), tape.leaf(w), tape.constant(b));
@@ -300,7 +300,7 @@ fn a_gradient_nobody_wants_is_not_computed() {
 
 /// w is a factor of a product and is gathered from, some rows twice: the rows' gradients are added to the product's gradient.
 #[test]
-fn a_gathered_table_adds_to_the_gradient_that_is_there() {
+fn the_gradient_of_gather_is_added_to_an_existing_gradient() {
     let run = |observed: bool| {
         let recorder = Arc::new(Recorder::default());
         let tape = if observed { Tape::observed(recorder.clone()) } else { Tape::new() };
@@ -322,7 +322,7 @@ fn a_gathered_table_adds_to_the_gradient_that_is_there() {
 
 /// The cotangent of a sum is a broadcast view, with a stride of 0: X̄ᵢₖ = Σⱼ Wₖⱼ, W̄ₖⱼ = Σᵢ Xᵢₖ.
 #[test]
-fn a_product_that_is_summed_has_the_gradient_of_its_closed_form() {
+fn the_gradient_of_a_summed_product_matches_its_closed_form() {
     let (m, k, n) = (3, 70, 40);
     let tape = Tape::new();
     let number = |i: usize| (i * 7 % 11) as f32 - 5.0;

@@ -13,7 +13,7 @@ fn vector(values: &[f64]) -> Tensor<f64> {
 }
 
 #[test]
-fn misuse_is_named() {
+fn misuse_of_a_tape_panics_with_a_message() {
     type Misuse = for<'t> fn(&'t Tape<f64>, &Var<'t, f64>);
     let calls: [(&str, Misuse); 5] = [
         ("a tape runs backward once", |tape, x| drop([(); 2].map(|()| tape.backward_from(x, vector(&[1.0, 2.0]))))),
@@ -151,7 +151,7 @@ impl Observer<f64> for Calls {
 }
 
 #[test]
-fn an_op_and_a_vjp_begin_and_end_before_they_are_shown() {
+fn begin_and_end_events_precede_the_event_of_an_op_or_vjp() {
     let calls = Arc::new(Calls::default());
     let tape = Tape::observed(calls.clone());
     let x = tape.leaf(vector(&[1.0, 2.0]));
@@ -189,7 +189,7 @@ fn each_gradient_is_handed_over_once() {
 }
 
 #[test]
-fn a_leaf_that_is_the_result_alone_gets_its_cotangent() {
+fn the_gradient_of_a_leaf_by_itself_is_its_cotangent() {
     let tape = Tape::new();
     let [x, y] = [2.0, 3.0].map(|x| tape.leaf(Tensor::scalar(x)));
     assert_eq!(tape.backward(&y).of(&y).unwrap().item(), 1.0);
@@ -245,7 +245,7 @@ impl Op<f64> for Asked {
 }
 
 #[test]
-fn a_vjp_is_told_which_inputs_want_a_gradient() {
+fn a_vjp_receives_which_inputs_need_a_gradient() {
     let (tape, asked) = (Tape::new(), Arc::new(Mutex::new(Vec::new())));
     let [x, y] = [1.0, 2.0].map(|x| tape.leaf(Tensor::scalar(x)));
     tape.backward(&tape.apply(Asked(asked.clone()), &[&x, &tape.constant(Tensor::scalar(3.0)), &y]));
@@ -253,7 +253,7 @@ fn a_vjp_is_told_which_inputs_want_a_gradient() {
 }
 
 #[test]
-fn an_op_of_one_input_adds_to_the_sum_that_is_there() {
+fn an_op_with_one_input_adds_to_the_existing_gradient() {
     type Function<'a> = &'a dyn for<'t> Fn(&'t Tape<f64>, &Var<'t, f64>) -> Var<'t, f64>;
     let gradient = |f: Function<'_>| {
         let recorder = Arc::new(Recorder::default());
@@ -274,7 +274,7 @@ fn an_op_of_one_input_adds_to_the_sum_that_is_there() {
 }
 
 #[test]
-fn a_guard_is_nan_where_a_number_was_not_finite() {
+fn a_guard_is_nan_after_a_non_finite_value() {
     for (x, is_finite) in [(1.0, true), (0.0, false)] {
         let guard = Arc::new(Guard::default());
         let tape = Tape::<f64>::observed(guard.clone());
@@ -284,7 +284,7 @@ fn a_guard_is_nan_where_a_number_was_not_finite() {
 }
 
 #[test]
-fn a_node_knows_its_place() {
+fn a_node_records_its_op_scope_line_and_inputs() {
     let tape = Tape::new();
     let x = tape.leaf(vector(&[1.0, 2.0]));
     let (y, line) = tape.scope("h3", || tape.scope("attn", || (x.tanh(), line!())));
@@ -300,7 +300,7 @@ fn a_node_knows_its_place() {
 
 /// The ops that a pass applies, softmax's definition included, are its own: an observer sees one summand from one op.
 #[test]
-fn a_recorded_pass_is_shown_as_the_ops_it_passed() {
+fn a_trace_leaves_out_the_ops_of_a_recorded_backward_pass() {
     let recorder = Arc::new(Recorder::default());
     let tape = Tape::observed(recorder.clone());
     let x = tape.leaf(vector(&[0.5, -2.0, 3.0]));
@@ -315,7 +315,7 @@ fn a_recorded_pass_is_shown_as_the_ops_it_passed() {
 }
 
 #[test]
-fn what_follows_a_recorded_pass_is_watched_again() {
+fn ops_after_a_recorded_pass_are_observed_again() {
     let watch = Arc::new(Watch::default());
     let tape = Tape::observed(watch.clone());
     let x = tape.leaf(vector(&[0.0]));
@@ -327,7 +327,7 @@ fn what_follows_a_recorded_pass_is_watched_again() {
 
 /// A leaf without a node is not observed.
 #[test]
-fn a_tape_that_is_off_shows_values_without_nodes() {
+fn a_recorder_ignores_values_without_nodes() {
     let recorder = Arc::new(Recorder::default());
     let tape = Tape::off().observed_by(Some(recorder.clone()));
     let x = tape.leaf(vector(&[0.5]));
@@ -359,7 +359,7 @@ fn a_tape_can_move_to_another_thread() {
 
 /// log 0 is −∞ and 0·(−∞) is NaN: the first of them is recorded, with its inputs.
 #[test]
-fn the_first_number_that_is_not_finite_is_named_going_forward() {
+fn the_first_non_finite_value_of_the_forward_pass_is_reported() {
     let watch = Arc::new(Watch::default());
     let tape = Tape::observed(watch.clone());
     let x = tape.leaf(vector(&[1.0, 0.0]));
@@ -375,7 +375,7 @@ fn the_first_number_that_is_not_finite_is_named_going_forward() {
 }
 
 #[test]
-fn one_that_a_vjp_makes_is_named_with_its_op() {
+fn a_non_finite_gradient_is_reported_with_the_op_of_its_vjp() {
     // sqrt's VJP divides by 2√x: sqrt is named, not the division.
     let watch = Arc::new(Watch::default());
     let tape = Tape::observed(watch.clone());

@@ -238,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_says_its_family() {
+    fn a_body_configuration_survives_serialization() {
         for config in [BodyConfig::from(TransformerConfig::default()), LstmConfig::default().into()] {
             assert_eq!(read(&serde_json::to_string(&config).unwrap()), Ok(config));
         }
     }
 
     #[test]
-    fn the_families_are_asked_alike() {
+    fn both_families_implement_the_common_interface() {
         let gpt = TransformerConfig { layers: 3, heads: 4, initializer_range: 0.5, ..TransformerConfig::default() };
         let lstm = LstmConfig { units: 7, initializer_range: 0.5, ..LstmConfig::default() };
         let sizes = Sizes { vocab: 5, context: 6, width: 8 };
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_configuration_is_named() {
+    fn an_invalid_configuration_is_rejected_with_its_cause() {
         let error = |text| read(text).unwrap_err();
         assert_eq!(read(r#"{"family": "lstm", "units": 5}"#), Ok(LstmConfig { units: 5, ..LstmConfig::default() }.into()));
         assert!(error(r#"{"units": 5}"#).contains("missing field `family`"));

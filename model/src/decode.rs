@@ -62,7 +62,7 @@ mod tests {
     use crate::check::{tiny_gpt, tiny_lstm};
 
     #[test]
-    fn tokens_are_read_one_by_one_or_together() {
+    fn decoding_one_by_one_or_together_gives_the_same_logits() {
         for config in [tiny_gpt(), tiny_lstm()] {
             let model: Model<Tensor<f64>> = Model::init(&config, 1);
             let [mut one, mut many] = [Decoder::new(&model), Decoder::new(&model)];
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_is_read_after_what_was_read() {
+    fn losses_after_a_prefix_equal_those_of_the_whole_text() {
         for config in [tiny_gpt(), tiny_lstm()] {
             let model: Model<Tensor<f64>> = Model::init(&config, 1);
             let mut decoder = Decoder::new(&model);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "at least one token")]
-    fn nothing_is_not_read() {
+    fn reading_no_tokens_panics() {
         let model: Model<Tensor<f64>> = Model::init(&tiny_gpt(), 1);
         Decoder::new(&model).read(&[]);
     }

@@ -109,7 +109,7 @@ mod tests {
 
     /// With other numbers a stopped run would go on with other masks.
     #[test]
-    fn every_place_keeps_its_number() {
+    fn each_dropout_site_keeps_its_number() {
         let of_block = |l| [Site::Attention(l), Site::AttentionBranch(l), Site::MlpBranch(l)].map(Site::number);
         assert_eq!([0, 1, 11].map(of_block), [[1, 2, 3], [4, 5, 6], [34, 35, 36]]);
         assert_eq!(

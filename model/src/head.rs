@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_impossible_head_is_refused() {
+    fn an_impossible_head_is_rejected() {
         let good = HeadConfig::new(Form::Classify, 3);
         good.check().unwrap();
         HeadConfig { labels: ["a", "b", "c"].map(str::to_owned).into(), ..good.clone() }.check().unwrap();

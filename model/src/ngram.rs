@@ -342,7 +342,7 @@ mod tests {
 
     /// D₂ = 2 − 3·Y·n₃/n₂ = 2 − 3·(1/3)·2 = 0 is no discount, and neither is 0/0.
     #[test]
-    fn a_discount_that_is_none_is_half_the_count() {
+    fn a_zero_or_undefined_discount_is_half_the_count() {
         assert_eq!(discounts(&[0; 5]), [0.5, 1.0, 1.5]);
         assert_eq!(discounts(&[1, 1, 2, 0, 0]), [1.0 - 2.0 * (1.0 / 3.0), 1.0, 3.0]);
         assert_eq!(discounts(&[1, 1, 3, 5, 0])[1..], [1.0, 3.0 - 4.0 * (1.0 / 3.0) * 5.0 / 3.0]);
@@ -359,7 +359,7 @@ mod tests {
 
     /// With a separator, its id is the end symbol, so the ids alone sum to 1.
     #[test]
-    fn a_separator_is_begin_and_end() {
+    fn a_separator_is_both_the_begin_and_the_end_symbol() {
         let model = KneserNey::between(Some(7), 3, CORPUS.map(<[u32]>::to_vec), 8);
         let plain = KneserNey::train(3, CORPUS, 7);
         let begin = plain.begin();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_the_model() {
+    fn lists_restore_the_model_and_invalid_lists_are_rejected() {
         for (separator, order) in [(None, 4), (Some(7), 2)] {
             let model = KneserNey::between(separator, order, CORPUS.map(<[u32]>::to_vec), 8);
             let of = |order, lists| KneserNey::from_lists(separator, order, 8, lists);

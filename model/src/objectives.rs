@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn an_objective_is_read_by_its_name() {
+    fn an_objective_is_parsed_from_its_name() {
         for objective in [Objective::TokenMean, Objective::SequenceMean] {
             assert_eq!(objective.to_string().parse(), Ok(objective));
         }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_row_counts_nothing() {
+    fn an_empty_row_has_zero_weight() {
         let sequence = Objective::SequenceMean.weights(&[1., 1., 0., 0.], 2);
         assert_eq!(sequence, [0.5, 0.5, 0., 0.]);
         assert_eq!(Objective::TokenMean.weights(&[], 0), Vec::<f64>::new());

@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn decay_falls_on_what_has_more_than_one_axis() {
+    fn weight_decay_applies_to_parameters_of_several_axes() {
         for (name, p) in all() {
             assert_eq!(p.role.decays(), p.shape.len() > 1, "{name}");
         }
     }
 
     #[test]
-    fn roles_and_parts_are_those_that_the_names_tell() {
+    fn roles_and_parts_follow_from_parameter_names() {
         for (name, p) in all() {
             let role = match &*name {
                 "tokens_embed.weight" => Role::TokenEmbedding,

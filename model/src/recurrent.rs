@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_cell_remembers() {
+    fn a_new_cell_starts_with_a_forget_bias_of_1() {
         let config = LstmConfig { units: 2, ..LstmConfig::default() };
         let params: Lstm<Tensor<f64>> = draw(Lstm::declare(Sizes { width: 3, ..SIZES }, &config), 1);
         assert_eq!(params.cell.bias.0.to_vec(), [0., 0., 1., 1., 0., 0., 0., 0.]);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_model_is_refused() {
+    fn invalid_configurations_are_rejected() {
         let refused = |config: LstmConfig| config.check(SIZES).unwrap_err().to_string();
         assert_eq!(LstmConfig::default().check(SIZES), Ok(()));
         let ok = LstmConfig::default;

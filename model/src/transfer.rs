@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_is_read_by_its_name() {
+    fn a_transfer_is_parsed_from_its_name() {
         for (transfer, name) in
             [(Transfer::All, "all"), (Transfer::None, "none"), (Transfer::Layers(0), "0"), (Transfer::Layers(12), "12")]
         {
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "tokens 6..7 begin beyond the vocabulary of 5")]
-    fn rows_leave_no_gap() {
+    fn rows_that_would_leave_a_gap_panic() {
         let _ = began(tiny()).with_tokens(6..7, 0.02, 7);
     }
 
@@ -192,7 +192,7 @@ mod tests {
 
     /// What was pre-trained below a class stays, and only where all stays; what is asked of it is new.
     #[test]
-    fn a_pooler_is_kept_and_a_classifier_is_fresh() {
+    fn a_pooler_is_kept_and_a_classifier_is_drawn_anew() {
         let head = |classes| HeadConfig { pooler: true, bias: true, ..HeadConfig::new(Form::Classify, classes) };
         let old: Model<Tensor<f64>> = Model::init(&ModelConfig { heads: vec![head(2)], ..tiny_bert() }, 1).with_plain_outputs();
         let with = |transfer| old.clone().with_head(head(2), transfer, 1).head().unwrap().clone();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_with_plain_outputs_is_the_same_otherwise() {
+    fn plain_outputs_change_only_the_outputs() {
         let [mut untied] = tiny_bert().outputs[..] else { panic!("one output") };
         untied.tied = false;
         let old: Model<Tensor<f64>> = Model::init(&ModelConfig { outputs: vec![untied], ..tiny_bert() }, 1);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_has_the_same_bits_and_the_rest_is_fresh() {
+    fn transferred_parameters_keep_their_bits_and_others_are_drawn_anew() {
         let old = began(tiny());
         let new = old.clone().with_head(HeadConfig::new(Form::Classify, 3), Transfer::Layers(1), 2);
         assert_eq!(new.config().head().unwrap().classes, 3);
@@ -238,7 +238,7 @@ mod tests {
 
     /// Even under pre-training's own seed; where nothing is kept, the model is what pre-training starts from.
     #[test]
-    fn fresh_blocks_are_not_those_that_pre_training_began_with() {
+    fn fresh_blocks_differ_from_the_initial_blocks_of_pre_training() {
         let began = began(tiny());
         let with = |transfer| began.clone().with_head(HeadConfig::new(Form::Classify, 3), transfer, 1).without_heads();
         with(Transfer::Layers(1)).zip(began.clone()).visit(|name, (new, old)| {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn new_rows_stand_behind_the_tokens() {
+    fn new_rows_follow_the_tokens() {
         for embedding in [Embedding::Separate, Embedding::Joint] {
             let old = began(tiny().with_transformer(|c| c.embedding = embedding));
             let new = old.clone().with_tokens(5..8, 0.02, 7);

@@ -239,7 +239,7 @@ fn near(found: &[f64], expected: &[f64], what: &str) {
 }
 
 #[test]
-fn every_number_is_that_of_the_loops() {
+fn model_values_equal_those_of_plain_loops() {
     for Loss { model, batch, .. } in all() {
         let config = model.config();
         let (what, t) = (format!("{config:?}"), batch.input.length());

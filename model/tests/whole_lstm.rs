@@ -104,7 +104,7 @@ fn decoding_gives_the_bits_of_a_batch() {
 
 #[test]
 #[should_panic(expected = "positions 8..10 in a context of 9")]
-fn reading_past_the_context_says_so() {
+fn decoding_beyond_the_context_panics() {
     let (params, tape): (Model<Tensor<f64>>, _) = (Model::init(&tiny(), 1), Tape::off());
     let Body::Lstm(model) = params.body.constants(&tape) else { panic!("an LSTM") };
     let mut state = LstmState::new(model.config(), &Tensor::scalar(0.0));

@@ -211,7 +211,7 @@ fn answers_of_one_question_share_their_dropout() {
 
 /// If each order dropped its own features, it would let through what the other order took away.
 #[test]
-fn both_orders_of_a_pair_are_dropped_as_one() {
+fn both_orders_of_a_pair_share_one_dropout_mask() {
     let d = tiny_gpt().sizes.width;
     let mut params = dropping(Form::Similar, d);
     // W_y = 1, so that the logits are the features themselves. Both orders are one sequence: their sum is 2h, dropped to 0 or 4h.
@@ -234,7 +234,7 @@ fn joint(dropout: f64) -> ModelConfig {
 
 /// OpenAI's order: a token that occurs twice loses the same features in both places, and in the output.
 #[test]
-fn the_joint_matrix_is_dropped_before_it_is_read() {
+fn dropout_applies_to_the_joint_matrix_before_lookup() {
     let config = joint(0.5);
     let params = parameters(&config);
     let gpt = params.transformer().unwrap();
@@ -275,7 +275,7 @@ fn the_joint_softmax_runs_over_positions_too() {
 
 /// A masked batch may ask for nothing: its loss is 0, and nothing has a gradient but 0.
 #[test]
-fn where_nothing_is_asked_nothing_is_learnt() {
+fn a_masked_batch_without_targets_has_zero_loss_and_gradient() {
     let Loss { model, batch, .. } = Sample::new("BERT", tiny_bert(), Objective::TokenMean).read(Reads::Masked).loss(3);
     let silent = Batch::of(batch.input).with_tokens(Some([].into()), [], []);
     let (loss, gradient) = model.gradient(&silent, None, GradientMode::Whole);

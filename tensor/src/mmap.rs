@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_is_the_file() {
+    fn a_mapped_file_has_the_bytes_of_the_file() {
         let path = std::env::temp_dir().join(format!("gradus-mmap-{}", std::process::id()));
         std::fs::write(&path, [1, 0, 2, 0, 3, 0, 4]).unwrap();
         let map = MappedFile::open(&path).unwrap();

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn dropout_keeps_its_share_by_rows_of_the_whole() {
+    fn dropout_keeps_its_share_and_indexes_rows_globally() {
         let key = DropoutKey::new(0.1, [1, 2], 3, 10);
         assert_eq!(key.threshold, 6554);
         let kept = (0..200).flat_map(|r| (0..500).map(move |c| (r, c))).filter(|&(r, c)| key.keeps(r, c)).count();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_teaches() {
+    fn a_shape_error_states_the_rule_and_the_shapes() {
         let e = ShapeError::new("matmul", "[m,k]·[k,n] → [m,n]", &[&Shape::from([2, 3]), &Shape::from([4, 5])]);
         assert_eq!(e.to_string(), "matmul: [m,k]·[k,n] → [m,n], got [2, 3] · [4, 5]");
     }

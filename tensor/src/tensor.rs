@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn views_share_and_dense_copies() {
+    fn views_share_the_buffer_and_dense_copies_do_not() {
         let x = count(&[2, 3, 4]);
         let t = x.permute(&[2, 0, 1]);
         assert!(t.shares_buffer(&x) && !t.is_dense() && !t.dense().shares_buffer(&x));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_never_shows_through_a_clone() {
+    fn writing_does_not_change_clones() {
         let mut x = count(&[3]);
         let y = x.clone();
         assert!(x.get_mut().is_none());
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "reshape: [2, 3] → [4] changes the number of elements")]
-    fn a_wrong_reshape_says_so() {
+    fn an_invalid_reshape_panics() {
         count(&[2, 3]).reshape([4]);
     }
 }

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_found_as_they_are_typed() {
+    fn commands_in_a_document_are_extracted_with_their_words() {
         let page = "Say `gradus\nsystems` or\n\n    gradus a --text \"b  # c\" \\\n        --d   # e\n    cargo f\n\n```sh\ngradus g > h\n```\n";
         let found = of("page.md", page, "gradus");
         let found: Vec<_> = found.iter().map(|line| (line.words(), line.alone)).collect();

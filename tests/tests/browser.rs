@@ -168,7 +168,7 @@ fn op<'a>(nodes: &'a [Node], scope: &str, op: &str) -> &'a Node {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one visit of the page, from place to place")]
-fn the_page_opens_zooms_finds_and_shows_the_numbers_of_the_library() {
+fn the_page_opens_zooms_finds_and_shows_the_librarys_numbers() {
     let opened = Opened::of(StepInputs::by_hand(), "test").unwrap();
     let mut browser = Browser::on(&opened);
     assert_eq!(browser.eval("performance.getEntriesByType('resource').length"), 0, "nothing is loaded");
@@ -266,7 +266,7 @@ const EVERYWHERE: &str = "(() => {
 })()";
 
 #[test]
-fn every_place_can_be_gone_to_and_read() {
+fn every_node_of_the_page_can_be_selected_and_read() {
     for step in [StepInputs::by_hand(), StepInputs::standard(1, |_| {}).unwrap()] {
         let found = Browser::on(&Opened::of(step, "test").unwrap()).eval(EVERYWHERE);
         assert!(found[0].as_u64() > Some(80), "{found}");
@@ -275,7 +275,7 @@ fn every_place_can_be_gone_to_and_read() {
 }
 
 #[test]
-fn the_keyboard_keeps_its_place() {
+fn keyboard_focus_is_kept() {
     let mut browser = Browser::on(&Opened::of(StepInputs::by_hand(), "test").unwrap());
     let focus = "document.activeElement.closest('[data-key]')?.dataset.key ?? document.activeElement.id";
     browser.find("h0.mlp.linear_gelu");
@@ -311,7 +311,7 @@ fn the_keyboard_keeps_its_place() {
 }
 
 #[test]
-fn large_tensors_are_summarised_and_it_is_said() {
+fn large_tensors_are_summarized_with_a_note() {
     let opened = Opened::of(StepInputs::standard(1, |_| {}).unwrap(), "test").unwrap();
     let mut browser = Browser::on(&opened);
     browser.find("tokens_embed.weight");

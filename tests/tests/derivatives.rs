@@ -91,7 +91,7 @@ fn refused(f: Bent) -> Vec<&'static str> {
 
 /// `detach` cuts nothing on dual numbers: it belongs to the tape, which forward mode does not use.
 #[test]
-fn a_function_with_a_wrong_gradient_is_refused() {
+fn a_function_with_a_wrong_gradient_is_rejected() {
     assert_eq!(refused(Bent { factor: 0.0, cut: false }), Vec::<&str>::new());
     for (factor, cut) in [(1e-3, false), (-2.0, false), (0.0, true)] {
         let refused = refused(Bent { factor, cut });
@@ -116,7 +116,7 @@ impl Function for Off {
 
 /// Depth does not make the witnesses less sensitive.
 #[test]
-fn a_thousandth_in_one_parameter_of_a_gpt_is_seen() {
+fn an_error_of_a_thousandth_in_any_gpt_parameter_is_detected() {
     let (loss, at) = gpt();
     let mut names = Vec::new();
     loss.model.as_ref().visit(|name, _| names.push(name.to_owned()));
@@ -130,7 +130,7 @@ fn a_thousandth_in_one_parameter_of_a_gpt_is_seen() {
 }
 
 #[test]
-fn a_report_of_a_function_says_where_and_how_to_see_it_again() {
+fn a_failure_reports_the_seed_and_the_worst_element() {
     let at = [Tensor::new([2], vec![0.4, -1.2]), Tensor::new([2], vec![1.0, 0.3])];
     let outcomes = check::function("bent", Bent { factor: 0.5, cut: false }, &at, 9);
     let failure = outcomes.into_iter().find_map(Result::err).unwrap().to_string();
@@ -158,7 +158,7 @@ fn weighed(b: &Batch) -> Vec<f64> {
 }
 
 #[test]
-fn who_sees_ahead_or_sees_nothing_is_refused() {
+fn a_model_that_reads_future_or_no_tokens_is_rejected() {
     let batch = batch();
     let verdict = |f: &dyn Fn(&[u32]) -> Tensor<f64>| {
         let of = |input: &Input| f(&input.tokens);
@@ -172,7 +172,7 @@ fn who_sees_ahead_or_sees_nothing_is_refused() {
 }
 
 #[test]
-fn who_looks_at_neighbours_is_refused() {
+fn a_model_whose_sequences_are_not_independent_is_rejected() {
     let alone = |order: &[usize]| Tensor::new([order.len()], order.iter().map(|&s| s as f64 + 1.0).collect());
     let beside = |order: &[usize]| Tensor::new([order.len()], order.iter().map(|&s| (s + order[0]) as f64 + 1.0).collect());
     let placed = |order: &[usize]| Tensor::new([order.len()], (0..order.len()).map(|i| i as f64 + 1.0).collect());
@@ -184,7 +184,7 @@ fn who_looks_at_neighbours_is_refused() {
 }
 
 #[test]
-fn who_reads_padding_is_refused() {
+fn a_loss_that_depends_on_padding_is_rejected() {
     let mut padded = batch();
     let LossTerm::Tokens(tokens) = &mut padded.losses[0] else { panic!("tokens are predicted") };
     tokens.weights = tokens.weights.iter().enumerate().map(|(i, w)| if i % 6 < 4 { *w } else { 0.0 }).collect();
@@ -198,7 +198,7 @@ fn who_reads_padding_is_refused() {
 }
 
 #[test]
-fn a_forgetful_cache_is_refused() {
+fn a_cache_that_loses_tokens_is_rejected() {
     let ids = [3, 1, 4, 1, 5, 9];
     let full = sums(&[ids, ids].concat(), false).slice(0, 0..1);
     let mut sum = 0.0;
@@ -212,7 +212,7 @@ fn a_forgetful_cache_is_refused() {
 }
 
 #[test]
-fn parts_that_do_not_add_up_are_refused() {
+fn shards_that_do_not_add_up_are_rejected() {
     let batch = batch();
     let mean =
         |_: usize, b: &Batch| vec![b.input.tokens.iter().map(|&id| f64::from(id)).sum::<f64>() / b.input.tokens.len() as f64];

@@ -51,7 +51,7 @@ fn calls(line: &str) -> bool {
 }
 
 #[test]
-fn files_are_touched_in_one_place() {
+fn only_the_disk_layer_accesses_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let (mut files, mut seen) = (Vec::new(), 0);
     sources(&root.join("train"), &mut files);

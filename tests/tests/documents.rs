@@ -43,7 +43,7 @@ fn has_heading(page: &str, target: &str) -> bool {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_a_target() {
     let mut faults = Vec::new();
     for document in DOCUMENTS {
         let page = read(document);
@@ -84,7 +84,7 @@ fn every_path_in_the_prose_exists() {
 }
 
 #[test]
-fn what_everyone_reads_is_short() {
+fn readme_and_architecture_stay_short() {
     for (document, most) in [("README.md", 10_000), ("ARCHITECTURE.md", 16_000)] {
         let bytes = read(document).len();
         assert!(bytes <= most, "{document}: {bytes} bytes, at most {most}");
@@ -102,7 +102,7 @@ fn the_code_of_readme_is_a_doctest() {
 
 /// The excerpt in README agrees with the pages that the program writes.
 #[test]
-fn figures_of_the_excerpt_are_those_of_the_pages() {
+fn figures_in_readme_are_those_of_the_generated_pages() {
     let (readme, page) = (read("README.md"), read("train/paper/MINIATURE.md") + &read("train/paper/MINIATURE-RETOLD.md"));
     let (_, results) = readme.split_once("\n## Results\n").expect("README has results");
     let (excerpt, _) = results.split_once("\n## ").expect("a section follows");
@@ -192,7 +192,7 @@ fn fault(line: &Line, packages: &BTreeMap<String, Package>, default: &str) -> Op
 
 /// Every package, target and feature named by a `cargo` command of a document exists.
 #[test]
-fn lines_of_cargo_name_what_exists() {
+fn cargo_commands_name_existing_packages_targets_and_features() {
     let (packages, default) = packages();
     let found = lines::beginning_with("cargo");
     assert!(found.len() > 40, "{} lines", found.len());

@@ -60,7 +60,7 @@ fn vjp_equals_central_differences_at_their_best_step() {
 }
 
 #[test]
-fn what_the_vjp_leaves_over_is_of_second_order() {
+fn the_taylor_remainder_of_every_op_is_of_second_order() {
     hold_for_all(check::taylor);
 }
 
@@ -70,6 +70,6 @@ fn fused_ops_equal_their_definitions() {
 }
 
 #[test]
-fn flops_are_what_is_counted() {
+fn flops_equal_the_counted_operations() {
     hold_for_all(check::audit);
 }

@@ -10,7 +10,7 @@ use gradus_tests::golden_models;
 const HALVES: [&str; 4] = [r"\ud800", r"\udfff", r"x\ud800\u0041", r"\udc00\ud800"];
 
 #[test]
-fn in_data_sets() {
+fn unpaired_surrogates_in_data_sets_are_errors() {
     let snli = r#"{"gold_label": "neutral", "pairID": "7#1", "sentence1": "A HERE.", "sentence2": "He sits."}"#;
     let race =
         r#"{"article": "It HERE.", "questions": ["What?"], "options": [["Hail", "Snow", "Fog", "Rain"]], "answers": ["D"]}"#;
@@ -30,7 +30,7 @@ fn in_data_sets() {
 }
 
 #[test]
-fn in_the_configuration_of_a_model() {
+fn unpaired_surrogates_in_a_model_configuration_are_errors() {
     let fixture = &golden_models()[0];
     let folder = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(fixture).unwrap() {

@@ -98,7 +98,7 @@ fn step(trainer: &mut Trainer, batch: &Batch) {
 /// In each way of computing a gradient (whole, in parts, recomputed), the third and later steps reuse the buffers of the steps
 /// before.
 #[test]
-fn a_step_takes_no_tensor_from_the_system() {
+fn later_steps_allocate_no_tensor_memory() {
     let _alone = alone();
     let config = ModelConfig::gpt(Sizes { vocab: 500, context: 32, width: 64 }, 3, 4);
     on_one_thread(|| {
@@ -123,7 +123,7 @@ fn a_step_takes_no_tensor_from_the_system() {
 
 /// The logits of 8,192 predictions over 20,000 tokens are 655 MB, of which an eighth is held at a time.
 #[test]
-fn the_logits_are_never_held_whole() {
+fn the_logits_are_never_stored_whole() {
     let _alone = alone();
     let (rows, classes, d) = (8192, 20_000, 4);
     let (h, w) = (Tensor::<f32>::full([rows, d], 0.1), Tensor::full([classes, d], 0.2));
@@ -140,7 +140,7 @@ fn the_logits_are_never_held_whole() {
 
 /// The VJP of bias, product and GELU no longer needs ȳ and u once it has ū: the rest of the VJP reuses their memory.
 #[test]
-fn a_fused_layer_goes_back_in_the_memory_of_its_parts() {
+fn a_fused_layer_needs_no_more_backward_memory_than_its_parts() {
     let _alone = alone();
     let [x, w, b] = [&[512, 16][..], &[16, 64], &[64]].map(|shape| Tensor::<f32>::full(shape, 0.1));
     let held = |fused: bool| {

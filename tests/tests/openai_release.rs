@@ -20,7 +20,7 @@ fn imported() -> Model<Tensor<f32>> {
 }
 
 #[test]
-fn every_parameter_is_what_transformers_makes_of_the_release() {
+fn imported_parameters_equal_those_of_transformers() {
     let converted = Arrays::read(&release().join("converted.safetensors"));
     let model = imported();
     let mut names = Vec::new();
@@ -36,7 +36,7 @@ fn every_parameter_is_what_transformers_makes_of_the_release() {
 }
 
 #[test]
-fn what_is_exported_is_what_numpy_and_python_wrote() {
+fn exported_files_equal_those_of_numpy_and_python() {
     let read = |name: &str| std::fs::read(release().join(name)).unwrap();
     let files: BTreeMap<String, Vec<u8>> = openai::files(&imported()).unwrap().collect();
     assert_eq!(files.keys().cloned().collect::<Vec<_>>().len(), 12, "ten pieces, their shapes and a config.json");

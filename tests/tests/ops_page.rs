@@ -28,7 +28,7 @@ fn the_page_of_ops_is_not_stale() {
 /// The page states that no op failed when it was made, and that every witness ran on 256 draws. Each witness has a row: seven for
 /// the derivative, and the audit of the cost.
 #[test]
-fn the_page_of_ops_claims_what_holds() {
+fn the_page_of_ops_lists_every_witness_and_no_failure() {
     let table = COMMITTED.split_once("| witness |").expect("a table").1.split("\n\n").next().unwrap_or_default();
     let rows: Vec<&str> = table.lines().skip(2).filter_map(|line| line.split('|').nth(1)).map(str::trim).collect();
     assert_eq!(rows, check::WITNESSES.map(|(name, _)| name));

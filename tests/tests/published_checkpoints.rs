@@ -154,7 +154,7 @@ fn padding_has_no_position_in_roberta() {
 }
 
 #[test]
-fn padding_that_is_no_token_is_refused() {
+fn padding_that_is_no_token_is_rejected() {
     let files = Files::of("published-roberta");
     for (pad, told) in [
         (json!(-1), "pad_token_id: expected a token's id, found -1"),
@@ -226,7 +226,7 @@ fn an_untied_output_is_read_where_it_equals_the_embedding() {
 }
 
 #[test]
-fn what_wraps_a_model_is_left_out_with_a_note() {
+fn prefixes_of_wrappers_are_removed_with_a_note() {
     for fixture in ["relative-gpt2", "relative-bert", "relative-roberta", "l2-d12-h3"] {
         let files = Files::of(fixture);
         let model = files.read().unwrap();
@@ -251,7 +251,7 @@ fn what_wraps_a_model_is_left_out_with_a_note() {
 
 /// Without a class with heads in `architectures`, the tensors determine the heads.
 #[test]
-fn the_tensors_tell_which_heads_there_are() {
+fn the_heads_follow_from_the_tensors() {
     for fixture in [
         "relative-bert",
         "relative-ernie",
@@ -291,7 +291,7 @@ fn files_of_names(names: Value) -> Files {
 }
 
 #[test]
-fn the_number_of_classes_is_told_or_seen() {
+fn the_number_of_classes_follows_from_config_or_tensors() {
     let files = Files::of("tuned-bert");
     let classes = files.tensors["classifier.weight"].shape()[0];
     let of = |files: Files| files.read().unwrap().heads.0.iter().map(|head: &Head<_>| head.config().classes).collect::<Vec<_>>();
@@ -323,7 +323,7 @@ fn class_logits(model: &Model<Tensor<f32>>, sequences: usize, ids: &[u32], at: u
 }
 
 #[test]
-fn one_output_is_a_number() {
+fn a_regression_head_matches_transformers() {
     let (sequences, ids, theirs) = expected("published-score");
     for files in [Files::of("published-score"), Files::of("published-score").without("architectures")] {
         let model = files.read().unwrap();
@@ -359,7 +359,7 @@ fn a_gpt_without_an_output_is_read_untied() {
 }
 
 #[test]
-fn a_class_that_contradicts_the_tensors_is_named() {
+fn a_class_that_contradicts_the_tensors_is_rejected() {
     let classifier = Files::of("published-gpt2-classes");
     let of = |files: &Files, class: &str| files.clone().set("architectures", json!([class])).refused();
     let set = "set architectures to [\"GPT2ForSequenceClassification\"]";
@@ -405,7 +405,7 @@ fn an_untied_bias_is_that_of_the_output() {
 }
 
 #[test]
-fn a_tied_output_that_differs_is_refused() {
+fn a_tied_output_that_differs_is_rejected() {
     let mut files = Files::of("relative-gpt2").copied("transformer.wte.weight", "lm_head.weight");
     let twice = files.tensors["lm_head.weight"].map(|x| 2.0 * x);
     files.tensors.insert("lm_head.weight".into(), twice);
@@ -492,7 +492,7 @@ fn a_wrong_size_has_its_name_in_the_file() {
 }
 
 #[test]
-fn a_configuration_as_python_writes_it() {
+fn nan_and_infinity_in_unused_fields_of_a_configuration_are_accepted() {
     let files = Files::of("relative-gpt2");
     let model = files.read().unwrap();
     let text = files.config.to_string();

@@ -128,7 +128,7 @@ fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<f64>)> {
 
 /// Saving writes the tensors that were loaded, except the position row before RoBERTa's padding row, which no token reads.
 #[test]
-fn what_is_saved_is_what_was_loaded() {
+fn saving_reproduces_the_loaded_tensors() {
     for (name, dir) in fixtures() {
         let model = checkpoint::load(&dir).unwrap();
         let copy = tempfile::tempdir().unwrap();

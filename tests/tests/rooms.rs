@@ -12,7 +12,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 const FLOORS: usize = 6;
 
 #[test]
-fn crates_stand_on_few_floors() {
+fn crates_are_on_few_levels() {
     let house = house();
     let mut floors: BTreeMap<&str, usize> = BTreeMap::new();
     while floors.len() < house.len() {
@@ -30,7 +30,7 @@ fn crates_stand_on_few_floors() {
 }
 
 #[test]
-fn no_import_between_rooms_closes_a_circle_or_climbs() {
+fn imports_between_rooms_form_no_cycle_and_avoid_the_crate_root() {
     let house = house();
     let mut faults = Vec::new();
     let (mut rooms, mut imports) = (0, 0);
@@ -72,7 +72,7 @@ fn imports_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn a_circle_is_found_and_a_chain_is_none() {
+fn a_cycle_is_found_and_a_chain_is_not() {
     let edges = |pairs: &[(&str, &str)]| {
         let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (a, b) in pairs {

@@ -36,7 +36,7 @@ fn bytes_on_disk(folder: &Path) -> u64 {
 }
 
 #[test]
-fn a_long_run_takes_no_more_as_it_goes_on() {
+fn a_long_run_does_not_grow_in_memory_or_open_files() {
     let folder = tempfile::tempdir().unwrap();
     let [corpus, out, cache] = ["corpus.txt", "run", "cache"].map(|name| folder.path().join(name));
     fs::write(&corpus, "the cat sat on the mat, and the dog sat on the cat. ".repeat(200)).unwrap();

@@ -77,7 +77,7 @@ fn sure(answers: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, Infallible> {
 }
 
 #[test]
-fn the_origin_is_exact_and_models_answer_by_their_logits() {
+fn exact_answers_have_distance_0_and_models_follow_their_logits() {
     let dir = tempfile::tempdir().unwrap();
     let (gpt, bert) = (run(dir.path(), "gpt", None), run(dir.path(), "bert", Some(false)));
     let (world, lexicon) = (World::default(), Lexicon::of(&*gpt.source).unwrap());

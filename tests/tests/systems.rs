@@ -30,7 +30,7 @@ fn networks() -> impl Iterator<Item = &'static Card> {
 }
 
 #[test]
-fn systems_are_what_their_cards_say() {
+fn systems_agree_with_their_cards() {
     for card in all() {
         assert!(card.sight.iter().all(|(_, picture)| picture.chars().count() == 6), "{}", card.name);
         assert_eq!(audit(card).faults(), [""; 0], "{}", card.name);
@@ -40,7 +40,7 @@ fn systems_are_what_their_cards_say() {
 /// Compares the dependencies observed in the networks with each picture changed at one place, then with other pictures and
 /// densities.
 #[test]
-fn a_card_that_is_wrong_is_refused() {
+fn a_wrong_card_is_rejected() {
     for card in all() {
         let audited = audit(card);
         for (line, (asked, picture, _)) in audited.sight.iter().enumerate() {
@@ -95,7 +95,7 @@ fn card(name: &str) -> &'static Card {
 
 /// A card names the axes that turn it into a relative: with them it is that system, and it has no further axes.
 #[test]
-fn relatives_are_what_a_card_becomes() {
+fn the_axes_of_a_relative_turn_a_card_into_that_system() {
     for one in all() {
         let key = |flag: &str| flag.replace('-', "_");
         let quoted = |value: &str| {
@@ -162,7 +162,7 @@ fn gpt_2_without_its_parts_is_gpt_1() {
 
 /// The differences between systems are on their cards and in the names of checkpoints: no other code compares a system's name.
 #[test]
-fn no_code_asks_for_the_name_of_a_system() {
+fn no_code_compares_the_name_of_a_system() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
     for krate in ["autograd", "model", "tensor", "train"] {
@@ -217,7 +217,7 @@ fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
 
 /// SYSTEMS.md agrees with the cards.
 #[test]
-fn the_page_of_systems_is_that_of_the_cards() {
+fn the_page_of_systems_agrees_with_the_cards() {
     let committed = include_str!("../../train/src/systems/SYSTEMS.md");
     let (head, page) = committed.split_once("\n\n").expect("where it comes from, and the page");
     assert!(head.contains("gradus systems --markdown train/src/systems/SYSTEMS.md --overwrite"), "{head}");
@@ -233,7 +233,7 @@ fn batch(config: &ModelConfig, axes: &Axes, (rows, length): (usize, usize), seed
 /// Checks, as `gradus audit model` does: every gradient by differences, forward mode and second order; causality, batch, padding,
 /// cache and shards.
 #[test]
-fn every_system_is_audited_as_a_whole() {
+fn the_audit_of_every_system_finds_no_fault() {
     for card in networks() {
         let config = tiny(&card.axes);
         let (depth, model) = (Depth { coordinates: 2, seed: 1 }, Model::init(&config, 1));

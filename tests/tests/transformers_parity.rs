@@ -46,7 +46,7 @@ fn f32_agrees_to_1e_4() {
 }
 
 #[test]
-fn what_is_saved_is_what_was_loaded() {
+fn saving_reproduces_the_loaded_tensors() {
     for dir in golden_models() {
         let model = checkpoint::load(&dir).unwrap();
         let copy = tempfile::tempdir().unwrap();

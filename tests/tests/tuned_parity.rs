@@ -116,7 +116,7 @@ fn logits_losses_and_every_gradient_agree_to_1e_10() {
 
 /// The head is the one that the task requires on such a body, and its class is `transformers`'; saved tensors have its names.
 #[test]
-fn heads_are_theirs_and_are_saved_under_their_names() {
+fn heads_and_their_saved_names_are_those_of_transformers() {
     for fixture in fixtures() {
         let config = fixture.params.config();
         let head = config.head().unwrap();

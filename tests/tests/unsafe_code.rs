@@ -67,7 +67,7 @@ fn is_reasoned(lines: &[&str], at: usize) -> bool {
 }
 
 #[test]
-fn only_tensor_and_the_allocators_of_tests_have_any() {
+fn unsafe_occurs_only_in_tensor_and_in_allocators_of_tests() {
     let sources = sources();
     let (mut strange, mut inside) = (Vec::new(), 0);
     for (name, text) in &sources {
@@ -86,7 +86,7 @@ fn only_tensor_and_the_allocators_of_tests_have_any() {
 }
 
 #[test]
-fn each_has_its_reason() {
+fn each_use_of_unsafe_has_its_reason() {
     let mut bare = Vec::new();
     for (name, text) in sources() {
         let lines: Vec<&str> = text.lines().collect();
@@ -107,7 +107,7 @@ fn every_crate_has_the_lints_of_the_workspace() {
 }
 
 #[test]
-fn words_in_comments_and_quotes_are_none() {
+fn unsafe_in_comments_and_strings_is_ignored() {
     let text = "// unsafe\nlet x = \"unsafe\"; // unsafe\nunsafe { f() }\nlet not_unsafe = 1;\nif x { unsafe { g() } }";
     assert_eq!(places(text), [2, 4]);
     assert!(!is_reasoned(&["fn f() {", "unsafe { g() }"], 1) && is_reasoned(&["// SAFETY: it is.", "unsafe { g() }"], 1));

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_that_fills_masks_is_not_asked_for_the_next_token() {
+    fn a_masked_model_is_not_loaded_for_next_token_prediction() {
         let dir = tempfile::tempdir().unwrap();
         checkpoint::save(dir.path(), &Model::init(&tiny_gpt2(), 1)).unwrap();
         assert_eq!(load(dir.path()).unwrap().config(), tiny_gpt2());

@@ -74,7 +74,7 @@ fn shards_give_the_same_loss_and_gradient() {
 
 /// How many shards run at a time, and whether activations are kept or recomputed, is a matter of memory, not of bits.
 #[test]
-fn shards_at_once_and_recomputing_do_not_change_a_bit() {
+fn concurrent_shards_and_recomputation_do_not_change_a_bit() {
     use GradientMode::{Recompute, Whole};
     for embedding in [Embedding::Separate, Embedding::Joint] {
         let config = config().with_transformer(|c| c.embedding = embedding);
@@ -124,7 +124,7 @@ fn nan_stops_before_the_step_and_changes_nothing() {
 
 /// A ReLU turns −∞ into 0: the loss and its gradient are finite, and only an observer of every number notices.
 #[test]
-fn who_watches_sees_what_never_reaches_the_loss() {
+fn an_observer_detects_values_that_never_reach_the_loss() {
     let config = config().with_transformer(|c| c.activation = Activation::Relu);
     let batch = batch(&config);
     for backward in [GradientMode::Whole, GradientMode::Recompute] {
@@ -150,7 +150,7 @@ fn who_watches_sees_what_never_reaches_the_loss() {
 
 /// What is kept of a failed step is enough to repeat it alone, with and without labels.
 #[test]
-fn a_step_that_failed_is_kept_and_made_again() {
+fn a_failed_step_is_stored_and_replayed() {
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("anomaly");
     let plain = batch(&config());
@@ -228,7 +228,7 @@ fn all_and_one_head() -> (Model<Tensor<f32>>, Batch, Batch) {
 
 /// What the losses of a batch do not depend on rests: neither the rule of the update nor weight decay moves it, in any number of shards.
 #[test]
-fn what_a_batch_does_not_ask_rests() {
+fn parameters_outside_the_loss_are_not_updated() {
     let (model, all, one) = all_and_one_head();
     let rests = |name: &str| name.starts_with("transform.") || name.starts_with("score.");
     for shards in [1, 2, 4] {
@@ -248,7 +248,7 @@ fn what_a_batch_does_not_ask_rests() {
 
 /// Of a batch that asks two things some shards may ask one alone: what they do not ask gets its gradient from the others.
 #[test]
-fn a_shard_may_ask_less_than_the_batch() {
+fn a_shard_may_lack_losses_of_the_batch() {
     let (model, all, _) = all_and_one_head();
     let model: Model<Tensor<f64>> = model.cast();
     let tokens = all.tokens().next().unwrap();
@@ -271,7 +271,7 @@ fn a_shard_may_ask_less_than_the_batch() {
 
 /// The alarm is not loosened by that: what a loss asks for must reach every parameter that it declares, in each shard.
 #[test]
-fn what_a_batch_asks_must_have_a_gradient() {
+fn every_parameter_of_a_loss_must_have_a_gradient() {
     let (model, all, one) = all_and_one_head();
     let error = |model: &Model<Tensor<f32>>, batch: &Batch| Trainer::new(recipe(2, 2), model.clone()).step(batch).err();
     let missing = |name: &str| Some(TrainError::NoGradient { step: 1, name: name.into() });

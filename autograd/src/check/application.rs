@@ -54,7 +54,7 @@ mod tests {
     use crate::trace::Recorder;
 
     #[test]
-    fn a_right_summand_is_confirmed_and_one_that_is_off_by_a_thousandth_is_not() {
+    fn a_correct_summand_passes_and_an_error_of_a_thousandth_fails() {
         let recorder = Arc::new(Recorder::default());
         let tape = Tape::observed(recorder.clone());
         let (x, w) =

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_see_the_value_alone() {
+    fn comparisons_of_duals_ignore_the_tangent() {
         assert_eq!(Dual::new(1.0, 2.0), Dual::new(1.0, -5.0));
         assert!(Dual::new(1.0, 9.0) < Dual::new(2.0, 0.0));
     }

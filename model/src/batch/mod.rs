@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn no_example_is_cut() {
+    fn splitting_a_batch_keeps_examples_whole() {
         let (n, k, t, c) = (5, 4, 3, 4);
         let b = n * k;
         let slots = (0..b).map(|s| (s * t + t - 1) as u32).collect();
@@ -173,7 +173,7 @@ mod tests {
 
     /// Without weights of tokens, a part has only its classes; without any weights, it has all terms.
     #[test]
-    fn a_part_lacks_terms_of_no_weight() {
+    fn a_shard_omits_loss_terms_of_zero_weight() {
         let two = ClassLoss { slots: [0, 2].into(), targets: [1.0; 2].into(), weights: [1.0; 2].into(), ..one(0) };
         let batch =
             |weights: [f64; 4]| Batch::of(Input::causal(2, [0; 4])).with_classes(two.clone()).with_tokens(None, [0; 4], weights);
@@ -185,7 +185,7 @@ mod tests {
 
     /// One head reads each sequence, another pairs of them: no pair is cut, and each part has the classes of both.
     #[test]
-    fn examples_of_two_heads_stay_together() {
+    fn examples_shared_by_two_heads_are_not_split() {
         let slots: std::sync::Arc<[u32]> = [1, 4, 7, 10].into();
         let single = ClassLoss { head: 0, group: 1, slots: slots.clone(), targets: count(8).into(), weights: [1.0; 4].into() };
         let pairs = ClassLoss { head: 1, group: 2, slots, targets: count(4).into(), weights: [5.0, 6.0].into() };
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_read_as_it_was_written() {
+    fn a_batch_survives_serialization() {
         let next = Batch::next(1, [3], [4], [1.0]);
         let masked = Batch::of(Input::full(1, [3])).with_classes(one(1)).with_tokens(Some([0].into()), [4], [1.0]);
         for batch in [next.clone().with_classes(one(0)), next, masked] {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_as_long_as_its_longest_sequence() {
+    fn a_shard_is_as_long_as_its_longest_sequence() {
         let (slots, targets, weights) = ([1, 4, 11, 14].into(), [1.0; 4].into(), [0.25; 4].into());
         let batch = counted(4, 4, ClassLoss { head: 0, group: 1, slots, targets, weights });
         let parts = batch.split(2);

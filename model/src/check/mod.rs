@@ -337,7 +337,7 @@ mod tests {
 
     /// A model that sees all positions is tested for what such a model does, and is not taken for a causal one.
     #[test]
-    fn a_model_is_asked_what_its_sight_promises() {
+    fn a_model_is_checked_for_the_properties_of_its_attention_mask() {
         let body = TransformerConfig { layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() };
         let config = ModelConfig::new(Sizes { vocab: 11, context: 6, width: 8 }, body);
         let ids: Arc<[u32]> = [1, 2, 3, 4, 5, 6, 7, 8].into();

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_survives_the_file() {
+    fn a_configuration_survives_config_json() {
         let masked = OutputConfig { predicts: Predicts::Masked, ..OutputConfig::NEXT };
         let lstm = |config| ModelConfig::new(tiny_bert().sizes, config);
         let all = [
@@ -189,7 +189,7 @@ mod tests {
 
     /// `transformers` would compute something else, or could not read it.
     #[test]
-    fn other_heads_are_not_called_theirs() {
+    fn heads_that_transformers_lacks_are_not_saved_under_its_class() {
         let called = |config: ModelConfig, head| {
             let config = ModelConfig { heads: vec![head], ..config };
             let (theirs, fields) = (dialect::of(&config).has_head(&config), to_json(&config));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_transformers_cannot_say_has_another_model_type() {
+    fn a_configuration_that_transformers_lacks_gets_its_own_model_type() {
         for (config, kind, ours) in [
             (gpt(|_| ()), "openai-gpt", &[][..]),
             (gpt(|c| c.activation = Activation::Relu), "openai-gpt", &[]),
@@ -227,7 +227,7 @@ mod tests {
 
     /// Python's `json` module writes `NaN` and `Infinity`.
     #[test]
-    fn numbers_as_python_writes_them() {
+    fn nan_and_infinity_of_pythons_json_are_accepted() {
         let text = r#"{"a": NaN, "b": [Infinity, -Infinity], "c\"NaN": "Infinity \\", "d": -1}"#;
         let read: Value = serde_json::from_slice(&plain(text.as_bytes())).unwrap();
         assert_eq!(read, json!({"a": "NaN", "b": ["Infinity", "-Infinity"], "c\"NaN": "Infinity \\", "d": -1}));

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shard_is_named_by_a_plain_name() {
+    fn only_plain_file_names_name_a_shard() {
         assert!(is_name("model-00001-of-00002.safetensors") && is_name("a.safetensors"));
         for other in ["", ".safetensors", "a.bin", "a.safetensors.bin", "../a.safetensors", "d\\a.safetensors", "c:a.safetensors"]
         {

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_read_as_they_were_written() {
+    fn saved_ngram_counts_load_and_invalid_ones_are_rejected() {
         let model = KneserNey::between(Some(3), 3, [vec![0, 1, 2], vec![1, 1, 2, 0]], 4);
         let files = ngram_files(&model);
         assert_eq!(read(&files), Ok(Some(model)));

@@ -42,7 +42,7 @@ fn refused(files: &Files, words: &[&str]) {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_saved_model_loads_unchanged() {
     for sample in samples() {
         let model = Model::init(&sample.config, 1);
         assert_eq!(read_files(&files_of(&model)).unwrap(), model, "{}", sample.name);
@@ -61,7 +61,7 @@ fn rewritten(file: &[u8], change: impl Fn(&str, &[u8]) -> Vec<(String, Dtype, Ve
 }
 
 #[test]
-fn half_the_bits_are_read_too() {
+fn bf16_weights_are_read_and_integer_weights_rejected() {
     let model = tiny();
     let mut files = files_of(&model);
     let cut = |name: &str, data: &[u8]| {
@@ -79,7 +79,7 @@ fn half_the_bits_are_read_too() {
 }
 
 #[test]
-fn a_name_with_and_without_its_prefix_is_refused() {
+fn a_name_with_and_without_its_prefix_is_rejected() {
     let mut files = files_of(&tiny());
     let doubled = rewritten(&files[WEIGHTS_FILE], |name, data| {
         let short = name.strip_prefix("transformer.").unwrap();
@@ -116,7 +116,7 @@ fn shards_are_read_together() {
 }
 
 #[test]
-fn shards_that_do_not_fit_their_index_are_refused() {
+fn shards_that_do_not_fit_their_index_are_rejected() {
     let mut missing = sharded();
     let second = missing.remove(SHARD).unwrap();
     refused(&missing, &["cannot read m/model-00002-of-00003.safetensors", "the index names it"]);
@@ -161,7 +161,7 @@ fn with_more(more: &[(&str, &str)]) -> Files {
 }
 
 #[test]
-fn buffers_of_older_versions_are_passed_over_and_nothing_else() {
+fn only_the_known_buffers_of_older_versions_are_ignored() {
     let buffers = ["transformer.h.0.attn.bias", "h.0.attn.masked_bias", "position_ids"].map(|name| (name, "h.0.ln_1.bias"));
     assert_eq!(read_files(&with_more(&buffers)).unwrap(), tiny());
     for other in ["h.0.attn.other", "h.0.mlp.bias", "h.0.masked_bias", "positions", "positions_ids"] {
@@ -171,7 +171,7 @@ fn buffers_of_older_versions_are_passed_over_and_nothing_else() {
 }
 
 #[test]
-fn an_output_of_its_own_is_refused() {
+fn an_output_that_differs_from_the_tied_embedding_is_rejected() {
     assert_eq!(read_files(&with_more(&[("lm_head.weight", "tokens_embed.weight")])).unwrap(), tiny());
     let other = with_more(&[("lm_head.weight", "positions_embed.weight")]);
     refused(&other, &["lm_head.weight differs from tokens_embed.weight"]);
@@ -187,7 +187,7 @@ fn a_parameter_of_another_shape_is_named() {
 }
 
 #[test]
-fn the_first_problems_are_told() {
+fn an_error_lists_the_first_problems_and_counts_the_rest() {
     let told = |problems: &[&str]| {
         let problems: Vec<String> = problems.iter().map(|&problem| problem.to_owned()).collect();
         stored::disagree("m".into(), &problems, "").map_err(|e| e.to_string())
@@ -222,7 +222,7 @@ fn a_pointer_of_git_lfs_is_named() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_not_taken_for_none() {
+fn an_unreadable_file_is_not_treated_as_missing() {
     let mut files = sharded();
     let open = |name: &str| match name {
         WEIGHTS_FILE => Err(io::ErrorKind::PermissionDenied.into()),
@@ -235,7 +235,7 @@ fn a_file_that_cannot_be_read_is_not_taken_for_none() {
 }
 
 #[test]
-fn a_refusal_of_the_system_has_its_remedy() {
+fn each_kind_of_io_error_suggests_a_remedy() {
     use io::ErrorKind as Kind;
     for (kind, remedy) in [
         (Kind::NotFound, "a model directory holds config.json"),
@@ -252,7 +252,7 @@ fn a_refusal_of_the_system_has_its_remedy() {
 }
 
 #[test]
-fn a_model_is_saved_and_its_bytes_are_told() {
+fn a_saved_model_loads_and_its_parameter_bytes_match() {
     let dir = std::env::temp_dir().join(format!("gradus-saved-{}", std::process::id()));
     let model = tiny();
     let error = save(&dir, &model).unwrap_err().to_string();
@@ -268,7 +268,7 @@ fn a_model_is_saved_and_its_bytes_are_told() {
 }
 
 #[test]
-fn one_file_comes_before_an_index() {
+fn a_single_weights_file_takes_precedence_over_an_index() {
     let mut files = sharded();
     let other = Model::init(&tiny().config(), 9);
     files.extend(files_of(&other));
@@ -276,7 +276,7 @@ fn one_file_comes_before_an_index() {
 }
 
 #[test]
-fn weights_of_another_format_are_refused_with_what_converts_them() {
+fn weights_of_another_format_are_rejected_with_a_remedy() {
     for (name, words) in [
         ("pytorch_model.bin", &["pickled weights", "python3 -c \"import", "weights_only=True", " 'm' 'pytorch_model.bin'"][..]),
         ("pytorch_model.bin.index.json", &["pickled shards", " 'm' 'pytorch_model-*.bin'"]),
@@ -293,7 +293,7 @@ fn weights_of_another_format_are_refused_with_what_converts_them() {
 
 /// Every byte of the small files and of the header changed, and every cut: a model or an error, and no panic.
 #[test]
-fn no_bytes_panic() {
+fn changed_or_truncated_files_do_not_panic() {
     let mut files = sharded();
     files.insert(WEIGHTS_FILE.into(), files_of(&tiny())[WEIGHTS_FILE].clone());
     for name in [CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE] {
@@ -317,7 +317,7 @@ fn no_bytes_panic() {
 
 /// The same of the other dialects' sizes, and of numbers that no model has.
 #[test]
-fn no_sizes_panic() {
+fn invalid_configuration_values_do_not_panic() {
     for config in [tiny_bert(), tiny_gpt2()] {
         let mut files = files_of(&Model::init(&config, 1));
         let whole: Value = serde_json::from_slice(&files[CONFIG_FILE]).unwrap();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn long_files_are_converted_lot_by_lot() {
+    fn long_files_are_converted_in_chunks() {
         let values: Vec<f32> = (0..2 * LOT + 3).map(|i| i as f32).collect();
         let file = Bytes::from(values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
         let mut out = vec![-1.0; values.len()];

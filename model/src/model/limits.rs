@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_this_model_fits() {
+    fn valid_batches_pass_the_check() {
         assert_eq!(plain().check(&of(None)), Ok(()));
         let with = |form, term| plain().with_classes(term).check(&of(Some(form)));
         assert_eq!(with(Form::Classify, classes(1, 4, 3)), Ok(()));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sequences_are_refused() {
+    fn batches_with_invalid_sequences_or_tokens_are_rejected() {
         let found = |batch: Batch| batch.check(&of(None)).unwrap_err();
         let context = tiny_gpt().sizes.context;
         for wrong in [
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn other_slots_and_segments_are_refused() {
+    fn batches_with_invalid_slots_or_segments_are_rejected() {
         let seeing = |sight| with_input(Input { sight, ..plain().input });
         let predicting = |slots: &[u32]| {
             Batch::of(plain().input).with_tokens(Some(slots.into()), vec![2; slots.len()], vec![0.5; slots.len()])
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_of_another_model_are_refused() {
+    fn classes_of_another_model_are_rejected() {
         let refused = |term, form| {
             let found = plain().with_classes(term).check(&of(form)).unwrap_err();
             assert_eq!(found, "found classes that do not match these sequences or this model");

@@ -451,7 +451,7 @@ mod tests {
 
     /// For both bodies, with and without heads.
     #[test]
-    fn the_count_of_parameters_is_that_of_what_is_declared() {
+    fn the_parameter_count_equals_that_of_the_declaration() {
         let presets = ModelConfig::PRESETS.map(|name| ModelConfig::preset(name).unwrap());
         for config in samples().into_iter().map(|sample| sample.config).chain(presets) {
             let mut declared = 0;
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn every_parameter_can_be_changed() {
+    fn visiting_mutably_reaches_every_parameter() {
         for sample in samples() {
             let mut model: Model<Tensor<f64>> = Model::init(&sample.config, 1);
             let (mut all, mut changed) = (0, 0);

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_model_is_refused() {
+    fn invalid_configurations_are_rejected() {
         let with = |change: &dyn Fn(&mut TransformerConfig)| ModelConfig::default().with_transformer(change);
         let sized = |change: &dyn Fn(&mut Sizes)| {
             let mut model = with(&|c| c.heads = 1);

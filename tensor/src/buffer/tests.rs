@@ -35,7 +35,7 @@ fn ranges_of_two_slabs_are_not_joined() {
 
 /// Steps that allocate and free in the same order get the same places from the second step on, and the pool stops growing.
 #[test]
-fn equal_steps_take_equal_places() {
+fn equal_steps_reuse_the_same_places() {
     let mut pool = Pool::new();
     let lasting = place(&mut pool, 1000);
     let step = |pool: &mut Pool| {

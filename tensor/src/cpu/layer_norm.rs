@@ -150,7 +150,7 @@ mod tests {
 
     /// The variance sums the squares of x − μ; Σx² − n·μ² would cancel.
     #[test]
-    fn a_large_mean_costs_no_digits() {
+    fn a_large_mean_loses_no_precision() {
         let mean = 4_194_304.0f32;
         let x = [-3.0, -1.0, 1.0, 3.0].map(|x| mean + x);
         for kernel in [naive::<f32>, fast] {

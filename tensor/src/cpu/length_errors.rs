@@ -64,7 +64,7 @@ fn assert_message(expected: &str, call: impl Fn(&Kernels<f32>)) {
 }
 
 #[test]
-fn rows_and_sizes() {
+fn wrong_row_lengths_and_sizes_panic() {
     let key = crate::rng::DropoutKey::new(0.5, [1, 2], 3, 4);
     assert_message("add: slices of one length expected, got [2, 3, 4]", |k| (k.add)(&z(2), &z(3), &mut z(4)));
     assert_message("softmax: 5 elements are not whole rows of 2", |k| (k.softmax)(&z(5), &mut z(5), 2));
@@ -94,7 +94,7 @@ fn rows_and_sizes() {
 }
 
 #[test]
-fn ids_and_targets() {
+fn ids_and_targets_out_of_range_panic() {
     assert_message("gather: id 4 at position 1 is outside the table's 4 rows", |k| (k.gather)(&z(8), 2, &[3, 4], &mut z(4)));
     assert_message("scatter_add: id 9 at position 0 is outside the table's 4 rows", |k| {
         (k.scatter_add)(&mut z(8), 2, &[9], &z(2));
@@ -124,7 +124,7 @@ fn attended<'a>(spec: &'a AttentionSpec, data: &'a [f32], bias: Option<ScoreBias
 }
 
 #[test]
-fn options_of_attention() {
+fn invalid_attention_options_panic() {
     let (data, full) = (z(24), Mask::Full);
     let spec =
         AttentionSpec { batch: 2, heads: 2, queries: 2, keys: 3, width: 2, scale: 1.0, mask: full, lengths: None, dropout: None };

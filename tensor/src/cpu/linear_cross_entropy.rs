@@ -170,7 +170,7 @@ mod tests {
 
     /// GPT-1's vocabulary gives 512 rows. Every result is a multiple of 256 between 256 and 1,024.
     #[test]
-    fn rows_are_taken_in_blocks_of_the_product() {
+    fn rows_at_once_is_a_multiple_of_256_up_to_1024() {
         assert_eq!(
             [0, 10, 20_000, 25_000, 40_478, 40_479, 80_000, 1 << 20].map(rows_at_once),
             [1024, 1024, 1024, 768, 512, 256, 256, 256]

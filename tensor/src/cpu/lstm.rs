@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_alone_has_the_bits_of_the_sequence_among_others() {
+    fn a_sequence_has_the_same_bits_alone_and_among_others() {
         rows_alone::<f32>();
         rows_alone::<f64>();
     }

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_alone_has_the_bits_of_the_row_among_others() {
+    fn a_row_has_the_same_bits_alone_and_among_others() {
         rows_alone::<f32>();
         rows_alone::<f64>();
     }

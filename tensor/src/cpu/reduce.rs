@@ -125,7 +125,7 @@ mod tests {
     /// The left part is a whole number of leaves, so the leaves of a sum are the leaves of its parts. Other code splits at the same
     /// places.
     #[test]
-    fn a_sum_of_squares_is_halved_between_leaves() {
+    fn a_sum_of_squares_splits_at_whole_leaves() {
         assert_eq!([0, 1, LEAF].map(halves), [None; 3]);
         assert_eq!([LEAF + 1, 2 * LEAF, 3 * LEAF, 5 * LEAF + 7].map(halves), [1, 1, 2, 3].map(|leaves| Some(leaves * LEAF)));
     }

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_masked_score_has_no_share_and_large_scores_are_safe() {
+    fn a_masked_score_has_probability_0_and_large_scores_stay_finite() {
         let mut y = [0.0f32; 3];
         fast(&[1000.0, f32::NEG_INFINITY, 1000.0], &mut y, 3);
         assert_eq!(y, [0.5, 0.0, 0.5]);

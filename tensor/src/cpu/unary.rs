@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_alone_has_the_bits_of_the_element_among_others() {
+    fn an_element_has_the_same_bits_alone_and_among_others() {
         alone_and_in_a_vector::<f32>();
         alone_and_in_a_vector::<f64>();
     }

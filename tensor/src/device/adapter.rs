@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_is_chosen_by_name_and_software_by_name_alone() {
+    fn a_gpu_is_selected_by_name_and_software_only_by_name() {
         let gpus =
             [gpu("Big 9000", "discrete"), gpu("Big 9000 #2", "discrete"), gpu("Small", "integrated"), gpu("llvmpipe", SOFTWARE)];
         let gpus: Vec<&GpuInfo> = gpus.iter().collect();

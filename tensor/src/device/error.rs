@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_name_what_there_is() {
+    fn device_errors_list_the_available_names() {
         let names = ["A 1".to_string(), "A 2".to_string()].to_vec();
         let error = |e: DeviceError| e.to_string();
         let name = String::from("A");

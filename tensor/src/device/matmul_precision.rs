@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_precision_is_read_as_it_is_written() {
+    fn a_precision_parses_from_its_own_text() {
         for precision in MatmulPrecision::ALL {
             assert_eq!(precision.to_string().parse(), Ok(precision));
         }

@@ -252,7 +252,7 @@ mod tests {
     use crate::device::testing::{Scarce, fresh};
 
     #[test]
-    fn memory_that_is_not_there_is_an_error_with_the_bytes() {
+    fn an_allocation_beyond_the_memory_is_an_error_with_its_size() {
         let Some(gpu) = fresh() else { return };
         let there = Buffer::recycled(&gpu, 1000);
         assert_eq!(gpu.check(), Ok(()));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_for_what_is_read_is_memory_too() {
+    fn a_read_beyond_the_memory_is_an_out_of_memory_error() {
         let Some(gpu) = fresh() else { return };
         let there = Buffer::recycled(&gpu, 1000);
         let (name, held) = (gpu.info().name.clone(), there.raw.size());
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_makes_no_buffer_after_the_first_of_its_size() {
+    fn reads_reuse_the_staging_buffer_of_their_size() {
         let Some(gpu) = fresh() else { return };
         let x = gpu.send(&[1.0f32, 2.0, 3.0]);
         let made = || gpu.counts().buffers_made;
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_at_once_and_in_order_arrives() {
+    fn data_sent_to_the_gpu_reads_back_in_order() {
         let Some(gpu) = fresh() else { return };
         let numbers = |first: f32| (0..100_000).map(|i| first + i as f32).collect::<Vec<_>>();
         let sent = [1.0, 2.0].map(|first| gpu.send(&numbers(first)));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_more_memory_than_there_is_is_told_before() {
+    fn a_lack_of_memory_is_reported_before_allocation() {
         let scarce = Scarce { memory_bytes: Some(10_000), ..Scarce::default() };
         let Some(device) = Device::fresh(scarce) else { return };
         let Device::Gpu(gpu) = &device else { panic!("a GPU") };
@@ -310,7 +310,7 @@ mod tests {
 
     /// Requests more memory than any machine has.
     #[test]
-    fn the_driver_tells_how_much_memory_there_is() {
+    fn the_driver_reports_its_memory() {
         let Some(gpu) = fresh() else { return };
         let Some(memory) = gpu.info().memory else { return assert_ne!(gpu.info().interface, "Vulkan") };
         let error = gpu.check_room(&[("parameters", 1 << 60)]).unwrap_err();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_is_asked_until_it_refuses() {
+    fn memory_is_probed_in_pieces_until_an_allocation_fails() {
         let mut asked = Vec::new();
         let mut ask = |bytes| {
             given(bytes, |size| {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tensor_that_no_shader_takes_is_an_error_with_the_limit() {
+    fn a_buffer_above_the_device_limit_is_an_error_with_the_limit() {
         let Some(gpu) = fresh() else { return };
         let most = gpu.largest();
         drop(Buffer::recycled(&gpu, (most / 4) as usize + 1));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_gone_is_an_error_where_something_is_read() {
+    fn reading_from_a_destroyed_device_is_an_error() {
         let Some(gpu) = fresh() else { return };
         let x = gpu.send(&[1.0f32, 2.0]);
         assert_eq!(x.read(0..2).wait(), Ok(vec![1.0, 2.0]));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_serves_the_next_of_its_size() {
+    fn a_freed_buffer_is_reused_for_similar_sizes() {
         let Some(gpu) = fresh() else { return };
         let made = || gpu.counts().buffers_made;
         let before = made();

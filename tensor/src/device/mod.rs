@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_choice_that_is_no_device_says_what_is() {
+    fn an_unknown_device_is_rejected_with_the_accepted_forms() {
         assert_eq!(Device::open("cpu"), Ok(Device::Cpu));
         for choice in ["", "CPU", "gpus", "cuda", "gpu:", "gpu: ", "cpu:0", "tpu:x"] {
             let error = Device::open(choice).unwrap_err();
@@ -334,7 +334,7 @@ mod tests {
 
     #[cfg(not(feature = "wgpu"))]
     #[test]
-    fn a_build_without_gpus_names_the_command_that_makes_one_with_them() {
+    fn a_build_without_gpus_names_the_build_command() {
         for choice in ["gpu", "gpu:anything"] {
             let error = Device::open(choice).unwrap_err().to_string();
             assert!(error.contains("cargo build --release --features wgpu"), "{error}");

@@ -141,7 +141,7 @@ mod tests {
     use crate::device::fresh;
 
     #[test]
-    fn a_shader_that_a_driver_refuses_is_no_fault() {
+    fn a_shader_that_fails_to_compile_is_not_a_device_fault() {
         let Some(gpu) = fresh() else { return };
         let head =
             "@group(0) @binding(0) var<uniform> p: vec4u;\n@group(0) @binding(1) var<storage, read_write> y: array<f32>;\n";

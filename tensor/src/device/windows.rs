@@ -181,7 +181,7 @@ fn main() {
 ";
 
     #[test]
-    fn accesses_find_their_window() {
+    fn accesses_are_rewritten_to_the_windows_of_a_buffer() {
         let declared = "\
 @group(0) @binding(1) var<storage, read_write> y_window_0: array<vec4f>;
 @group(0) @binding(2) var<storage, read_write> y_window_1: array<vec4f>;
@@ -219,7 +219,7 @@ fn main() {
 
     #[test]
     #[should_panic(expected = "declares each buffer as `@group(0) @binding(N) var<storage, read> NAME: array<TYPE>;`")]
-    fn a_buffer_that_is_not_declared_is_a_mistake() {
+    fn an_undeclared_buffer_panics() {
         rewritten(SHADER, &[1, 1, 1, 2], 512);
     }
 }

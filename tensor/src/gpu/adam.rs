@@ -26,7 +26,7 @@ mod tests {
 
     /// A quotient of 2.5 ulp, a root, and sums that may be fused: errors of a few units in the last place, for a step of 0.1.
     #[test]
-    fn a_few_steps_are_the_cpus() {
+    fn adam_steps_match_the_cpu() {
         let Some(gpu) = gpu() else { return };
         let step = AdamStep { beta1: 0.9, beta2: 0.999, step: 0.1, v_scale: 1.5, eps: 1e-8, decay: 0.01, l2: 0.001 };
         let mut rng = Philox::new(7);
@@ -53,7 +53,7 @@ mod tests {
 
     /// After the first step p, m and v are not shared, so they are updated in place.
     #[test]
-    fn steps_are_taken_in_place() {
+    fn parameters_and_moments_are_updated_in_place() {
         let Some(gpu) = gpu() else { return };
         let step = AdamStep { beta1: 0.5, beta2: 0.75, step: 2.0, v_scale: 3.0, eps: 1.0, decay: 0.25, l2: 0.25 };
         let tensor = |x: f32| on(&gpu, &Tensor::new([1], vec![x]));

@@ -41,7 +41,7 @@ mod tests {
 
     /// The tolerance of log-softmax: z̄ is ȳ times a difference of numbers below 1.
     #[test]
-    fn cross_entropy_is_the_cpus() {
+    fn cross_entropy_matches_the_cpu() {
         assert_rows(2e-5, &|Case { x, gy }: &Case| {
             let x = x.flat();
             let [rows, n] = [x.shape()[0], x.shape()[1]];
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn undefined_rows_are_the_cpus() {
+    fn undefined_rows_match_the_cpu() {
         assert_undefined_rows(&|x: &Tensor| {
             let (loss, lse) = x.cross_entropy(&vec![1; x.shape()[0]]);
             Tensor::concat(&[&loss, &lse], 0)
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "cross_entropy: target 3 of row 1 is outside its 3 classes")]
-    fn a_target_outside_is_named() {
+    fn a_target_out_of_range_panics() {
         let Some(gpu) = gpu() else { panic!("cross_entropy: target 3 of row 1 is outside its 3 classes (skipped)") };
         on(&gpu, &Tensor::zeros([2, 3])).cross_entropy(&[0, 3]);
     }

@@ -23,7 +23,7 @@ mod tests {
     use crate::rng::DropoutKey;
 
     #[test]
-    fn the_mask_is_the_cpus() {
+    fn the_mask_equals_that_of_the_cpu() {
         let Some(gpu) = gpu() else { return };
         for (rows, n, row0) in [(3, 8, 0), (5, 13, (1 << 32) - 2), (1, 1, u64::MAX), (7, 100, 1 << 40)] {
             let key = DropoutKey::new(0.3, [7, 0xFFFF_FFFF], 5, row0);

@@ -69,7 +69,7 @@ mod tests {
 
     /// WGSL allows exp an error of 3 + 2|x| ulp: at |x| ≤ 20 that is 43 ulp, 5e-6.
     #[test]
-    fn functions_are_the_cpus() {
+    fn functions_match_the_cpu() {
         let Some(gpu) = gpu() else { return };
         let x = values();
         let there = on(&gpu, &x);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_leave_what_is_shared_alone() {
+    fn in_place_updates_do_not_change_shared_data() {
         let Some(gpu) = gpu() else { return };
         let mut x = on(&gpu, &Tensor::new([3], vec![1.0f32, 2.0, 3.0]));
         let (seen, y) = (x.clone(), on(&gpu, &Tensor::new([3], vec![10.0f32, 20.0, 30.0])));
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "tensors on one device, got cpu, gpu:")]
-    fn tensors_on_two_devices_are_refused() {
+    fn tensors_on_two_devices_are_rejected() {
         let Some(gpu) = gpu() else { panic!("tensors on one device, got cpu, gpu: (skipped)") };
         let x = Tensor::new([1], vec![1.0f32]);
         let _ = &x + &on(&gpu, &x);

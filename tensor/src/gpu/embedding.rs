@@ -53,14 +53,14 @@ mod tests {
     use crate::{Shape, Tensor};
 
     #[test]
-    fn places_are_grouped_by_ids_in_their_order() {
+    fn positions_are_grouped_by_id_in_order() {
         assert_eq!(super::plan(&[7, 2, 7, 7, 0]), (3, vec![0, 2, 7, 0, 1, 2, 5, 4, 1, 0, 2, 3]));
         assert_eq!(super::plan(&[]), (0, vec![0]));
     }
 
     /// The kernels copy, and sum in the CPU's order, so the bits are equal.
     #[test]
-    fn rows_are_found_and_added_as_by_the_cpu() {
+    fn gather_scatter_add_and_add_rows_equal_the_cpu() {
         let Some(gpu) = gpu() else { return };
         let mut rng = Philox::new(4);
         for (rows, d, n) in [(1, 1, 1), (5, 3, 40), (50, 70, 300), (3, 2, 0), (3, 0, 4)] {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn views_are_tables_and_rows() {
+    fn views_are_accepted_as_tables_and_rows() {
         let Some(gpu) = gpu() else { return };
         let mut rng = Philox::new(5);
         let x = Tensor::<f32>::normal([9, 6], 1.0, &mut rng);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "gather: id 4 at position 1 is outside the table's 4 rows")]
-    fn an_id_outside_is_named() {
+    fn an_id_out_of_range_panics() {
         let Some(gpu) = gpu() else { panic!("gather: id 4 at position 1 is outside the table's 4 rows (skipped)") };
         on(&gpu, &Tensor::zeros([4, 2])).gather(&[0, 4], &[2].into());
     }

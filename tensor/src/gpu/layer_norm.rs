@@ -72,7 +72,7 @@ mod tests {
 
     /// Means of up to a thousand elements and sums over 300 rows in another order, a quotient and a root.
     #[test]
-    fn layer_norm_is_the_cpus() {
+    fn layer_norm_matches_the_cpu() {
         assert_rows(5e-5, &|Case { x, gy }: &Case| {
             let n = x.shape()[x.shape().len() - 1];
             let row = |shift: f32| x.constant([n], (0..n).map(|j| 0.5 + shift + (j % 7) as f32 / 7.0).collect());
@@ -85,7 +85,7 @@ mod tests {
 
     /// As in the layer norm.
     #[test]
-    fn rms_norm_is_the_cpus() {
+    fn rms_norm_matches_the_cpu() {
         assert_rows(5e-5, &|Case { x, gy }: &Case| {
             let n = x.shape()[x.shape().len() - 1];
             let gain = x.constant([n], (0..n).map(|j| 0.5 + (j % 7) as f32 / 7.0).collect());

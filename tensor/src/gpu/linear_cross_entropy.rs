@@ -125,7 +125,7 @@ mod tests {
 
     /// Logits of about 10 have errors of 1e-6, e^z is within 3 + 2|z| ulp, and gradients are sums of n such terms.
     #[test]
-    fn losses_and_gradients_are_the_cpus() {
+    fn losses_and_gradients_match_the_cpu() {
         let Some(gpu) = gpu() else { return };
         assert_eq!((gpu.rows_of_logits(300), gpu.rows_of_logits(1 << 20)), (Some(55_808), Some(64)));
         for (sizes, most) in
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn views_are_read_and_losses_alone_are_equal() {
+    fn views_are_read_and_both_methods_give_the_same_loss() {
         let Some(gpu) = gpu() else { return };
         let ([h, w, b, weights], targets) = drawn([12, 8, 30]);
         let run = |[h, w, b, weights]: [&Tensor; 4]| {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn undefined_rows_are_the_cpus() {
+    fn undefined_rows_match_the_cpu() {
         let Some(gpu) = gpu() else { return };
         let h = Tensor::new([4, 1], vec![1.0, f32::NAN, f32::INFINITY, -2.0]);
         let (w, weights) = (Tensor::new([3, 1], vec![1.0f32, 2.0, -1.0]), Tensor::new([4], vec![1.0f32, 0.5, 0.0, 2.0]));
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "linear_cross_entropy: target 3 of row 1 is outside its 3 classes")]
-    fn a_target_outside_is_named() {
+    fn a_target_out_of_range_panics() {
         let Some(gpu) = gpu() else { panic!("linear_cross_entropy: target 3 of row 1 is outside its 3 classes (skipped)") };
         let [h, w, weights] = [[2, 4], [3, 4], [2, 1]].map(|shape| on(&gpu, &Tensor::zeros(shape)));
         h.linear_cross_entropy(&w, None, &[0, 3], &weights.reshape([2]));

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_the_cpus() {
+    fn an_lstm_step_matches_the_cpu() {
         let Some(gpu) = gpu() else { return };
         let mut rng = Philox::new(1);
         for [batch, units] in [[1, 1], [3, 5], [7, 33], [0, 4]] {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences_are_the_cpus() {
+    fn sequences_match_the_cpu() {
         let Some(gpu) = gpu() else { return };
         let mut rng = Philox::new(2);
         for [steps, batch, units] in [[1, 1, 1], [2, 3, 5], [7, 2, 17], [3, 33, 9], [4, 1, 6], [0, 2, 3], [3, 0, 4]] {

@@ -450,7 +450,7 @@ mod tests {
     /// In f32, one chain of 300,001 equal terms is off by 2.1e-3, since each term is rounded the same way. Chains of 8,192 terms
     /// are off by 3.4e-5.
     #[test]
-    fn long_sums_are_made_of_parts() {
+    fn long_sums_are_computed_in_chunks() {
         let Some(gpu) = gpu() else { return };
         let k = 300_001;
         let (a, b, row) = (Tensor::full([2, k], 0.1), Tensor::full([k, 3], 0.3), Tensor::new([3], vec![1.0, 2.0, 3.0]));
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn every_layout_is_read_as_it_lies() {
+    fn products_of_every_layout_have_the_defined_bits() {
         let Some(gpu) = gpu() else { return };
         let (m, k, n) = (33, 70, 37);
         for i in 0..10 {
@@ -598,7 +598,7 @@ mod tests {
 
     /// A sum that underflows keeps the sign of one rounding, −0. NaN and ∞ stay in their row or column.
     #[test]
-    fn no_padding_shows() {
+    fn padding_of_tiles_does_not_affect_results() {
         let Some(gpu) = gpu() else { return };
         let (m, k, n) = (10, 5, 9);
         let tiny = |shape: [usize; 2], x: f32| Tensor::new(shape, vec![x; shape[0] * shape[1]]);
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_is_added_to_a_row_or_to_what_is_there() {
+    fn a_product_is_added_to_a_row_or_to_existing_values() {
         let Some(gpu) = gpu() else { return };
         let vector = |x: &Tensor| x.array().expect("on the GPU");
         for (n, k) in [(12, 6), (13, 0)] {
@@ -639,7 +639,7 @@ mod tests {
     const OTHER_ORDER: f32 = 1e-4;
 
     #[test]
-    fn methods_agree_with_the_cpus() {
+    fn matmul_and_linear_match_the_cpu() {
         let Some(gpu) = gpu() else { return };
         for [m, k, n] in [[1, 1, 1], [1, 17, 65], [17, 3, 1], [65, 70, 17], [3, 0, 5], [0, 4, 3], [3, 4, 0]] {
             let (a, b) = (normal([m, k], 11), normal([k, n], 12));
@@ -657,7 +657,7 @@ mod tests {
 
     /// U has the bits of `linear`, and its GELU the bits of `gelu`: in fours, one by one, for one row and for a view.
     #[test]
-    fn the_gelu_of_a_sum_is_that_of_the_tensor() {
+    fn linear_gelu_has_the_bits_of_linear_and_gelu() {
         let Some(gpu) = gpu() else { return };
         for [rows, k, n] in [[9, 20, 12], [33, 6, 13], [1, 5, 8], [0, 3, 4]] {
             let x = on(&gpu, &normal([3, rows, k], 21)).slice(0, 1..3);
@@ -694,7 +694,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "matmul: [m,k]·[k,n] → [m,n], got [2, 3]·[4, 5] → [2, 5]")]
-    fn shapes_that_do_not_agree_are_refused() {
+    fn shapes_that_do_not_agree_are_rejected() {
         let Some(gpu) = gpu() else { panic!("matmul: [m,k]·[k,n] → [m,n], got [2, 3]·[4, 5] → [2, 5] (skipped)") };
         on(&gpu, &normal([2, 3], 1)).matmul(&on(&gpu, &normal([4, 5], 2)));
     }

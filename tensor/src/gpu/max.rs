@@ -29,7 +29,7 @@ mod tests {
     use crate::Tensor;
 
     #[test]
-    fn the_first_of_the_largest_is_the_cpus() {
+    fn max_and_is_max_equal_the_cpu() {
         let Some(gpu) = gpu() else { return };
         let (nan, endless) = (f32::NAN, f32::INFINITY);
         let pool = [0.0, -0.0, 1.0, -1.0, 2.0, 2.0, nan, -endless, 1e-40, -1e-40, 2.0, -3.0, -nan];

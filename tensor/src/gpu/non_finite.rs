@@ -19,7 +19,7 @@ mod tests {
     use crate::Tensor;
 
     #[test]
-    fn one_number_of_many_tensors_is_seen_and_stays_seen() {
+    fn a_non_finite_value_sets_the_mark_and_later_tensors_keep_it() {
         let Some(gpu) = gpu() else { return };
         let sound = on(&gpu, &Tensor::new([3], vec![f32::MAX, f32::MIN, -0.0]));
         for n in [1, 64, 1024, 1025, 5000] {
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_is_asked_for_what_it_shows() {
+    fn only_the_elements_of_a_view_are_checked() {
         let Some(gpu) = gpu() else { return };
         let x = on(&gpu, &Tensor::new([2, 3], vec![1.0, f32::NAN, 2.0, 3.0, 4.0, 5.0]));
         for (start, finite) in [(0, true), (1, false), (2, true)] {

@@ -50,7 +50,7 @@ mod tests {
     use crate::{GlobalNorm, Tensor};
 
     #[test]
-    fn norms_of_every_magnitude_and_the_guard() {
+    fn norms_of_every_magnitude_are_accurate_and_guarded() {
         let Some(gpu) = gpu() else { return };
         let vector = |values: &[f32]| on(&gpu, &Tensor::new([values.len()], values.to_vec()));
         let of = |tensors: &[&Tensor], loss: f32| {

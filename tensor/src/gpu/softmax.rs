@@ -31,7 +31,7 @@ mod tests {
     /// For scores within 30 of the largest, WGSL allows e^x an error of 63 ulp, and y is below 1. x̄ is a difference of such
     /// numbers.
     #[test]
-    fn softmax_is_the_cpus() {
+    fn softmax_matches_the_cpu() {
         assert_rows(1e-5, &|Case { x, gy }: &Case| {
             let y = x.softmax();
             vec![y.softmax_vjp(gy), y]
@@ -40,7 +40,7 @@ mod tests {
 
     /// WGSL's ln is within 3 ulp, and the exponentials as in softmax; a sum Σȳ of a thousand terms rounds to 1e-5 of the elements.
     #[test]
-    fn log_softmax_is_the_cpus() {
+    fn log_softmax_matches_the_cpu() {
         assert_rows(2e-5, &|Case { x, gy }: &Case| {
             let y = x.log_softmax();
             vec![y.log_softmax_vjp(gy), y]
@@ -49,7 +49,7 @@ mod tests {
 
     /// A row with NaN or ∞, or of −∞ alone, becomes NaN. A −∞ among finite scores gets probability 0.
     #[test]
-    fn undefined_rows_are_the_cpus() {
+    fn undefined_rows_match_the_cpu() {
         assert_undefined_rows(&|x: &Tensor| x.softmax());
         assert_undefined_rows(&|x: &Tensor| x.log_softmax());
     }

@@ -72,7 +72,7 @@ mod tests {
 
     /// A tree of f32 is within a few units in the last place, at every magnitude.
     #[test]
-    fn squares_of_every_magnitude() {
+    fn sums_of_squares_are_accurate_at_every_magnitude() {
         let Some(gpu) = gpu() else { return };
         let mut rng = Philox::new(3);
         for (n, std) in [(1, 1.0), (100, 3e30), (4097, 1e37), (9001, 1e-30), (12_345, 1.0), (0, 1.0)] {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_measured_and_read_at_once() {
+    fn several_norms_are_computed_and_read_together() {
         let Some(gpu) = gpu() else { return };
         let lengths = [3, 5000, 0, 1];
         let there: Vec<Tensor> = lengths.iter().map(|&n| on(&gpu, &Tensor::full([n], 2.0))).collect();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn one_number_among_many_is_seen() {
+    fn one_non_finite_element_among_many_is_detected() {
         let Some(gpu) = gpu() else { return };
         for n in [1, 70, 5000] {
             for at in [0, n / 2, n - 1] {

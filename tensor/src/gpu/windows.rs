@@ -110,7 +110,7 @@ const CASES: [Case; 12] = [
 ];
 
 #[test]
-fn kernels_give_the_same_bits() {
+fn windowed_kernels_give_the_same_bits() {
     let Some(gpu) = gpu() else { return };
     let scarce = Device::fresh(Scarce { binding_bytes: Some(WINDOW), ..Scarce::default() }).expect("there is a GPU");
     let (whole, split) = (Given::on(&gpu), Given::on(&scarce));
@@ -128,7 +128,7 @@ fn kernels_give_the_same_bits() {
 
 /// The tensors have more windows than a shader can bind.
 #[test]
-fn too_many_windows_are_an_error_by_name() {
+fn too_many_windows_are_an_error_that_names_the_shader() {
     let Some(gpu) = Device::fresh(Scarce { binding_bytes: Some(256), bindings: Some(8), ..Scarce::default() }) else { return };
     let x = on(&gpu, &Tensor::zeros([64, 4]));
     assert_eq!(x.exp().to_vec(), [1.0; 256], "four windows in, four out");

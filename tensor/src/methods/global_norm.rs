@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_norm_is_finite_where_all_that_is_read_with_it_is() {
+    fn a_global_norm_is_finite_only_if_all_values_read_with_it_are() {
         let of = |x: Vec<f64>, number: f64| GlobalNorm::of(&[&Tensor::new([x.len()], x)], &[&Tensor::scalar(number)]);
         let read = |x: Vec<f64>, number| of(x, number).read().expect("on the CPU");
         let finite = read(vec![3.0, 4.0], 7.0);

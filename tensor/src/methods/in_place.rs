@@ -93,7 +93,7 @@ mod tests {
 
     /// No two of the sizes and positions are equal.
     #[test]
-    fn rows_are_written_where_they_belong() {
+    fn write_rows_writes_at_the_given_position() {
         let mut x = Tensor::<f64>::zeros([2, 5, 2]);
         x.write_rows(1, 2, &Tensor::new([2, 3, 2], (1..13).map(f64::from).collect()));
         let [o, p] = [[0.0; 2]; 2];
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_added_where_ids_say() {
+    fn add_rows_adds_rows_by_id() {
         let mut x = Tensor::new([3, 2], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         x.add_rows(&[2, 0, 2], &Tensor::new([3, 2], vec![10.0, 20.0, 30.0, 40.0, 50.0, 60.0]));
         assert_eq!(x.to_vec(), [31.0, 42.0, 3.0, 4.0, 65.0, 86.0]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_that_somebody_sees_is_left_alone() {
+    fn adding_in_place_leaves_a_shared_buffer_unchanged() {
         let mut x = Tensor::new([2], vec![1.0, 2.0]);
         let (y, seen) = (Tensor::new([2, 1], vec![10.0, 20.0]).t().reshape([2]), x.clone());
         x.add_assign(&y);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "add_assign: tensors of one shape")]
-    fn tensors_of_two_shapes_do_not_add() {
+    fn adding_tensors_of_two_shapes_panics() {
         Tensor::<f64>::zeros([3]).add_assign(&Tensor::zeros([1, 3]));
     }
 }

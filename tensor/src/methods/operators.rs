@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "tensors of one shape")]
-    fn shapes_are_not_broadcast() {
+    fn operators_do_not_broadcast() {
         let _ = Tensor::<f64>::zeros([2, 1]) + Tensor::zeros([1, 2]);
     }
 }

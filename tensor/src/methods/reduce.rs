@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_number_among_many_is_seen() {
+    fn one_non_finite_element_among_many_is_detected() {
         for n in [1, 15, 16, 17, 100] {
             for at in 0..n {
                 for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
@@ -111,21 +111,21 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_whole_tensors() {
+    fn reductions_of_whole_tensors() {
         let x = Tensor::new([2, 2], vec![1.0, -2.0, 3.0, 4.0]);
         assert_eq!((x.sum_squares(), x.dot(&x.t()), x.sum_all().item()), (30.0, 1.0 - 6.0 - 6.0 + 16.0, 6.0));
         assert_eq!(x.sum_all().shape().len(), 0);
     }
 
     #[test]
-    fn of_equal_maxima_the_first() {
+    fn the_first_of_equal_maxima_is_marked() {
         let x = Tensor::new([2, 3], vec![1.0, 3.0, 3.0, 2.0, 2.0, 0.0]);
         assert_eq!((x.max(1).to_vec(), x.is_max(1).to_vec()), (vec![3.0, 2.0], vec![0.0, 1.0, 0.0, 1.0, 0.0, 0.0]));
         assert_eq!((x.max(0).to_vec(), x.is_max(0).to_vec()), (vec![2.0, 3.0, 3.0], vec![0.0, 1.0, 1.0, 1.0, 0.0, 0.0]));
     }
 
     #[test]
-    fn nothing_but_zeros() {
+    fn any_nonzero_ignores_zeros_of_either_sign() {
         assert!(!Tensor::<f64>::zeros([3]).any_nonzero() && !Tensor::new([1], vec![-0.0]).any_nonzero());
         assert!(Tensor::new([2], vec![0.0, 1e-300]).any_nonzero() && Tensor::new([1], vec![f64::NAN]).any_nonzero());
     }

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_joined_is_split() {
+    fn joined_files_are_split_again() {
         let files = [("a/b.txt", b"one\n".to_vec()), ("c", Vec::new()), ("d", b"x %%% y".to_vec())];
         let input = join(&files);
         let found: Vec<_> = split(&input).into_iter().skip(1).map(|(name, bytes)| (name, bytes.to_vec())).collect();

@@ -62,7 +62,7 @@ fn two_seeds_survive_every_failure_of_the_disk() {
 }
 
 #[test]
-fn two_seeds_that_go_on_survive_them_too() {
+fn two_resumed_seeds_survive_every_failure_of_the_disk() {
     scene(Some(10), |scene| scene.every_call_may_fail(40));
 }
 

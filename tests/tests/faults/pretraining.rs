@@ -59,7 +59,7 @@ fn a_run_survives_every_failure_of_the_disk() {
 }
 
 #[test]
-fn a_run_that_goes_on_survives_them_too() {
+fn a_resumed_run_survives_every_failure_of_the_disk() {
     scene(Some(10), |scene| scene.every_call_may_fail(150));
 }
 

@@ -38,7 +38,7 @@ impl Progress for Thief {
 
 /// If a model is too large for the device, nothing is begun.
 #[test]
-fn a_run_whose_gpu_is_lost_keeps_its_checkpoint_and_goes_on_elsewhere() {
+fn a_run_resumes_elsewhere_after_its_gpu_is_lost() {
     let Some(device) = Device::fresh(Scarce::default()) else { return };
     let dir = tempfile::tempdir().unwrap();
     let [corpus, out, cache] = ["corpus.txt", "run", "cache"].map(|name| dir.path().join(name));
@@ -78,7 +78,7 @@ fn a_run_whose_gpu_is_lost_keeps_its_checkpoint_and_goes_on_elsewhere() {
 
 /// Training needs the parameters, their gradient and two moments; inference needs only the parameters.
 #[test]
-fn a_model_that_has_no_room_is_refused_before_it_is_sent() {
+fn a_model_too_large_for_the_gpu_is_rejected_before_upload() {
     let mut trainer = Trainer::new(Recipe::new(1, 1), gpt());
     let mut parameters = 0;
     trainer.params.as_ref().visit(|_, p| parameters += 4 * p.len() as u64);

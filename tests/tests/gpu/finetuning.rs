@@ -65,7 +65,7 @@ fn step(session: &mut Session<'_>) -> f64 {
 }
 
 #[test]
-fn losses_and_scores_are_the_cpus() {
+fn fine_tuning_losses_and_scores_match_the_cpu() {
     let Some(gpu) = crate::gpu() else { return };
     let prepared = Prepared::new();
     let [mut here, mut there] = [&Device::Cpu, &gpu].map(|device| prepared.session(device));
@@ -86,7 +86,7 @@ fn losses_and_scores_are_the_cpus() {
 }
 
 #[test]
-fn an_epoch_makes_all_buffers_and_a_step_waits_once() {
+fn buffers_are_made_in_the_first_epoch_and_a_step_waits_once() {
     let Some(gpu) = crate::gpu_alone() else { return };
     let prepared = Prepared::new();
     let mut session = prepared.session(&gpu);

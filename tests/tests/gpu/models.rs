@@ -68,7 +68,7 @@ pub fn bits(model: &Model<Tensor>) -> Vec<u32> {
 
 /// Trains with dropout, clipping and weight decay.
 #[test]
-fn a_hundred_steps_lead_to_the_cpus_loss() {
+fn a_hundred_steps_follow_the_losses_of_the_cpu() {
     let Some(gpu) = crate::gpu() else { return };
     for (name, model, learnt) in [("GPT", gpt(), 0.7), ("LSTM", lstm(), 0.9)] {
         let [here, there] = [&Device::Cpu, &gpu].map(|device| steps(&mut trainer(model.clone(), device), 100));
@@ -107,7 +107,7 @@ fn tensors_in_windows_train_to_the_same_bits() {
 
 /// Counts are taken after the first three steps, which create all buffers and pipelines.
 #[test]
-fn a_step_sends_tokens_reads_once_and_makes_no_buffers() {
+fn a_step_uploads_tokens_reads_once_and_makes_no_buffers() {
     let Some(gpu) = crate::gpu_alone() else { return };
     for (name, model, backward, shards) in [
         ("GPT", gpt(), GradientMode::Whole, 1),
@@ -177,7 +177,7 @@ fn a_block_takes_at_most_forty_dispatches() {
 
 /// SGD moves the parameters by the rate times the gradient, which is far longer than the limit.
 #[test]
-fn clipping_is_done_where_the_gradient_is() {
+fn clipping_limits_the_update_on_the_gpu() {
     let Some(gpu) = crate::gpu() else { return };
     let (max, rate) = (1e-3, 0.5);
     for model in [gpt(), lstm()] {
@@ -225,7 +225,7 @@ fn fixtures_of_transformers_agree_in_f32() {
 }
 
 #[test]
-fn a_run_goes_on_wherever_it_is_taken() {
+fn a_run_resumes_on_either_device() {
     let Some(gpu) = crate::gpu() else { return };
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("trainer.safetensors");
@@ -244,7 +244,7 @@ fn a_run_goes_on_wherever_it_is_taken() {
 }
 
 #[test]
-fn what_is_not_finite_is_named_and_changes_nothing() {
+fn a_non_finite_value_is_named_and_changes_no_parameter() {
     let Some(gpu) = crate::gpu() else { return };
     let mut trainer = trainer(gpt(), &gpu);
     steps(&mut trainer, 1);
@@ -279,7 +279,7 @@ fn hidden_infinity(shards: usize, device: &Device) -> Trainer {
 
 /// A CPU and a GPU report the same op, place and inputs, up to rounding.
 #[test]
-fn who_watches_is_told_on_a_gpu_what_he_is_told_on_the_cpu() {
+fn an_anomaly_is_reported_alike_on_gpu_and_cpu() {
     let Some(gpu) = crate::gpu() else { return };
     for (shards, backward) in [(1, GradientMode::Whole), (2, GradientMode::Whole), (1, GradientMode::Recompute)] {
         let [here, there] = [&Device::Cpu, &gpu].map(|device| {
@@ -306,7 +306,7 @@ fn who_watches_is_told_on_a_gpu_what_he_is_told_on_the_cpu() {
 }
 
 #[test]
-fn a_watched_step_waits_once_and_has_the_same_bits() {
+fn an_observed_step_waits_once_and_has_the_same_bits() {
     let Some(gpu) = crate::gpu_alone() else { return };
     let run = |watches: bool| {
         let mut trainer = trainer(gpt(), &gpu);
@@ -326,7 +326,7 @@ fn a_watched_step_waits_once_and_has_the_same_bits() {
 }
 
 #[test]
-fn a_text_goes_on_as_on_the_cpu() {
+fn decoding_on_the_gpu_matches_the_cpu() {
     let Some(gpu) = crate::gpu() else { return };
     for model in [gpt(), lstm()] {
         let there = model.to(&gpu).unwrap();
@@ -342,7 +342,7 @@ fn a_text_goes_on_as_on_the_cpu() {
 }
 
 #[test]
-fn evaluation_is_the_cpus() {
+fn evaluation_on_the_gpu_matches_the_cpu() {
     let Some(gpu) = crate::gpu() else { return };
     let batch = random_batch(&mut Philox::new(9), VOCAB, 3, vec![1.0; 3 * CONTEXT]);
     let [here, there] = [&Device::Cpu, &gpu].map(|device| gpt().to(device).unwrap().token_losses(&batch).to_vec());

@@ -6,7 +6,7 @@ use gradus_autograd::{Evaluated, Op, Real, Samples, Saved, Saves, Tape, Tensor, 
 const DRAWS: u64 = 10;
 
 #[test]
-fn values_and_gradients_of_every_op_are_the_cpus() {
+fn values_and_gradients_of_every_op_match_the_cpu() {
     let Some(gpu) = crate::gpu() else { return };
     let mut compared = 0;
     let mut wrong = Vec::new();
@@ -42,7 +42,7 @@ fn every_vjp_is_the_adjoint_of_what_the_device_computes() {
 }
 
 #[test]
-fn an_error_of_a_thousandth_in_a_vjp_is_noticed_on_the_device() {
+fn an_error_of_a_thousandth_in_a_vjp_is_detected_on_the_device() {
     let Some(gpu) = crate::gpu() else { return };
     let toothless: Vec<String> =
         ops::all().iter().filter_map(|op| check::teeth_on(op, &gpu).err()).map(|e| e.to_string()).collect();
@@ -87,7 +87,7 @@ fn an_op_without_a_kernel_is_recorded_by_its_definition() {
 
 #[test]
 #[should_panic(expected = "`doubled` has neither a kernel for gpu:")]
-fn an_op_with_neither_is_named() {
+fn an_op_without_kernel_or_definition_panics() {
     let Some(gpu) = crate::gpu() else { panic!("`doubled` has neither a kernel for gpu: (skipped)") };
     let tape = Tape::new();
     let x = tape.leaf(Tensor::new([1], vec![1.0f32]).to(&gpu).unwrap());

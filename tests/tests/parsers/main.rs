@@ -46,7 +46,7 @@ fn inputs(parser: &Parser) -> Vec<Vec<u8>> {
 
 /// The seeds of the fuzz targets are up to date; `GRADUS_SEEDS=write` writes them.
 #[test]
-fn fuzzing_begins_with_these_seeds() {
+fn the_seeds_of_fuzz_targets_are_up_to_date() {
     let is_to_be_written = std::env::var("GRADUS_SEEDS").is_ok_and(|what| what == "write");
     for parser in ALL {
         let folder = fuzz().join("corpus").join(parser.name);
@@ -64,7 +64,7 @@ fn fuzzing_begins_with_these_seeds() {
 
 /// Reads each input that fuzzing and these tests have found.
 #[test]
-fn findings_stay_mended() {
+fn findings_of_fuzzing_stay_fixed() {
     let _alone = alone();
     for &parser in ALL {
         watched(parser, |check| {
@@ -78,7 +78,7 @@ fn findings_stay_mended() {
 
 /// A folder of another name would hold inputs that nothing reads.
 #[test]
-fn every_target_and_corpus_is_a_parser_s() {
+fn every_fuzz_target_and_corpus_belongs_to_a_parser() {
     let parsers: BTreeSet<String> = ALL.iter().map(|parser| parser.name.to_owned()).collect();
     let names = |folder: &str| -> BTreeSet<String> {
         files(&fuzz().join(folder)).iter().map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
@@ -119,7 +119,7 @@ fn watched(parser: &'static Parser, work: impl FnOnce(&dyn Fn(&[u8]))) {
 
 /// Reads `PROPTEST_CASES` damaged inputs for each parser, 2,000 by default.
 #[test]
-fn damaged_inputs_are_values_or_errors() {
+fn damaged_inputs_give_values_or_errors() {
     let _alone = alone();
     let cases = env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2000);
     for &parser in ALL {
@@ -139,7 +139,7 @@ fn damaged_inputs_are_values_or_errors() {
 
 /// A piece of a valid input is repeated a thousand times: a parser with quadratic time would exceed the limit.
 #[test]
-fn long_inputs_take_no_time() {
+fn long_inputs_are_parsed_in_bounded_time() {
     let _alone = alone();
     for &parser in ALL {
         watched(parser, |check| {

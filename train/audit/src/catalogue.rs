@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_of_a_kernel_is_a_function_that_is_there() {
+    fn each_kernel_points_at_its_naive_and_fast_function() {
         let all = kernels();
         assert!(all.len() > 30);
         for Kernel { name, naive, fast } in &all {
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_said_in_words() {
+    fn saved_tensors_are_described_in_words() {
         let words = [(Saves::NONE, 2, "nothing"), (Saves::INPUTS, 1, "the input"), (Saves::INPUTS, 3, "all 3 inputs")];
         for (saves, inputs, expected) in words {
             assert_eq!(kept(saves, inputs, 0), expected);

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_non_finite_is_infinitely_far() {
+    fn a_non_finite_difference_is_infinite() {
         let t = |values: &[f64]| Tensor::new([values.len()], values.to_vec());
         assert_eq!(difference(&t(&[1.0, 2.0]), &t(&[1.0, 4.0])), 0.5);
         assert_eq!(difference(&t(&[0.0, 0.0]), &t(&[0.0, 0.0])), 0.0);

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_score_tells_killed_equivalent_open_and_stale_apart() {
+    fn a_score_counts_killed_equivalent_open_and_stale_mutants() {
         let mutant = |change: &str| Mutant { change: change.into(), line: "a < b".into() };
         let tested = |text: &str| Tested {
             source: digest(text),
@@ -256,7 +256,7 @@ mod tests {
 
     /// Two of three mutants with equal texts survived at first, and one survives again.
     #[test]
-    fn what_survives_again_is_counted_once() {
+    fn a_mutant_that_survives_again_is_counted_once() {
         let [a, b] = ["a", "b"].map(|change| Mutant { change: change.into(), line: "x * y * z * w".into() });
         let first = Tested { source: String::new(), killed: 5, unviable: 2, survivors: vec![a.clone(), a.clone(), b.clone()] };
         let again = |still: &[&Mutant]| first.clone().again(still.iter().map(|m| (*m).clone()).collect());
@@ -287,13 +287,13 @@ mod tests {
     }
 
     #[test]
-    fn every_mutant_that_no_test_refuses_is_justified() {
+    fn every_surviving_mutant_is_justified() {
         let open: Vec<String> = scores().into_iter().flat_map(|(_, score)| score.open).collect();
         assert!(open.is_empty(), "kill it with a test, or say in equivalent.toml why it cannot be seen:\n{}", open.join("\n"));
     }
 
     #[test]
-    fn results_are_of_files_that_there_are() {
+    fn results_belong_to_existing_files() {
         let files: Vec<String> = groups().into_iter().flat_map(|g| g.files).map(|(path, _)| path).collect();
         for path in results().keys() {
             assert!(files.contains(path), "mutants.json: {path} is no file of any group; take it out");

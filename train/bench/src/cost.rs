@@ -578,14 +578,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_counted_together() {
+    fn scopes_of_all_blocks_are_merged() {
         let site = |scope: &str| Site { at: std::panic::Location::caller(), scope: scope.into() };
         let cases = [("h3.attn", "h.attn"), ("h12", "h"), ("embed", "embed"), ("head.h1", "head.h1"), ("", ""), ("h", "h")];
         cases.into_iter().for_each(|(scope, expected)| assert_eq!(place(&site(scope)), expected));
     }
 
     #[test]
-    fn what_is_handed_on_moves_no_bytes() {
+    fn passing_a_tensor_on_moves_no_bytes() {
         let (x, y): (Tensor<f32>, Tensor<f32>) = (Tensor::full([2, 3], 1.0), Tensor::full([6], 2.0));
         let view = x.expand([4, 2, 3]);
         assert_eq!(moved(&[&x, &y], &[&view], false), 0);

@@ -175,7 +175,7 @@ mod tests {
 
     /// Query i of T attends to i + 1 keys: 12·L·d FLOPs for each. A kernel that skips nothing computes all T.
     #[test]
-    fn a_causal_mask_hides_half_of_attention() {
+    fn a_causal_mask_reduces_the_needed_flops_of_attention() {
         let gpt = Workload::named("tiny").unwrap();
         let (layers, Sizes { context, width, .. }) = (gpt.config.layers, gpt.sizes);
         let seen: usize = (1..=context).sum();

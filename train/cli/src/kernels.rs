@@ -114,7 +114,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_pipe_in_place_of_the_file_is_not_waited_for() {
+    fn a_pipe_in_place_of_the_file_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = file(dir.path(), &gpu("1.0"));
         assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_flags_are_named_as_in_files() {
+    fn flag_values_are_spelled_as_in_files() {
         for kind in OptimizerKind::ALL {
             assert_eq!(<OptimizerKind as ValueEnum>::from_str(&kind.to_string(), false), Ok(kind));
         }
@@ -275,7 +275,7 @@ mod tests {
 
     /// In all other commands clap prints the defaults. The few that are written by hand are listed here.
     #[test]
-    fn defaults_in_other_help_are_words_or_checked() {
+    fn defaults_written_by_hand_in_help_are_correct() {
         fn by_hand(command: &clap::Command, found: &mut Vec<String>) {
             for arg in command.get_arguments() {
                 let stated = stated(arg);
@@ -320,7 +320,7 @@ mod tests {
 
     /// Every example in a help text parses and belongs to its command. Commands and flags mentioned in its prose exist.
     #[test]
-    fn examples_in_help_are_right_usage() {
+    fn examples_in_help_parse() {
         fn check(command: &clap::Command, path: &[&str]) {
             let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
             let examples: Vec<&str> = help.lines().map(str::trim).filter(|line| line.starts_with("gradus ")).collect();
@@ -350,7 +350,7 @@ mod tests {
 
     /// The commands in documents and in the headers of examples parse, including the arguments after `cargo run … --`.
     #[test]
-    fn lines_of_documents_are_right_usage() {
+    fn commands_in_documents_parse() {
         let mut typed = lines::beginning_with("gradus");
         mentioned(&typed);
         typed.retain(|line| line.alone);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_shown() {
+    fn control_characters_are_escaped() {
         assert_eq!(plain("cannot read a b/ü:\n  because"), "cannot read a b/ü:\n  because");
         assert_eq!(plain("no\x1b[31m\x1b]0;T\x07\r\u{9b}2J\t."), "no\\u{1b}[31m\\u{1b}]0;T\\u{7}\\r\\u{9b}2J\\t.");
     }

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_told_as_a_bug_on_one_line_with_exit_code_1() {
+    fn a_panic_is_reported_as_a_bug_on_one_line_with_exit_code_1() {
         let told = |work: fn() -> Result<(), CliError>| {
             let error = or_fault(work, || None).unwrap_err();
             assert_eq!(error.exit_code(), 1);

@@ -229,7 +229,7 @@ mod tests {
 
     /// A system may have default settings for the micro-world. Flags override them, and runs on a corpus do not use them.
     #[test]
-    fn stories_have_settings_of_their_own() {
+    fn systems_have_default_settings_for_stories() {
         let settings = |line: &[&str]| {
             let command = Args::augment_args(clap::Command::new("pretrain"));
             let given = command.get_matches_from(["pretrain"].iter().chain(line));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_win_over_the_file() {
+    fn flags_override_the_config_file() {
         let command = PretrainOptions::augment_args(clap::Command::new("pretrain"));
         let given = command.get_matches_from(["pretrain", "--lr", "nan", "--steps", "7"]);
         let flags = PretrainOptions::from_arg_matches(&given).unwrap();

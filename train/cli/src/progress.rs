@@ -255,18 +255,18 @@ mod tests {
     }
 
     #[test]
-    fn quiet_lets_warnings_through_and_nothing_else() {
+    fn quiet_prints_only_warnings() {
         assert_eq!(run(Display::Quiet), "a warning\n");
     }
 
     #[test]
-    fn the_bar_shares_its_words_with_the_lines() {
+    fn the_bar_prints_messages_above_itself() {
         // Drawn on a hidden terminal; the messages above the bar are still printed.
         assert_eq!(run(Display::Bar), "a sample\na warning\n");
     }
 
     #[test]
-    fn the_time_left_knows_no_pause_and_no_evaluation() {
+    fn the_remaining_time_ignores_pauses_and_evaluations() {
         let at = Duration::from_secs_f64;
         let mut rate = Rate::default();
         let told = |rate: &Rate| rate.per_second().unwrap();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_forgets_a_slow_beginning_and_what_was_done_before() {
+    fn the_rate_ignores_a_slow_start_and_earlier_progress() {
         let mut rate = Rate::default();
         assert_eq!(rate.per_second(), None);
         let mut at = 0;

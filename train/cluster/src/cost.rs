@@ -72,12 +72,12 @@ mod tests {
     const LINK: Link = Link { rate: 100.0, latency: 0.0, copying: 0.0 };
 
     #[test]
-    fn one_process_waits_for_nobody() {
+    fn a_single_process_has_no_waiting_time() {
         assert_eq!(cost(&WORK, &LINK, 1), Cost { step: 31.0, waiting: 0.0, bytes: 0.0 });
     }
 
     #[test]
-    fn what_backward_hides_is_not_waited_for() {
+    fn communication_overlapped_with_backward_costs_no_waiting() {
         // 2·3/4·400 = 600 bytes are 6 s, 1.5 s of them at the end; of the other 4.5 s, 2 s are hidden.
         assert_eq!(cost(&WORK, &LINK, 4), Cost { step: 35.0, waiting: 4.0, bytes: 600.0 });
         let fast = Link { rate: 1e9, ..LINK };

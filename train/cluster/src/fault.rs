@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_verdict_counts() {
+    fn the_first_verdict_is_final() {
         let fault = Fault::default();
         fault.suspect("a".into());
         assert_eq!((fault.verdict(), fault.suspicions(), fault.suspicions()), (None, vec!["a".into()], vec![]));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_carries_nothing_is_noted_once() {
+    fn an_idle_connection_is_reported_once() {
         let (fault, long, short) = (Fault::default(), Duration::from_secs(1000), Duration::from_millis(5));
         let noted = |most: Duration| {
             fault.listen(most);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_while_others_wait_for_him_is_noted() {
+    fn a_process_that_leaves_early_is_reported() {
         let (fault, short) = (Fault::default(), Duration::from_millis(5));
         fault.hears(2);
         fault.hears_all(2);

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_in_whatever_portions() {
+    fn written_messages_are_read_in_portions_of_any_size() {
         let (near, far) = pair();
         let (mut near, mut far) = (Frames::new(near, 2, 5, Fault::default()), Frames::new(far, 5, 2, Fault::default()));
         let all = [message(100), message(MOST_BYTES + 32), message(32), vec![0; HEADER]].concat();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_asks_of_a_socket_is_done() {
+    fn socket_operations_of_the_engine_are_forwarded() {
         let socket = Counting::default();
         let mut frames = Frames::new(socket.clone(), 2, 5, Fault::default());
         frames.flush().unwrap();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_never_reaches_the_engine() {
+    fn damaged_frames_are_rejected() {
         let sound = frame(0, &message(40));
         assert_eq!(noted(&sound), "process 2 closed the connection");
         assert_eq!(noted(&sound[..20]), "process 2 closed the connection");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_would_harm_the_engine_is_nonsense() {
+    fn messages_with_invalid_headers_are_rejected() {
         let words = |words: [u64; 6]| noted(&frame(0, words.map(u64::to_be_bytes).as_flattened()));
         assert_eq!(words([2, 2, 5, 6, 40, 0]), "process 2 closed the connection");
         for wrong in [

@@ -224,7 +224,7 @@ mod tests {
     /// If shares form subtrees, each gradient takes P − 1 transfers to the total and P − 1 back, and the links share them
     /// equally. With three processes, one share does not form a subtree, and the links carry two gradients.
     #[test]
-    fn links_carry_alike() {
+    fn links_carry_equal_traffic() {
         for (processes, shards, journeys) in
             [(2, 2, 2), (2, 8, 2), (4, 8, 6), (8, 8, 14), (8, 24, 14), (3, 8, 5), (5, 16, 8), (16, 16, 30)]
         {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn each_piece_has_one_process_that_makes_its_sum() {
+    fn each_piece_is_summed_by_one_process() {
         let tree = tree(8);
         let plan = Plan::new(&tree, &owners(&tree, 4).unwrap(), &[7; 50]);
         let mut all = Vec::new();
@@ -286,7 +286,7 @@ mod tests {
 
     /// Every piece reaches every process, from a process that has it.
     #[test]
-    fn the_sum_of_all_comes_to_all() {
+    fn every_piece_of_the_sum_reaches_every_process() {
         for (processes, shards) in [(1, 3), (2, 2), (3, 8), (5, 9), (8, 8), (12, 40)] {
             let tree = tree(shards);
             let owners = owners(&tree, processes).unwrap();

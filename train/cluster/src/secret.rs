@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_knows_it_can_prove_it() {
+    fn a_proof_is_valid_only_for_its_secret_side_hello_and_nonce() {
         let (secret, other) = (Secret::random().unwrap(), Secret::random().unwrap());
         let (hello, nonce) = (b"hello".as_slice(), nonce().unwrap());
         let proof = secret.prove("a", hello, &nonce);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_to_nobody_by_chance() {
+    fn debug_output_hides_the_secret_and_hex_round_trips() {
         let secret = Secret::random().unwrap();
         assert_eq!(format!("{secret:?}"), "Secret(…)");
         assert_eq!(Secret::from_hex(&secret.to_hex()), Some(secret));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_one() {
+    fn a_secret_is_read_from_a_file_within_length_limits() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         let read = |text: &[u8]| {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_told_apart() {
+    fn a_digest_separates_its_parts() {
         let of = |parts: &[&[u8]]| digest(parts.iter().copied());
         assert_ne!(of(&[b"ab", b"c"]), of(&[b"a", b"bc"]));
         assert_eq!(of(&[b"ab"]), of(&[b"ab"]));

@@ -64,7 +64,7 @@ fn any_number_of_processes_gives_the_same_bits() {
 }
 
 #[test]
-fn processes_hear_one_another() {
+fn all_gather_broadcast_and_gather_reach_all_processes() {
     let heard = with_processes(4, |cluster| {
         let me = Collective::process(&*cluster);
         let words = |round: usize| vec![me as u8; round * 150_000];

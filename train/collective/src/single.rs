@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_is_the_tree_s_in_whatever_order_shards_come() {
+    fn the_sum_follows_the_tree_for_any_order_of_shards() {
         for shards in [11, 1] {
             let tree = AdditionTree::new(shards);
             let mut nodes: Vec<Tensor> = (0..shards).map(|s| gradient(s, 2)).collect();
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a shard lacks a gradient that other shards have")]
-    fn a_gradient_that_only_some_shards_have_is_noticed() {
+    fn a_gradient_missing_in_some_shards_panics() {
         let tree = AdditionTree::new(4);
         sums(&[0, 2], &tree);
     }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_goes_into_one_sum() {
+    fn each_node_except_the_root_has_one_parent() {
         for shards in 1..70 {
             let tree = AdditionTree::new(shards);
             assert_eq!((tree.nodes(), tree.shards()), (2 * shards - 1, shards));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_wait_are_few() {
+    fn few_partial_sums_are_held_at_once() {
         let held = |shards, at_once| AdditionTree::new(shards).most_held(at_once);
         assert_eq!([held(1, 1), held(2, 2), held(2, 1), held(4, 1), held(8, 1), held(8, 2)], [1, 2, 2, 3, 4, 4]);
         assert_eq!([held(64, 1), held(64, 2), held(3, 0)], [5, 6, 2]);

@@ -81,7 +81,7 @@ mod tests {
 
     /// Each chunk is expected 400 times in 2,400 draws, σ = 18.
     #[test]
-    fn each_chunk_is_drawn_as_often() {
+    fn each_chunk_is_drawn_equally_often() {
         let chunks = Chunks::new(count(100), 20..61, 8, 7).unwrap();
         let mut drawn = [0; 6];
         (1..=600).for_each(|t| (0..4).for_each(|row| drawn[chunks.drawn(t, row)] += 1));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_has_a_block_of_its_own() {
+    fn each_row_uses_its_own_block_of_random_numbers() {
         let chunks = Chunks::new(count(1000), 0..1000, 1, 7).unwrap();
         let mut rng = Philox::with_stream(7 ^ DOMAIN, 3);
         for row in 0..5 {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_chunk() {
+    fn empty_ranges_and_lengths_are_errors() {
         let error = |range, length| Chunks::new(count(9), range, length, 1).err().unwrap();
         assert!(matches!(error(3..3, 4), DataError::TooShort { tokens: 0, needed: 1, .. }));
         assert!(matches!(error(0..3, 0), DataError::NoContext));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_bytes_are_placed_in_the_file() {
+    fn invalid_bytes_are_located_in_the_file() {
         // The path, offset and byte of the error.
         let place = |text: &[u8]| match collect(text, 4, 4).unwrap_err() {
             DataError::Text(TextError::Binary { path, offset }) => (path, offset, 0),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn before_blanks() {
+    fn text_is_cut_before_blanks() {
         let text = "some words\n  and\u{a0} more.\n\n".repeat(300);
         let cut = pieces(&text, Cut::Blanks);
         assert!(cut.concat() == text && cut.len() > 5, "{}", cut.len());
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_end_of_a_word_is_cut_at_its_own() {
+    fn a_block_without_a_word_end_is_cut_at_a_character() {
         assert_eq!(word_end("aé é".as_bytes()), 4);
         assert_eq!(word_end("aéé".as_bytes()), 3, "before a character that may not be whole");
         assert_eq!(word_end(b"\xc3\x80\x80\x80"), 4, "none is begun after the first");

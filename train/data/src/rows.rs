@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_opened_padded_and_weighted() {
+    fn rows_are_prefixed_padded_and_weighted() {
         let sequences = vec![vec![1, 2, 3], vec![4], vec![5, 6]];
         let open = Rows::new(sequences.clone(), 9, false, 3, 10).unwrap();
         assert_eq!((open.len(), open.predicted()), (3, 6));

@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_the_text_in_order_of_the_paths() {
+    fn ids_follow_the_text_in_the_order_of_paths() {
         let dir = corpus(&[("b.txt", "two"), ("a.txt", "\u{feff}one\n"), ("sub/c.txt", "thrée")]);
         let file = build(&dir, &Tokenizer::bytes()).unwrap();
         let text = "one\ntwothrée";
@@ -494,7 +494,7 @@ mod tests {
     /// An existing cache folder may be readable by all users; a file written into it is not.
     #[cfg(unix)]
     #[test]
-    fn tokens_are_their_owners_alone() {
+    fn token_files_are_readable_by_their_owner_only() {
         use std::os::unix::fs::PermissionsExt;
         let dir = corpus(&[("a.txt", "one")]);
         let cache = dir.path().join("cache");
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_found_again_and_follows_content_and_tokenizer() {
+    fn the_cache_key_depends_on_content_and_tokenizer() {
         let dir = corpus(&[("a.txt", "some text")]);
         assert!(builds(&dir, &Tokenizer::bytes()).0);
         assert!(!builds(&dir, &Tokenizer::bytes()).0);
@@ -589,7 +589,7 @@ mod tests {
 
     /// A forged file may have a valid digest and any index. In an index that decreases, `bytes` would overflow.
     #[test]
-    fn an_index_that_does_not_rise_to_its_end_is_refused() {
+    fn an_index_that_does_not_rise_to_its_end_is_rejected() {
         let dir = corpus(&[("a.txt", &"some text\n".repeat(300))]);
         let sound = fs::read(build(&dir, &Tokenizer::bytes()).unwrap().path()).unwrap();
         let parse = |bytes| TokenFile::parse(Path::new("forged"), bytes, 256);
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_is_not_sound_is_made_anew() {
+    fn a_damaged_cache_is_rebuilt() {
         let dir = corpus(&[("a.txt", &"some text\n".repeat(300))]);
         let (_, file) = builds(&dir, &Tokenizer::bytes());
         let (path, expected) = (file.path().to_owned(), ids(&file));
@@ -643,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_place_of_the_cache_stays() {
+    fn a_file_in_place_of_the_cache_is_kept() {
         let dir = corpus(&[("a.txt", "abc")]);
         fs::write(dir.path().join("cache"), "in the way").unwrap();
         let error = build(&dir, &Tokenizer::bytes()).unwrap_err().to_string();
@@ -652,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_text_is_placed_and_leaves_no_file() {
+    fn invalid_text_is_located_and_leaves_no_file() {
         let dir = corpus(&[("a.txt", &"abc\n".repeat(1000)), ("b.txt", "abc\nabx\n")]);
         let bad = dir.path().join("text/b.txt");
         let error = build(&dir, &Tokenizer::characters(["abc\n"])).unwrap_err();
@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_ends_at_the_whole() {
+    fn progress_ends_at_the_total() {
         let dir = corpus(&[("a.txt", "abc"), ("b.txt", "defg")]);
         let watch = Watch::default();
         watched(&dir, &Tokenizer::bytes(), &watch).unwrap();
@@ -682,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_meanwhile_is_noticed() {
+    fn a_file_that_changes_during_reading_is_detected() {
         // A change of the length, of the time, or of both.
         type Change = fn(&Path, SystemTime);
         let changes: [Change; 3] = [
@@ -705,7 +705,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_is_refused_for_its_first_fault() {
+    fn a_damaged_cache_is_rejected_with_its_first_fault() {
         let dir = corpus(&[("a.txt", &"some text\n".repeat(300))]);
         let sound = fs::read(build(&dir, &Tokenizer::bytes()).unwrap().path()).unwrap();
         let path = dir.path().join("cut");
@@ -741,7 +741,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_the_place_of_a_cache_stays() {
+    fn a_folder_in_place_of_a_cache_is_kept() {
         let dir = corpus(&[("a.txt", "abc")]);
         let path = build(&dir, &Tokenizer::bytes()).unwrap().path().to_owned();
         fs::remove_file(&path).unwrap();
@@ -752,7 +752,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_is_not_known_is_placed_in_its_file() {
+    fn an_unknown_character_is_located_in_its_file() {
         let dir = corpus(&[("a.txt", &("abc\n".repeat(1000) + "x"))]);
         let DataError::Encode { offset, source, .. } = build(&dir, &Tokenizer::characters(["abc\n"])).unwrap_err() else {
             panic!()
@@ -763,7 +763,7 @@ mod tests {
 
     /// A line that is longer than a block may be cut so that a piece begins with its line end.
     #[test]
-    fn a_line_end_alone_in_its_piece_ends_the_line_before() {
+    fn a_leading_line_end_of_a_piece_ends_the_previous_line() {
         let mut trainer = BpeTrainer { mode: Mode::Spacy, ..BpeTrainer::new(60) };
         trainer.specials.push("<s>".into());
         let mut words = trainer.word_counts();

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_checks_its_ids() {
+    fn token_ids_outside_the_vocabulary_are_rejected() {
         let tokens = Memory::new(vec![0, 4, 2], 9, 5).unwrap();
         assert_eq!((tokens.bytes(0..3), tokens.bytes(1..3), tokens.bytes(1..1)), (9, 6, 0));
         assert!(!tokens.is_empty() && Memory::new(vec![], 0, 5).unwrap().is_empty());

@@ -198,7 +198,7 @@ mod tests {
 
     /// Each row takes four words of the generator of (seed, step), of which the first two give the start.
     #[test]
-    fn a_window_is_drawn_as_it_is_defined() {
+    fn a_window_is_drawn_from_the_generator_as_documented() {
         let seed = 0x5eed;
         let windows = RandomWindows::new(count(1000), 100..900, 16, seed).unwrap();
         assert_eq!((windows.context(), windows.tokens()), (16, 800));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_draws_as_many_tokens_as_there_are() {
+    fn an_epoch_draws_as_many_tokens_as_the_corpus_has() {
         let windows = RandomWindows::new(count(1000), 0..1000, 10, 0).unwrap();
         assert_eq!((windows.steps_per_epoch(4), windows.steps_per_epoch(3)), (25, 34));
         let exact = RandomWindows::new(count(11), 0..11, 10, 0).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_text_says_how_much_is_needed() {
+    fn errors_for_short_texts_state_the_needed_length() {
         let random = |n, range, context| RandomWindows::new(count(n), range, context, 0).err().unwrap();
         let evaluation = |n, range, context| Evaluation::new(count(n), range, context).err().unwrap();
         for (error, expected) in [

@@ -118,7 +118,7 @@ mod tests {
 
     /// The committed pages begin with the story of their first seed and its probability.
     #[test]
-    fn the_pages_of_the_repository_begin_with_the_story_of_their_seed() {
+    fn generated_pages_begin_with_the_story_of_their_seed() {
         for (retold, page) in [(false, include_str!("../MINIATURE.md")), (true, include_str!("../MINIATURE-RETOLD.md"))] {
             let blocks = story(&Sizes::new(8, 101, 1.0, false).retold(retold));
             let texts: Vec<&String> =

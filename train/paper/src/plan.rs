@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_stays_when_a_plan_grows() {
+    fn a_plan_can_be_extended_but_not_changed() {
         let [plain, full] = [false, true].map(|full| Sizes::new(2, 5, 1.0, full));
         assert_eq!(plain.joined(&plain), Some(plain.clone()));
         assert_eq!([plain.joined(&full), full.joined(&plain)], [Some(full.clone()), Some(full.clone())]);
@@ -358,14 +358,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_parts_of_the_tasks_own_rows() {
+    fn parts_are_fractions_of_the_tasks_rows() {
         let sizes = Sizes::new(1, 1, 1.0, true);
         assert_eq!((sizes.rows("mnli"), sizes.part("mnli", 8)), (1000, 125));
         assert_eq!((sizes.rows("race"), sizes.part("race", 2)), (150, 75));
     }
 
     #[test]
-    fn what_is_needed_comes_first() {
+    fn stages_follow_those_they_depend_on() {
         let all = plan(&Sizes::new(2, 5, 0.1, true));
         for seed in [5, 6] {
             let place = |stage: Stage| all.iter().position(|p| p.seed == seed && p.stage == stage).unwrap();

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_and_losses_that_no_model_has_are_noticed() {
+    fn impossible_scores_and_losses_are_detected() {
         let scored = |score: f64, loss: f64| Scored {
             metric: "mc".into(),
             metrics: [("mc".to_owned(), score)].into(),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn variants_are_read_as_they_are_written() {
+    fn variants_are_parsed_from_their_names() {
         let numbered = [Variant::Layers(0), Variant::Layers(4), Variant::Rows(125), Variant::NoPretrainingRows(250)];
         for variant in NAMED.map(|(variant, _)| variant).into_iter().chain(numbered) {
             assert_eq!(Variant::try_from(variant.to_string()), Ok(variant));

@@ -209,7 +209,7 @@ mod tests {
 
     /// Each result has valid checksums.
     #[test]
-    fn a_result_of_another_seed_size_or_world_is_refused() {
+    fn a_result_of_another_seed_size_or_world_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let paths = Paths(folder.path().to_owned());
         let planned = |seed| Planned { seed, stage: Stage::Pretrain(Body::Lstm), tokens: 1.0 };
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_is_cleared_but_not_under_others() {
+    fn leftovers_of_a_crash_are_removed_unless_the_folder_is_locked() {
         let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let paths = Paths(folder.path().to_owned());
         let gpt = folder.path().join("seed-1/gpt");

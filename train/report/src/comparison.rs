@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_stand_beside_one_another() {
+    fn runs_are_compared_side_by_side() {
         let two = two();
         let differing: Vec<(String, Vec<String>)> = [("lr", ["0.1", "0.2"]), ("decay", ["–", "0.01"])]
             .map(|(name, values)| (name.into(), values.map(String::from).into()))
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_over_unlike_tokens_are_marked() {
+    fn losses_over_different_token_counts_are_marked() {
         let mut two = two();
         let over = |run: &mut Compared, tokens| {
             for record in &mut run.records {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_that_cannot_be_compared_are_said_to_be_so() {
+    fn incomparable_losses_are_marked() {
         let mut two = two();
         two.0[1].data = "another".into();
         assert!(two.document().render().contains("texts or tokens differ") && !two.document().render().contains("class=\"own\""));

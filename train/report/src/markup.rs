@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_between_backticks_is_code() {
+    fn text_between_backticks_is_code() {
         assert_eq!(prose("run `a < b` and `c`."), "run <code>a &lt; b</code> and <code>c</code>.");
         assert_eq!(prose("`a`b`c"), "<code>a</code>b`c");
         assert_eq!(["", "plain", "`"].map(prose), ["", "plain", "`"]);

@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn records_survive_the_way_to_the_file_and_back() {
+    fn records_survive_writing_and_reading() {
         let mut measured = evaluation(2, 3.0).with_bytes(1000, 4000).with_limit(2.5);
         measured.extra.insert("unigram".into(), 5.25);
         let text = " \"upon\"\na <time> ü".into();
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_run_has_no_double_points_and_no_torn_line() {
+    fn a_resumed_run_has_no_duplicate_points_and_no_torn_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         let (mut log, _) = resume(folder.path(), None).unwrap();
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_passed_over_and_any_other_is_named() {
+    fn a_torn_last_line_is_ignored_and_any_other_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         let whole: Vec<u8> = [step(1, 3.0), step(2, 2.0)].iter().flat_map(|record| line(record).unwrap()).collect();

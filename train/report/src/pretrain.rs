@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_tells_all_and_loads_nothing() {
+    fn the_report_is_complete_and_loads_no_resources() {
         let html = example(Some(0.93)).document().render();
         for words in [
             "<h1>A small world, learnt</h1>",
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_one_name_for_held_out_text() {
+    fn the_page_uses_one_name_for_held_out_text() {
         let html = example(Some(0.93)).document().render();
         let styles = |text: &str| text.replace("validation {", "").replace("--validation", "").replace(" validation\"", "");
         assert!(html.contains("Best held-out loss") && html.contains(">\nheld-out: "), "{html}");
@@ -539,14 +539,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_found_text_has_no_limit_and_says_nothing_of_it() {
+    fn a_run_on_a_corpus_reports_no_exact_limit() {
         let html = example(None).document().render();
         assert!(html.contains("<title>Bits per byte</title>"));
         assert!(!html.contains("exact limit") && !html.contains("above the limit"));
     }
 
     #[test]
-    fn several_processes_are_told_what_they_waited_for() {
+    fn waiting_times_of_several_processes_are_reported() {
         let mut report = example(None);
         assert!(!report.document().render().contains("process 0"));
         let times = |own| vec![ProcessTimes { own, slowest: 1.0, wire: 0.5 }, ProcessTimes { own: 7.5, slowest: 0.0, wire: 0.0 }];
@@ -560,13 +560,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_never_began_still_has_a_report() {
+    fn a_run_without_records_still_has_a_report() {
         let html = PretrainReport { title: "empty".into(), ..PretrainReport::default() }.document().render();
         assert!(html.contains("<h1>empty</h1>") && !html.contains("<svg "));
     }
 
     #[test]
-    fn a_mark_tells_when_it_was_reached_and_nothing_else() {
+    fn a_mark_is_reported_only_when_reached() {
         let mut report = example(Some(0.93));
         let first = metrics::first_within(&report.records, 0.10).expect("reached");
         assert!(report.document().render().contains(&format!("10.0 % reached after {}", duration(first.at.elapsed))));

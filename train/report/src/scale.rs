@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_read_shortly() {
+    fn tick_labels_are_short() {
         let axis = Axis { suffix: " %", ..Axis::new("", Scale::Linear) };
         let texts = [0.0, -0.3, 1500.0, 250_000.0, 1.5e6, 2e-3, 3e-5].map(|value| axis.text(value));
         assert_eq!(texts, ["0 %", "−0.3 %", "1500 %", "250k %", "1.5M %", "0.002 %", "3·10⁻⁵ %"]);
@@ -185,7 +185,7 @@ mod tests {
 
     /// A gradient norm of 8.7e307 would have too many ticks.
     #[test]
-    fn extreme_values_have_few_ticks_or_no_place() {
+    fn extreme_values_have_few_ticks_or_are_left_out() {
         let extremes = [8.7e307, -8.7e307, f64::MAX, f64::MIN, f64::INFINITY, f64::NAN, 5e-324, 1e-200];
         let all = [LARGEST, -LARGEST, 1.0 / LARGEST, 1e100, 1e-100, 0.0, -0.0, 1.0, 1e20].into_iter().chain(extremes);
         for scale in [Scale::Linear, Scale::Log, Scale::Root] {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn no_range_is_empty() {
+    fn an_axis_range_is_never_empty() {
         for scale in [Scale::Linear, Scale::Log, Scale::Root] {
             for values in [vec![], vec![3.0], vec![2.0, 2.0], vec![1.0, 5.0], vec![1e20, 1e20]] {
                 let range = Axis::new("", scale).range(values.iter().copied(), 0.05);

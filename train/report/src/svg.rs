@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn smoothing_leaves_lines_and_takes_noise() {
+    fn smoothing_keeps_lines_and_removes_noise() {
         let line: Vec<_> = (0..600).map(|i| (f64::from(i), 3.0 * f64::from(i))).collect();
         let smoothed = smooth(&line);
         assert!(smoothed[..590].iter().zip(&line).all(|(a, b)| (a.1 - b.1).abs() < 1e-9));
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_data_still_draws() {
+    fn degenerate_data_is_drawn_without_nan() {
         for values in [vec![], vec![1.0], vec![2.0; 3], vec![f64::NAN, 1.0, f64::INFINITY], vec![-1.0, 0.0, 1.0]] {
             for scale in [Scale::Linear, Scale::Log, Scale::Root] {
                 let points = values.iter().enumerate().map(|(i, v)| (i as f64 + 0.5, *v)).collect();

@@ -192,7 +192,7 @@ mod tests {
 
     /// The test vectors of RFC 3720, appendix B.4, and the inverse of the mask.
     #[test]
-    fn sums_are_those_of_the_rfc() {
+    fn crc32c_matches_the_rfc_test_vectors() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
@@ -201,7 +201,7 @@ mod tests {
 
     /// The bytes equal those that `tensorboard` 2.21 writes for the same events (`tests/golden/tensorboard_events.py`).
     #[test]
-    fn events_are_those_of_tensorboard() {
+    fn event_files_equal_those_of_tensorboard() {
         let expected = include_str!("tensorboard.hex");
         let record = event(1.5, 300, |event| {
             event.message(5, |summary| {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_each_session_holds_what_can_be_plotted() {
+    fn each_session_writes_a_file_of_its_scalars() {
         let folder = tempfile::tempdir().unwrap();
         let into = folder.path().join("a/b");
         let mut files = [0, 7].map(|step| EventFile::create(&into, step).unwrap());

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_character_is_said_where_it_stands_in_the_whole_text() {
+    fn an_unknown_character_is_located_in_the_whole_text() {
         let told = filled(bert(), "ab[MASK]cx").err().unwrap().to_string();
         assert!(told.starts_with("byte 9 of the text: the character 'x' is not among"), "{told}");
     }
@@ -193,7 +193,7 @@ mod tests {
 
     /// P(b | a _ c) of a causal model, from the probabilities of single texts.
     #[test]
-    fn bayes_compares_whole_texts() {
+    fn bayes_normalizes_the_probabilities_of_whole_texts() {
         let model: Model<Tensor> =
             Model::init(&ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_gpt() }, 3);
         let text = |word: u32| -> f64 {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_opened_once_and_a_first_gap_is_told() {
+    fn a_separator_opens_a_text_once_and_a_first_gap_is_marked() {
         let config = || ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_gpt() };
         let [bare, opened] = ["a[MASK]c", "<story>a[MASK]c"].map(|text| filled(config(), text).unwrap());
         assert_eq!(bare.gaps[0].probabilities, opened.gaps[0].probabilities);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tokenizer_s_own_mask_is_no_gap() {
+    fn the_tokenizers_own_mask_is_not_accepted_as_a_gap() {
         let mut tokenizer = Tokenizer::characters(["abcd"]);
         ["<s>", "</s>", "<mask>"].into_iter().for_each(|special| _ = tokenizer.add_special(special).unwrap());
         let model = Model::init(&bert(), 3);
@@ -235,7 +235,7 @@ mod tests {
 
     /// Where tokens begin with a blank, the blank before a gap is part of the gap.
     #[test]
-    fn a_gap_of_a_byte_level_tokenizer() {
+    fn the_blank_before_a_gap_belongs_to_it_in_byte_level_bpe() {
         let tokens = (0..=255).map(|byte| Tokenizer::letter(byte).to_string()).collect();
         let mut tokenizer = Tokenizer::byte_bpe(gradus_text::ByteBpe::new(tokens, &[]).unwrap());
         for special in ["[CLS]", "[SEP]", "[MASK]"] {
@@ -248,7 +248,7 @@ mod tests {
 
     /// Ids without a token, as in a vocabulary with unused ids, and ids without a row never fill a gap.
     #[test]
-    fn only_tokens_are_answers() {
+    fn ids_without_a_token_or_row_never_fill_a_gap() {
         let dir = tempfile::tempdir().unwrap();
         let vocabulary = r#"{"<unk>": 0, "a</w>": 1, "b</w>": 4, "<story>": 5, "[CLS]": 6, "[SEP]": 7, "[MASK]": 8}"#;
         std::fs::write(dir.path().join("vocab.json"), vocabulary).unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_filled_is_refused() {
+    fn texts_that_cannot_be_filled_are_rejected() {
         let told = |config: ModelConfig, text: &str| filled(config, text).err().unwrap().to_string();
         let gpt = || ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_gpt() };
         assert!(told(bert(), "abc").starts_with("expected a text with a gap, [MASK], found none"));

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_in_their_order() {
+    fn temperature_top_k_and_top_p_apply_in_order() {
         let sample = |temperature, top_k, top_p| Choice::Sample { temperature, top_k, top_p };
         assert_shares(sample(1.0, None, 1.0), LOGITS.map(f64::exp));
         assert_shares(sample(0.5, None, 1.0), LOGITS.map(|z| (2.0 * z).exp()));
@@ -238,14 +238,14 @@ mod tests {
 
     /// Two of four equal tokens reach 0.5: no third is needed.
     #[test]
-    fn tokens_that_reach_top_p_exactly_are_enough() {
+    fn top_p_keeps_the_fewest_tokens_that_reach_it() {
         let choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 0.5 };
         let mut rng = Philox::new(3);
         assert!((0..200).all(|_| choice.choose(&[2.0; 4], &mut rng) < 2));
     }
 
     #[test]
-    fn sorting_as_far_as_needed_draws_as_sorting_all() {
+    fn a_partial_sort_draws_the_same_token_as_a_full_sort() {
         let logits: Vec<f64> = (0..1000u32).map(|i| f64::from(i * 7919 % 1009) * 3e-3).collect();
         let mut order: Vec<(f64, u32)> = logits.iter().map(|z| z.exp()).zip(0..).collect();
         order.sort_by(falling);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused() {
+    fn numbers_out_of_range_are_rejected() {
         let check = |temperature, top_k, top_p| Choice::Sample { temperature, top_k, top_p }.check();
         for (temperature, top_k, top_p) in [(1.0, None, 1.0), (1e-200, Some(1), 1e-9), (1e300, Some(usize::MAX), 0.5)] {
             assert_eq!(check(temperature, top_k, top_p), Ok(()));

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn each_token_is_drawn_at_the_first_of_the_masks_to_come() {
+    fn each_token_is_drawn_at_the_first_of_the_remaining_masks() {
         let mut ids = vec![3, 5];
         run(&mut ids, 3, Overflow::Refuse).unwrap();
         let [m, open, close] = [SPECIAL.mask, SPECIAL.open, SPECIAL.close];
@@ -186,7 +186,7 @@ mod tests {
 
     /// A context of 9 holds seven tokens between the special tokens: three masks, and the last four tokens of the text.
     #[test]
-    fn what_does_not_fit_slides() {
+    fn a_text_beyond_the_context_slides() {
         assert_eq!([window(2, 5, 7), window(2, 6, 7), window(9, 1, 7), window(0, 90, 7)], [(2, 5), (2, 3), (6, 1), (0, 3)]);
         assert_eq!(window(3, 2, 1), (0, 1));
         // The text fits beside three masks until it has five tokens.

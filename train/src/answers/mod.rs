@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_causal_model_answers_as_by_default() {
+    fn the_causal_answers_equal_the_default_implementation() {
         for config in [tiny_gpt(), tiny_lstm()] {
             let model = model(config);
             let (own, plain, text) = (Causal::new(&model), Plain(Causal::new(&model)), [3, 1, 4, 1, 5, 2]);
@@ -200,7 +200,7 @@ mod tests {
 
     /// A text that does not continue the last one is read from its beginning.
     #[test]
-    fn any_text_may_follow_another() {
+    fn a_text_that_does_not_extend_the_last_is_read_from_its_start() {
         let model = model(tiny_gpt());
         let (one, texts) = (Causal::new(&model), [&[1, 2][..], &[1, 2, 3], &[1, 2, 3], &[1, 5], &[1], &[1, 5, 5, 5]]);
         texts.iter().for_each(|text| assert_near(&one.next(&[text])[0], &Causal::new(&model).next(&[text])[0]));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_the_rows_that_tokens_are_embedded_by() {
+    fn vectors_are_the_rows_of_the_token_embedding() {
         for config in [tiny_gpt(), tiny_lstm(), tiny_bert()] {
             let model = model(config);
             let mut table = None;

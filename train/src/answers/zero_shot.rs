@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_means_of_what_counts() {
+    fn zero_shot_scores_are_means_over_the_scored_tokens() {
         let model = model();
         let bytes = |text: &str| text.bytes().map(u32::from).collect::<Vec<u32>>();
         for opening in [None, Some(1)] {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_document_loses_its_beginning() {
+    fn a_long_document_is_truncated_at_its_beginning() {
         let model = model();
         let score = |document: String| {
             let input = Input::Choices { document: document.into(), question: "?".into(), answers: vec!["no".into()] };
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_of_no_numbers_has_no_score() {
+    fn a_model_with_nan_parameters_has_no_score() {
         let mut model = model();
         let declared = Model::declare(&model.config());
         model.as_mut().zip(declared).visit(|_, (p, declared)| {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_divides_what_can_be_divided() {
+    fn the_threshold_lies_between_distinct_scores() {
         assert_eq!(threshold(&[-3.0, -1.0, -2.0, -5.0], &[0, 1, 1, 0]), -2.5);
         assert_eq!(threshold(&[-1.0], &[1]), f64::NEG_INFINITY);
         assert_eq!(threshold(&[-1.0, -1.0], &[0, 1]), f64::NEG_INFINITY, "no threshold lies between equal scores");
@@ -349,7 +349,7 @@ mod tests {
 
     /// The scores are thousands, with equal ones among them.
     #[test]
-    fn no_threshold_is_better() {
+    fn the_threshold_has_the_best_correlation() {
         let mut rng = Philox::new(5);
         let labels: Vec<usize> = (0..3000).map(|_| rng.below(2) as usize).collect();
         let scores: Vec<f64> = labels.iter().map(|&l| -((rng.below(2500) + 300 * (1 - l as u64)) as f64)).collect();
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_the_best_choices_or_what_reaches_a_threshold() {
+    fn answers_are_the_best_choices_or_scores_above_a_threshold() {
         let model = model();
         let zero_shot = ZeroShot { model: &Causal::new(&model), tokenizer: &Tokenizer::bytes(), opening: None };
         let row = |text: &str, class: Option<usize>| {
@@ -415,7 +415,7 @@ mod tests {
 
     /// The mean of −ln 1/(1 + e⁻²), from choices with the ratio e² : 1, and −ln 1/3, from three equal choices.
     #[test]
-    fn the_cross_entropy_is_that_of_the_labels_under_the_choices() {
+    fn the_cross_entropy_of_the_labels_follows_from_the_choices() {
         let row = |class| Example { id: "7".into(), input: Input::One("x".into()), label: class, group: None };
         let of = |log_probs: &[&[f64]], labels: &[usize]| {
             let log_probs: Vec<Vec<f64>> = log_probs.iter().map(|choices| choices.to_vec()).collect();

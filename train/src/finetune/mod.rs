@@ -397,7 +397,7 @@ mod tests {
 
     /// A text that the tokenizer cannot encode is reported with its data set, split, folder and row.
     #[test]
-    fn what_cannot_be_encoded_is_named() {
+    fn a_text_that_cannot_be_encoded_is_an_error_with_its_row() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("dev.tsv"), "sentence\tlabel\nabba\t1\nabcba\t0\n").unwrap();
         let tokenizer = Tokenizer::characters(["ab"]);
@@ -435,7 +435,7 @@ mod tests {
 
     /// A GPT grows for its special tokens. A text with an id that had no row before is refused before and after saving.
     #[test]
-    fn ids_that_had_no_row_stay_refused() {
+    fn ids_without_a_row_stay_rejected_after_growing() {
         let mut tokenizer = Tokenizer::bytes();
         tokenizer.add_special("<x>").unwrap();
         let config = ModelConfig::preset("tiny").unwrap().with_vocab(256);
@@ -489,7 +489,7 @@ mod tests {
 
     /// A head with one output predicts the score itself, as `run_glue.py` of `transformers` trains it on STS-B.
     #[test]
-    fn one_output_is_the_score() {
+    fn a_head_with_one_output_predicts_the_score() {
         let (dir, _) = tuned(head_of(1, &[]));
         let stsb = Task::named("sts-b").unwrap();
         let model = TaskModel::finetuned(dir.path(), stsb).unwrap();
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_taken_evenly() {
+    fn rows_are_sampled_evenly() {
         let taken = |most| evenly((0..10).collect::<Vec<usize>>(), most);
         assert_eq!((taken(None).len(), taken(Some(10)).len(), taken(Some(3)).len()), (10, 10, 3));
         assert_eq!((taken(Some(5)), taken(Some(1))), (vec![1, 3, 5, 7, 9], vec![9]));

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoch_shows_every_row_once_in_an_order_of_its_own() {
+    fn an_epoch_visits_every_row_once_in_its_own_order() {
         let order = |seed, epoch| permutation(97, seed, epoch);
         let mut sorted = order(1, 0);
         sorted.sort_unstable();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dev_split_is_scored_as_openais_code_does() {
+    fn the_dev_split_is_scored_at_the_steps_of_openais_code() {
         let due: Vec<u64> = (0..=20_000).filter(|&t| is_due(t, 9_000)).collect();
         assert_eq!(due, [1000, 2000, 4000, 8000, 9000, 18_000]);
         assert_eq!((0..=300).filter(|&t| is_due(t, 100)).collect::<Vec<_>>(), [100, 200, 300]);

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_norm_for_all() {
+    fn one_norm_covers_all_tensors() {
         let (a, b) = (Tensor::new([2], vec![3.0f32, 0.0]), Tensor::new([1], vec![4.0f32]));
         let norm = |all: &[&Tensor<f32>]| GlobalNorm::of(all, &[]).read().unwrap().norm();
         assert_eq!((norm(&[&a, &b]), norm(&[])), (5.0, 0.0));
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn the_factor_is_made_where_the_gradient_is() {
+    fn the_clipping_factor_is_computed_on_the_device() {
         let (g, loss) = (Tensor::new([2], vec![3.0, 4.0]), |x: f64| Tensor::scalar(x));
         let scaled = |g: &Tensor<f64>, x, max, scale| on_device(&GlobalNorm::of(&[g], &[&loss(x)]), max, scale).item();
         let factor = |g: &Tensor<f64>, x, max| scaled(g, x, max, 1.0);

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_differ_and_decay_falls_only_where_it_should() {
+    fn the_forms_differ_and_decay_applies_only_to_decaying_parameters() {
         for name in OptimizerKind::ALL {
             let o = settings(name);
             let (with, without) = (run::<f64>(&o, true, &[1.5])[0], run::<f64>(&o, false, &[1.5])[0]);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_of_0_moves_the_moments_alone() {
+    fn a_schedule_of_0_updates_only_the_moments() {
         for name in OptimizerKind::ALL.into_iter().filter(|n| n.has_moments()) {
             let one = |x: f64| Tensor::new([1], vec![x]);
             let (mut p, mut m, mut v) = (one(2.0), one(0.0), one(0.0));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_the_documented_ones() {
+    fn optimizer_names_are_the_documented_ones() {
         assert_eq!(OptimizerKind::ALL.map(|kind| kind.to_string()), ["openai", "paper37", "adamw", "adam_l2", "sgd"]);
         assert_eq!(toml::from_str::<Optimizer>("").unwrap(), Optimizer::default());
         let partial: Optimizer = toml::from_str("optimizer = 'adamw'\nlr = 1e-3").unwrap();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_numbers_are_refused_by_name() {
+    fn numbers_out_of_range_are_rejected_by_name() {
         let o = Optimizer::default();
         assert_eq!(o.validate(), Ok(()));
         let wrong = [
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "needs the moments")]
-    fn an_adam_without_moments_is_a_mistake() {
+    fn adam_without_moments_panics() {
         let one = Tensor::scalar(1.0);
         Optimizer::default().update(at(1), &one, true, &mut one.clone(), None, &one);
     }

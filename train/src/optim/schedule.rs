@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_0_and_stays_there() {
+    fn schedules_stay_at_their_final_value() {
         for (kind, end) in [(Paper, 0.0), (WarmupLinear, 0.0), (WarmupCosine, 0.0), (WarmupConstant, 1.0)] {
             let schedule = Schedule { kind, warmup: Warmup::Steps(3) };
             assert_eq!([schedule.factor(11, 10), schedule.factor(99, 10)], [end; 2], "{kind}");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn written_forms() {
+    fn warm_ups_are_parsed_and_printed() {
         assert_eq!("2000".parse(), Ok(Warmup::Steps(2000)));
         assert_eq!("0.002".parse(), Ok(Warmup::Share(0.002)));
         assert_eq!("1.0".parse(), Ok(Warmup::Share(1.0)));

@@ -213,7 +213,7 @@ mod tests {
 
     /// Of 180 letters to train on, a window of 22 reads 22, a masked view two less; an epoch reads each letter once.
     #[test]
-    fn a_step_counts_the_tokens_that_a_view_has_room_for() {
+    fn a_step_counts_the_tokens_that_fit_its_view() {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("text.txt");
         std::fs::write(&text, "abcdefghi\n".repeat(20)).unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn evaluations_read_the_tokens_that_are_counted_for_them() {
+    fn evaluations_read_the_counted_number_of_tokens() {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("text.txt");
         std::fs::write(&text, "abcdefghi\n".repeat(100)).unwrap();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn evaluations_read_at_most_three_tenths_of_what_is_trained_on() {
+    fn evaluations_read_at_most_three_tenths_of_the_training_tokens() {
         for steps in [7, 20, 39, 100, 2000, 30_000] {
             for (batch, context) in [(1, 16), (12, 64), (64, 512)] {
                 for held_out in [3 * context, 111_540, 90_000_000] {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_evaluations_wins() {
+    fn evaluation_settings_override_the_defaults() {
         let short = [100, 2, 16, 50_000];
         let (both, _) = settled("eval_every = 3\neval_tokens = 70000", short);
         assert_eq!((both.eval_every, both.eval_tokens, both.eval_last), (Some(3), Some(70_000), None));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_takes_what_it_was_not_told() {
+    fn another_process_takes_only_unset_evaluation_settings() {
         let (settled, _) = settled("", [100, 2, 16, 50_000]);
         let mut own = toml::from_str::<PretrainOptions>("eval_every = 7").unwrap().settle().unwrap();
         own.take_evaluations(&settled);

@@ -57,7 +57,7 @@ mod tests {
 
     /// Each shard of the first step is trained on by a trainer with an observer.
     #[test]
-    fn a_step_s_operations_are_those_of_its_shards_as_they_are_trained_on() {
+    fn flops_of_a_step_equal_those_counted_on_its_shards() {
         let settings = |card: &Card| {
             let options = PretrainOptions { system: Some(card.name.into()), ..PretrainOptions::micro_world() };
             options.settle().unwrap()

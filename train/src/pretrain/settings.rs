@@ -639,7 +639,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_a_config_is_one() {
+    fn the_example_config_is_valid() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloze.toml");
         let settings = PretrainOptions::read(&path).unwrap().settle().unwrap();
         let ViewPlan::Masked(Corrupt { noise: Noise::Share(rate), .. }) = settings.view else { panic!("masked") };
@@ -647,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_the_preset_s() {
+    fn unset_options_are_those_of_the_preset() {
         let said: PretrainOptions = toml::from_str("preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"").unwrap();
         let settings = said.settle().unwrap();
         assert_eq!((settings.optimizer.lr, settings.length, settings.batch), (0.01, Length::Epochs(3.0), 8));
@@ -656,14 +656,14 @@ mod tests {
     }
 
     #[test]
-    fn an_lstm_has_the_sizes_of_the_transformer_and_units() {
+    fn an_lstm_takes_sizes_of_the_transformer_and_its_own_units() {
         let lstm = PretrainOptions { backbone: Some("lstm".into()), ..Default::default() };
         let ModelConfig { sizes, body: BodyConfig::Lstm(lstm), .. } = lstm.settle().unwrap().model else { panic!("an LSTM") };
         assert_eq!((lstm.units, sizes.width, sizes.context), (2048, 128, 128));
     }
 
     #[test]
-    fn absurd_numbers_are_refused_by_name() {
+    fn numbers_out_of_range_are_rejected_by_name() {
         for (said, words) in [
             ("batch = 0", "--batch 0: expected a number of sequences from 1 to 1048576"),
             ("heads = 3", "width = 128: expected a multiple of the 3 heads"),
@@ -725,7 +725,7 @@ mod tests {
 
     /// For every system, each option changes the settings or is rejected by name.
     #[test]
-    fn no_flag_is_taken_in_silence() {
+    fn no_flag_is_ignored_silently() {
         let values: serde_json::Map<String, serde_json::Value> = serde_json::from_str(
             r#"{"preset": "small", "system": "gpt2", "backbone": "lstm", "order": 3, "units": 7, "context": 40, "layers": 3, "width": 64, "heads": 2,
                 "inner": 24, "activation": "relu", "positions": "sinusoidal", "embedding": "joint", "dropout": 0.3, "embd_dropout": 0.3,
@@ -779,7 +779,7 @@ mod tests {
 
     /// A run without a corpus reads the micro-world.
     #[test]
-    fn no_flag_of_corpora_is_taken_in_silence() {
+    fn no_corpus_flag_is_ignored_silently() {
         let mut refused = 0;
         for said in
             ["held_out = 0.2", "held_out_corpus = 'b.txt'", "tokenizer = 'char'", "vocab = 99", "steps = 9", "retold = true"]
@@ -808,7 +808,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_file_that_says_nothing_clear_is_an_error() {
+    fn an_invalid_config_file_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run.toml");
         for (text, told) in [

@@ -206,7 +206,7 @@ mod tests {
     use crate::pretrain::{PretrainControl, PretrainOptions, ViewOption, begin};
 
     #[test]
-    fn rows_of_a_step_are_sorted_by_length_and_are_those_of_the_step() {
+    fn rows_of_a_step_are_sorted_by_length() {
         let options = PretrainOptions { view: Some(ViewOption::Masked), ..PretrainOptions::micro_world() };
         let settings = options.settle().unwrap();
         let source = WorldSource::new(&settings, None).unwrap();
@@ -224,7 +224,7 @@ mod tests {
 
     /// The longest story has 206 tokens; a masked view has a slot more at each end, a causal view at one end.
     #[test]
-    fn a_context_holds_the_longest_story_as_it_is_viewed() {
+    fn a_context_must_hold_the_longest_story_in_its_view() {
         for (view, context, least) in
             [(ViewOption::Masked, 207, "at least 208"), (ViewOption::Plan(ViewPlan::Next), 206, "at least 207")]
         {
@@ -239,7 +239,7 @@ mod tests {
 
     /// P = (0.8, 0.2), (0.5, 0.5) and (0.1, 0.9), and the classes 0, none, 0.
     #[test]
-    fn what_is_said_of_pairs_is_counted() {
+    fn predictions_of_pairs_are_counted() {
         let logits = Tensor::new([3, 2], [0.8_f32, 0.2, 0.5, 0.5, 0.1, 0.9].map(f32::ln).to_vec());
         let views = [Some(0), None, Some(0)].map(|class| View { class, ..View::default() });
         let mut sum = Follows::default();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_end_with_marks_of_every_vocabulary() {
+    fn sentence_ends_are_found_in_every_kind_of_vocabulary() {
         let ends = |tokenizer: &Tokenizer| -> Vec<String> {
             let ends = (0..tokenizer.vocab_size() as u32).filter(|&id| ends_sentence(tokenizer, id));
             ends.map(|id| tokenizer.token(id).unwrap()).collect()

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn evaluations_read_the_tokens_that_are_counted_for_them() {
+    fn evaluations_read_the_counted_number_of_tokens() {
         let mut tokenizer = Tokenizer::bytes();
         let separator = tokenizer.add_special(SEPARATOR).unwrap();
         let config = ModelConfig { sizes: Sizes { vocab: tokenizer.vocab_size(), context: 2000, width: 12 }, ..tiny_gpt() };
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn some_stories_open_at_a_later_sentence() {
+    fn some_stories_begin_at_a_later_sentence() {
         let stories = opened_anywhere(vec![STORY.to_vec(); 400], Some(9), 1);
         for (at, story) in stories.iter().enumerate() {
             assert!(STORY.ends_with(story), "{story:?}");

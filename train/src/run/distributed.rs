@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn who_differs_is_named() {
+    fn the_process_that_differs_is_named() {
         let told = |change| agree(&Beside(change), "ab", &trainer()).map_err(|e| e.to_string());
         assert_eq!(told(|_| {}), Ok(()));
         for (change, bytes) in [
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn some_errors_all_processes_have() {
+    fn errors_common_to_all_processes_are_recognized() {
         let of_all = RunError::Train(TrainError::Broken { name: "w".into() });
         let of_one = RunError::Train(TrainError::Peer { step: 1, error: PeerError::new("gone".into()) });
         assert!(is_common(&of_all) && !is_common(&of_one));

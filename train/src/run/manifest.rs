@@ -119,7 +119,7 @@ mod tests {
 
     /// The lock on the directory is still held once the run has begun.
     #[test]
-    fn a_beginning_leaves_the_lock() {
+    fn a_new_run_keeps_its_lock() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("run");
         let told = |found: Result<Lock, RunError>| found.unwrap_err().to_string();

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_systems_are_one() {
+    fn systems_have_distinct_names_and_axes() {
         for (i, card) in ALL.iter().enumerate() {
             assert_eq!(named(card.name), Some(*card));
             assert_eq!(of(&card.axes), Some(*card), "its axes are its own");

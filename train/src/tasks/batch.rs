@@ -74,7 +74,7 @@ mod tests {
 
     /// Detects visible padding, a class read from another slot, and a token as a target.
     #[test]
-    fn what_is_read_at_once_has_its_lengths_and_segments() {
+    fn whole_texts_have_lengths_segments_and_classes() {
         let [mut a, mut b] = [encoded(&[&[7, 1, 9, 2, 9]], 1), encoded(&[&[7, 3, 9]], 0)];
         a.rows = a.rows.into_iter().map(|row| row.in_two(3)).collect();
         for segmented in [true, false] {
@@ -108,7 +108,7 @@ mod tests {
 
     /// Padding has the id of a real token: the number of tokens other than 0 is too small for a text with that token.
     #[test]
-    fn the_extract_token_is_found_by_its_place() {
+    fn the_extract_token_is_found_by_position() {
         let example = encoded(&[&[7, 9, 0, 9], &[7, 0, 0, 0, 9]], 0);
         let batch = batch(&[&example], 2, 0.0, Objective::SequenceMean);
         let classes = batch.classes().next().unwrap();

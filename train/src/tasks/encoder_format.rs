@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_doubled_under_robertas_names_alone() {
+    fn separators_are_doubled_only_under_robertas_names() {
         let with = |names: [&str; 3]| {
             let mut tokenizer = Tokenizer::bytes();
             for name in names {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_text_loses_its_end() {
+    fn the_longer_text_is_truncated_at_its_end() {
         // n = 12: one text n − 2 = 10, two n − 3 = 9 together.
         assert_eq!(rows(BERT, "cola", Input::One("0123456789ab".into()), 12), ["^0123456789$"]);
         assert_eq!(rows(BERT, "mnli", pair("0123456789", "a"), 12), ["^01234567$a$"]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_loses_its_end_before_its_question_does() {
+    fn a_document_is_truncated_before_its_question() {
         assert_eq!(rows(BERT, "race", choices("0123456789", "why?", &["a", "bcd"]), 14), ["^0123why?$a$", "^0123why?$bcd$"]);
         assert_eq!(rows(BERT, "race", choices("0123", "who is it?", &["abcdefghij", "k"]), 12), ["^who i$abcd$", "^who i$k$"]);
         assert_eq!(rows(BERT, "story-cloze", choices("0123456789", "", &["ab", "c"]), 12), ["^0123456$ab$", "^0123456$c$"]);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_leaves_the_context() {
+    fn no_text_exceeds_the_context() {
         for (context, n) in (8..40).flat_map(|context| (0..30).map(move |n| (context, n))) {
             let x = "x".repeat(n);
             for format in [BERT, ROBERTA] {

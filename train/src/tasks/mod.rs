@@ -191,7 +191,7 @@ mod tests {
 
     /// A vocabulary that lacks the tokens would map them all to id 0.
     #[test]
-    fn specials_have_ids_of_their_own_behind_the_vocabulary() {
+    fn special_tokens_get_ids_after_the_vocabulary() {
         let mut tokenizer = Tokenizer::bytes();
         assert_eq!(TaskTokens::of(&tokenizer), None);
         let specials = TaskTokens::append(&mut tokenizer).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_score_is_shared_by_its_neighbours_and_comes_back() {
+    fn a_score_is_split_between_its_neighbours_and_recovered() {
         let task = Task::named("sts-b").unwrap();
         assert_eq!(target(task, Label::Score(0.0)), [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
         assert_eq!(target(task, Label::Score(5.0)), [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_equals_is_answered() {
+    fn ties_are_resolved_to_the_first_class() {
         let task = Task::named("mnli").unwrap();
         let answers = [[0.5, 0.7, 0.7], [0.5, 0.5, 0.7], [0.7, 0.5, 0.6]].map(|logits| answer(task, &logits));
         assert_eq!(answers, [1, 2, 0].map(Label::Class));

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_special_token_in_the_data_is_text() {
+    fn the_name_of_a_special_token_in_the_data_is_text() {
         let mut tokenizer = Tokenizer::bytes();
         let specials = TaskTokens::append(&mut tokenizer).unwrap();
         let example = Example { id: "0".into(), input: Input::One("<extract>".into()), label: None, group: None };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_as_the_original_does() {
+    fn texts_are_truncated_as_in_openais_code() {
         // n = 12: one text n − 2 = 10, two n/2 − 2 = 4 each.
         assert_eq!(rows("cola", Input::One("0123456789ab".into()), 12).0[0].len(), 12);
         assert_eq!(texts("cola", Input::One("0123456789ab".into()), 12), ["^0123456789#"]);
@@ -241,7 +241,7 @@ mod tests {
 
     /// OpenAI's rule for two segments would cut the question off.
     #[test]
-    fn a_long_document_does_not_cut_off_the_question() {
+    fn a_long_document_does_not_truncate_the_question() {
         let long = choices("0123456789", "why?", &["a", "bcd"]);
         assert_eq!(texts("race", long, 14), ["^0123why?$a#", "^0123why?$bcd#"]);
         // Question and answer are too long even without the document.
@@ -258,7 +258,7 @@ mod tests {
 
     /// A passage of RACE has up to ten questions, each with four answers.
     #[test]
-    fn the_questions_on_a_document_share_its_tokens() {
+    fn questions_on_one_document_share_its_tokens() {
         let tokenizer = Tokenizer::bytes();
         let mut encoder = Encoder::new(Task::named("race").unwrap(), &tokenizer, S, 16).unwrap();
         let document: Arc<str> = "a long document".into();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_leaves_the_context() {
+    fn no_text_exceeds_the_context() {
         for context in 8..40 {
             for n in 0..30 {
                 let x = "x".repeat(n);

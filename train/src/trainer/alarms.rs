@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_raised_once_and_sound_gradients_raise_none() {
+    fn an_alarm_is_raised_once_and_never_by_sound_gradients() {
         let mut alarms = Alarms::default();
         (0..250).for_each(|_| observe(&mut alarms, &gradient("", |_| 1.0), 1.0));
         assert!(alarms.take().is_empty());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_that_runs_away_is_reported_once() {
+    fn a_diverging_loss_is_reported_once() {
         let mut alarms = Alarms::<f64>::default();
         // Neither hard batches nor a loss that rises but stays below three times the first are an alarm.
         (0..100).for_each(|t| alarms.observe_loss(if t % 9 == 8 { 30.0 } else { 3.0 }));

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_without_a_number_at_fault_is_not_kept() {
+    fn only_steps_with_a_non_finite_number_are_stored() {
         let run = tempfile::tempdir().unwrap();
         let mut trainer: Trainer = Trainer::new(Recipe::new(5, 1), Model::init(&tiny_gpt(), 1));
         let batch = Batch::next(4, [1; 12], [2; 12], [0.5; 12]);

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_kept_as_it_is() {
+    fn a_precision_survives_serialization() {
         let kernels = BTreeMap::from([("f16, 1 of (64, 64)·(64, 64), k4·4".to_owned(), "64×64×16 by 256 of 4×4".to_owned())]);
         let precision = Precision { products: MatmulPrecision::F16, kernels };
         let text = serde_json::to_string(&precision).unwrap();

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_weight_is_brought_to_four_by_a_power_of_two() {
+    fn the_largest_weight_is_scaled_to_four_by_a_power_of_two() {
         let weighted = |weights: &[f64], of_class: Option<f64>| {
             let class =
                 |weight| ClassLoss { head: 0, slots: [0].into(), group: 1, targets: [1.0].into(), weights: [weight].into() };

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_written_and_read() {
+    fn a_saved_trainer_state_loads_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(TRAINER_FILE);
         let trainer = trained();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn another_state_is_refused_by_name() {
+    fn an_invalid_state_is_rejected_by_name() {
         let told =
             |bytes: &[u8]| Trainer::from_state(Path::new("state"), bytes, tiny_gpt(), recipe()).map(|(trainer, _)| trainer.done);
         let refused = |bytes: &[u8], words: &str| {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_step_message_survives_serialization_and_cut_ones_are_rejected() {
         let bytes = message().to_bytes();
         assert_eq!(StepMessage::from_bytes(&bytes, 0), Ok(message()));
         let (times, saves) = (vec![[0.0; 2]], true);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_put_together() {
+    fn messages_of_all_processes_are_combined() {
         let [one, two] = [false, true].map(|is| StepMessage { stops: is, saves: is, ..message() });
         let told = [one.to_bytes(), two.to_bytes(), one.to_bytes()];
         let all = StepMessage::of_all(&told, 3).unwrap();

@@ -18,7 +18,7 @@ fn trainer() -> (Trainer, Batch) {
 
 /// Scales the loss and the gradient as on a GPU that multiplies in f16. A power of two rounds nothing.
 #[test]
-fn a_larger_loss_makes_the_same_step() {
+fn a_scaled_loss_gives_the_same_step() {
     let (mut plain, batch) = trainer();
     plain.recipe.shards = 1;
     let mut other = plain.clone();
@@ -44,7 +44,7 @@ fn a_larger_loss_makes_the_same_step() {
 }
 
 #[test]
-fn a_step_counts_and_tells_what_it_saw() {
+fn a_step_is_counted_and_summarized() {
     let (mut trainer, batch) = trainer();
     let (loss, gradient) = trainer.gradient(&batch, Some(trainer.dropout())).unwrap();
     let mut squares = 0.0;
@@ -60,7 +60,7 @@ fn a_step_counts_and_tells_what_it_saw() {
 }
 
 #[test]
-fn another_precision_goes_on_where_this_one_was() {
+fn casting_to_another_precision_keeps_the_state() {
     let (mut trainer, batch) = trainer();
     trainer.step(&batch).unwrap();
     trainer.step(&batch).unwrap();
@@ -75,7 +75,7 @@ fn another_precision_goes_on_where_this_one_was() {
 }
 
 #[test]
-fn a_fresh_place_has_seen_nothing() {
+fn alarms_start_anew_on_a_new_device() {
     let (mut trainer, _) = trainer();
     (0..100).for_each(|_| trainer.alarms.observe_loss(1.0));
     trainer.place(&Device::Cpu).unwrap();
@@ -94,7 +94,7 @@ fn a_step_is_timed() {
 }
 
 #[test]
-fn a_warm_up_that_never_ends_is_doubted() {
+fn a_warm_up_longer_than_the_run_is_reported() {
     let doubt = |kind, warmup: &str, steps| {
         let schedule = Schedule { kind, warmup: warmup.parse().unwrap() };
         Recipe { schedule, ..Recipe::new(steps, 1) }.doubt()
@@ -107,13 +107,13 @@ fn a_warm_up_that_never_ends_is_doubted() {
 }
 
 #[test]
-fn a_batch_is_shared_by_two_where_it_can_be() {
+fn a_batch_has_two_shards_where_possible() {
     assert_eq!([0, 1, 2, 9].map(default_shards), [1, 1, 2, 2]);
 }
 
 /// Before the first step the error names the initial model; after it, the training.
 #[test]
-fn a_number_that_is_not_finite_is_blamed_on_the_right_one() {
+fn a_non_finite_number_is_attributed_to_model_or_training() {
     let (mut trainer, batch) = trainer();
     assert_eq!(non_finite(&trainer.params), None);
     let sound = trainer.clone();
@@ -135,7 +135,7 @@ fn a_number_that_is_not_finite_is_blamed_on_the_right_one() {
 }
 
 #[test]
-fn the_words_for_divergence_say_where_it_began_and_what_helps() {
+fn a_divergence_error_gives_the_origin_and_remedies() {
     let told = |matmul_precision, anomaly| {
         TrainError::NotFinite { step: 1, loss: f64::NAN, norm: 2.0, matmul_precision, anomaly }.to_string()
     };
@@ -198,7 +198,7 @@ fn several_processes_make_the_same_steps() {
 
 /// A head without labels in the batch is not updated, in one process and in several, also with sharded moments.
 #[test]
-fn heads_rest_in_several_processes() {
+fn heads_without_labels_are_not_updated_in_several_processes() {
     let head = |classes| HeadConfig::new(Form::Classify, classes);
     let sample = Sample::under_all("two heads", tiny_gpt(), vec![head(3), head(2)], 0.5);
     let Loss { model, batch: all, .. } = sample.loss(1);
@@ -234,7 +234,7 @@ fn held_moments(trainer: &Trainer) -> usize {
 /// With own times of 2 s and 3 s, the first process waits 1 s for the second and the rest for the wire, but never longer than it
 /// waited in total.
 #[test]
-fn what_was_waited_for_is_told_apart() {
+fn waiting_for_processes_and_for_the_wire_is_separated() {
     let mut trainer = larger().0;
     let times = vec![[2.0, 1.5], [3.0, 0.25], [0.5, 2.0]];
     for _ in 0..2 {
@@ -254,7 +254,7 @@ fn what_was_waited_for_is_told_apart() {
 
 /// A request to one process reaches all, and a difference in parameters is reported by all.
 #[test]
-fn processes_hear_of_saving_and_of_what_differs() {
+fn processes_share_save_requests_and_detect_differences() {
     let (_, batch) = larger();
     let heard = processes(3, |rank| {
         let mut trainer = larger().0;
@@ -289,7 +289,7 @@ fn processes_hear_of_saving_and_of_what_differs() {
 
 /// The parameters are compared regularly during training.
 #[test]
-fn processes_that_differ_are_found_on_the_way() {
+fn differing_parameters_are_detected_during_training() {
     let (_, batch) = larger();
     let made = processes(2, |rank| {
         let mut trainer = larger().0;
@@ -309,7 +309,7 @@ fn processes_that_differ_are_found_on_the_way() {
 
 /// A non-finite step changes nothing, also with sharded moments.
 #[test]
-fn a_step_that_is_not_finite_changes_nothing_in_parts() {
+fn a_non_finite_step_changes_nothing_with_sharded_moments() {
     let (_, batch) = larger();
     let broken = batch.scaled(f64::NAN);
     processes(2, |rank| {

@@ -57,7 +57,7 @@ mod tests {
 
     /// The three differ only in the key of a draw.
     #[test]
-    fn a_mask_changes_with_what_keys_it() {
+    fn a_mask_changes_only_with_its_key() {
         let same = |keyed, a, b| first(keyed, a, (1, 0)) == first(keyed, b, (9, 3));
         assert!(same(Redraw::Static, (4, 0), (4, 7)) && !same(Redraw::Static, (4, 0), (5, 0)));
         assert!(same(Redraw::Copies, (4, 3), (4, 13)) && !same(Redraw::Copies, (4, 3), (4, 4)));

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn views_become_one_batch() {
+    fn views_are_joined_into_one_batch() {
         let a = View { tokens: vec![1, 2, 3], segments: vec![0, 0, 1], targets: vec![(1, 7)], class: Some(1), ..View::default() };
         let b =
             View { tokens: vec![4, 5], segments: vec![0, 1], targets: vec![(0, 8), (1, 9)], class: Some(0), ..View::default() };

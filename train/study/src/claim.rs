@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_points_where_its_mean_does() {
+    fn a_claim_has_the_direction_of_its_mean() {
         let claim = |name: &str, differences: &[f64]| Measured {
             name: name.into(),
             statement: String::new(),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_have_signs() {
+    fn differences_are_printed_with_a_sign() {
         let told = [&[0.012][..], &[-0.012], &[-0.01, -0.03]].map(|d| signed(Mean::of(d).unwrap(), Unit::Score));
         assert_eq!(told, ["+1.2", "−1.2", "−2.0 ± 1.4"]);
         let zero = [&[0.0001][..], &[-0.0001], &[0.0]].map(|d| signed(Mean::of(d).unwrap(), Unit::Score));

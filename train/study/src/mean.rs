@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mean_is_shown_in_points() {
+    fn a_mean_is_printed_in_points() {
         assert_eq!(Mean::of(&[0.5]).unwrap().to_string(), "50.0");
         assert_eq!(Mean::of(&[0.5, 0.6]).unwrap().to_string(), "55.0 ± 7.1");
         assert_eq!(Mean::of(&[-0.05]).unwrap().to_string(), "−5.0");

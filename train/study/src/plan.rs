@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_below_a_plan_is_continued_by_the_study_that_began_it() {
+    fn a_run_of_a_study_is_continued_by_that_study() {
         let folder = tempfile::tempdir().unwrap();
         let study = folder.path().join("mini");
         let run = study.join("seed-1/gpt");

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_piece_is_done_once_and_a_failure_ends_the_rest() {
+    fn every_item_is_processed_once_and_a_failure_stops_the_rest() {
         let pieces: Vec<usize> = (0..100).collect();
         let done: Vec<AtomicUsize> = pieces.iter().map(|_| AtomicUsize::new(0)).collect();
         let once = |&piece: &usize, _| {

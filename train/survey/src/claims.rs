@@ -69,7 +69,7 @@ mod tests {
 
     /// The claim is that a card's system is nearer to exact, by the figures that its comparison names and no others.
     #[test]
-    fn the_nearer_system_has_the_claim() {
+    fn the_claim_goes_to_the_system_nearer_to_exact() {
         let mut names = BTreeSet::new();
         for (card, it) in ALL.iter().flat_map(|card| card.compared.iter().map(move |it| (card, it))) {
             assert!(names.insert(it.name), "{} is the name of one claim", it.name);

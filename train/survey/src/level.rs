@@ -98,7 +98,7 @@ mod tests {
     use gradus_train::systems::{ALL, SURVEYED};
 
     #[test]
-    fn all_systems_have_as_many_parameters() {
+    fn all_systems_have_about_the_same_number_of_parameters() {
         let gpt = parameters(&PretrainOptions::micro_world().settle().unwrap()) as f64;
         for card in ALL.iter().filter(|card| card.axes.body.network().is_some()) {
             let settings = settings(card, 1, 1e-3).unwrap();
@@ -110,7 +110,7 @@ mod tests {
 
     /// A separate test compares the counted operations of a step with real ones; here, the steps compensate for them.
     #[test]
-    fn another_system_computes_as_much() {
+    fn another_system_gets_the_same_compute() {
         let masked = SURVEYED.into_iter().find(|card| !card.axes.view.is_next()).unwrap();
         let [gpt, own] = [SURVEYED[0], masked].map(|card| work(&settings(card, 1, 1e-3).unwrap(), 500).unwrap());
         assert_eq!((gpt.steps, gpt.all, own.all), (500, 500.0 * gpt.flops, gpt.all));

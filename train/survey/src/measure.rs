@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_error_is_that_of_stories() {
+    fn the_error_is_clustered_by_story() {
         let one = Estimate::of(&[vec![1.0, 3.0], vec![2.0, 4.0], vec![6.0]]);
         // Sums 4, 6, 6 of 2, 2, 1 places, mean 16/5; rests −2.4, −0.4, 2.8; √(3/2 · 13.76)/5.
         assert_eq!((one.mean, one.places), (3.2, 5));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_shared_between_distances_and_words() {
+    fn losses_are_grouped_by_distance_and_by_word() {
         let place = |&last_mention: &_| StoryPosition { given_all: Vec::new(), before: Vec::new(), last_mention };
         let story =
             |words: &[usize], ago: &[Option<usize>]| Story { words: words.into(), places: ago.iter().map(place).collect() };
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_is_as_far_as_its_kl() {
+    fn the_distance_of_distributions_is_the_kl_divergence() {
         assert_eq!(kl(&[(1, 1.0)], |_| 0.5), 2.0_f64.ln());
         assert_eq!(kl(&[(0, 0.5), (1, 0.5)], |_| 0.5), 0.0);
         assert!(kl(&[(1, 1.0)], |_| 0.0).is_finite(), "far, but not without end");

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_survey_that_is_not_the_whole_one_is_described() {
+    fn a_reduced_survey_is_described() {
         let reduced = |quick, scale| Survey::new(vec!["gpt".into()], 6, 201, quick, scale).reduced();
         assert_eq!(reduced(false, 1.0), None);
         assert!(reduced(true, 1.0).is_some_and(|words| words.contains("`--quick`") && !words.contains("--scale")));

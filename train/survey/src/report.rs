@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_one_seed_the_error_is_that_over_stories() {
+    fn the_error_of_one_seed_is_that_over_stories() {
         let estimate = |mean, error| Estimate { mean, error, places: 9 };
         assert_eq!(told([estimate(0.5, 0.02)].iter()), "0.500 ± 0.020");
         assert_eq!(told([estimate(0.5, f64::NAN)].iter()), "0.500");

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_results_of_their_own_stages_are_read() {
+    fn only_complete_results_of_matching_stages_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let paths = Paths(folder.path().to_owned());
         let survey = Survey::new(vec![SURVEYED[0].name.into()], 1, 201, true, 1.0);

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_while_the_best_is_at_an_edge() {
+    fn the_search_continues_while_the_best_is_at_an_edge() {
         assert_eq!(searched(|rate| (rate - 1.0).abs()), FIRST);
         assert_eq!(searched(|rate| (rate - 2.0).abs()), [1.0, 2.0, 0.5, 4.0]);
         assert_eq!(searched(|rate| (rate - 0.25).abs()), [1.0, 2.0, 0.5, 0.25, 0.125]);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_diverges_is_never_the_best() {
+    fn a_diverging_rate_is_never_the_best() {
         let only_below = |limit: f64| move |rate: f64| if rate < limit { -rate } else { f64::NAN };
         assert_eq!(searched(only_below(1.5)), FIRST, "the largest that does not is inside");
         assert_eq!(searched(only_below(0.3)), [1.0, 2.0, 0.5, 0.25, 0.125]);

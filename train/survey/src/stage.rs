@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_diverges_is_not_chosen() {
+    fn a_diverging_rate_is_not_chosen() {
         let folder = tempfile::tempdir().unwrap();
         let (paths, card) = (Paths(folder.path().to_owned()), DEFAULT);
         let survey = Survey::new(vec![card.name.into()], 1, 201, false, 1.0);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_diverged_is_not_asked() {
+    fn a_diverged_model_is_not_evaluated() {
         let folder = tempfile::tempdir().unwrap();
         let (paths, card) = (Paths(folder.path().to_owned()), DEFAULT);
         let survey = Survey::new(vec![card.name.into()], 1, 201, true, 1.0);

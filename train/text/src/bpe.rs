@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_give_one_answer() {
+    fn many_threads_give_the_same_ids() {
         let bpe = bpe("abc", &[("a", "b"), ("ab", "c</w>"), ("c", "a")]);
         let text: String = (0..5000u32).map(|i| ["a", "b", "c", " ", "ab"][(i * i % 97 % 5) as usize]).collect();
         let alone = encode(&bpe.clone(), &text);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_merge_that_is_listed_twice_the_last_rank_counts() {
+    fn the_last_rank_of_a_duplicate_merge_counts() {
         let ids = |merges: &[(&str, &str)]| {
             let tokens = ["<unk>", "a", "b", "c</w>", "ab", "bc</w>"].map(str::to_owned).to_vec();
             let merges: Vec<_> = merges.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_no_merge_makes_are_known() {
+    fn tokens_that_no_merge_produces_are_listed() {
         let tokens = ["<unk>", "a", "b", "b</w>", "ab", "ab</w>", "abb"].map(str::to_owned).to_vec();
         let unreachable = |merges: &[(&str, &str)]| {
             let merges: Vec<_> = merges.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();

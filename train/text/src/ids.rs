@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_stand_on_any_lines_and_faults_are_placed() {
+    fn ids_are_parsed_from_lines_and_errors_are_located() {
         let parse = |text| parse_ids(Path::new("ids.txt"), text, 9, "model").map_err(|e| e.to_string());
         assert_eq!(parse("0 8\n\t3\n"), Ok(vec![0, 8, 3]));
         let targets = |text| parse_targets(Path::new("targets.txt"), text, 9).map_err(|e| e.to_string());

@@ -267,7 +267,7 @@ mod tests {
 
     /// Compares with the definition: the least start, and then the greatest end.
     #[test]
-    fn the_automaton_finds_what_is_leftmost_and_longest() {
+    fn the_automaton_finds_the_leftmost_longest_match() {
         let mut state = 1u64;
         let mut below = |n: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -289,7 +289,7 @@ mod tests {
 
     /// A search that restarted at each byte would take 10 billion steps.
     #[test]
-    fn a_long_token_in_a_text_of_its_beginning() {
+    fn a_repeated_prefix_of_a_long_token_takes_linear_time() {
         let (beginning, edges) = ("a".repeat(100_000), Edges::default());
         let matcher = matcher(&[(&format!("{beginning}<"), edges), ("b", Edges { left: true, right: true, ..edges })]);
         assert_eq!(pieces(&matcher, &format!("{beginning}ab")), [Text(&format!("a{beginning}")), Token(1)]);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_on_the_left() {
+    fn white_space_left_of_a_token_is_stripped() {
         let matcher = matcher(&[("<s>", Edges::default()), ("<m>", Edges { left: true, ..Edges::default() })]);
         assert_eq!(
             pieces(&matcher, "a \u{3000}\n<m> <m>  <s> b<m>"),
@@ -309,7 +309,7 @@ mod tests {
 
     /// `tokenizers` searches on from the end of the pattern, so white space may belong to two tokens.
     #[test]
-    fn white_space_of_two_tokens() {
+    fn white_space_may_belong_to_two_tokens() {
         let matcher = matcher(&[("<x>", Edges { right: true, ..Edges::default() }), ("  ", Edges::default())]);
         assert_eq!(pieces(&matcher, "a<x>    b  c"), [Text("a"), Token(0), Token(1), Token(1), Text("b"), Token(1), Text("c")]);
     }

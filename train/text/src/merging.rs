@@ -190,7 +190,7 @@ mod tests {
 
     /// A long word takes the buckets, with the same result as the heap.
     #[test]
-    fn a_long_word_is_merged_as_a_short_one() {
+    fn long_and_short_words_are_merged_alike() {
         let rule = |a: u32, b: u32| (a + b < 900).then(|| Merge { rank: a * 7919 % 97 + b % 89, into: a + b + 1 });
         let mut state = 1u32;
         let word: Vec<u32> = (0..3 * LONG)

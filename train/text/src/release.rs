@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_with_its_specials_and_its_mode() {
+    fn a_saved_release_loads_with_its_specials_and_mode() {
         for (mode, specials) in
             [(Mode::Spacy, &["_start_", "_delimiter_", "_classify_"][..]), (Mode::Basic, &["<s>"]), (Mode::Spacy, &[])]
         {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_bpe_has_merges() {
+    fn only_a_bpe_can_be_saved_as_a_release() {
         let folder = tempfile::tempdir().unwrap();
         let error = Tokenizer::bytes().save_release(&folder.path().join("r")).unwrap_err().to_string();
         assert!(error.contains("which a byte tokenizer does not have"), "{error}");

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_tell_contents_apart() {
+    fn different_contents_have_different_fingerprints() {
         let mut with_special = Tokenizer::characters(["abc"]);
         with_special.add_special("<s>").unwrap();
         let all = [Tokenizer::bytes(), Tokenizer::characters(["abc"]), Tokenizer::characters(["abd"]), with_special];

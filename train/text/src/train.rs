@@ -398,7 +398,7 @@ mod tests {
 
     /// Compares with the vocabulary that tests/golden/tokenizer.py learns from the same corpus, with the same rule for ties.
     #[test]
-    fn learns_what_the_reference_learns() {
+    fn the_vocabulary_equals_that_of_the_reference() {
         let data = Path::new("tests/data/tokenizer");
         let reference = Tokenizer::load(data).unwrap();
         let reference = bpe(&reference);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn laid_out_as_gpt_1() {
+    fn the_vocabulary_is_ordered_as_in_gpt_1() {
         let trainer = BpeTrainer { specials: vec!["<start>".into(), "<end>".into()], ..BpeTrainer::new(60) };
         let tokenizer = trained(&trainer, &["ab ab abc b <start> ab"]);
         let tokens: Vec<_> = (0..tokenizer.vocab_size() as u32).map(|i| tokenizer.token(i).unwrap()).collect();
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn vocabulary_counts_everything() {
+    fn the_vocabulary_size_includes_all_tokens() {
         let trainer = BpeTrainer { specials: vec!["<start>".into()], ..BpeTrainer::new(50) };
         assert_eq!(trained(&trainer, &[CORPUS]).vocab_size(), 50);
         let small = BpeTrainer::new(20);
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_threads_nor_order_matter() {
+    fn threads_and_order_do_not_change_the_result() {
         let long = CORPUS.repeat(3000);
         let texts: Vec<&str> = CORPUS.split(' ').collect();
         let reversed: Vec<&str> = texts.iter().rev().copied().collect();

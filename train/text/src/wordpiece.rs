@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_tokens() {
+    fn tokens_are_joined_to_text() {
         let pieces = pieces(&["a"]);
         let of = |tokens: &[&str]| -> String { tokens.iter().enumerate().map(|(i, t)| pieces.text_of(t, i == 0)).collect() };
         assert_eq!(of(&["##a", "##b", "c", ".", "[SEP]", "'", "s", "!"]), "##ab c. [SEP] ' s!");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vocabulary_without_the_unknown_is_refused() {
+    fn a_vocabulary_without_the_unknown_is_rejected() {
         let error = WordPiece::new(vec!["a".into()], Cleaning::ALL).unwrap_err().to_string();
         assert!(error.contains(r#"token "[UNK]": expected a token for unknown symbols, found 1 token without it"#), "{error}");
     }

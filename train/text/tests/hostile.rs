@@ -156,7 +156,7 @@ fn memory(tokenizer: &Tokenizer, text: &str) -> [usize; 2] {
 }
 
 #[test]
-fn memory_grows_with_the_text_and_no_faster() {
+fn memory_grows_at_most_linearly_with_the_text() {
     let _alone = alone();
     const N: usize = 8 << 10;
     for tokenizer in tokenizers() {
@@ -231,7 +231,7 @@ fn a_cut_changes_no_ids() {
 
 /// Nothing takes time or memory quadratic in a word's length: each case would take minutes, or exhaust the memory.
 #[test]
-fn words_without_end_take_no_time() {
+fn endless_words_take_bounded_time_and_memory() {
     let _alone = alone();
     const N: usize = 1 << 20;
     for text in [
@@ -254,7 +254,7 @@ fn words_without_end_take_no_time() {
 
 /// A vocabulary for which every search runs to the end of the longest word and fails there.
 #[test]
-fn a_hostile_trie_is_searched_in_bounded_time() {
+fn a_worst_case_vocabulary_is_searched_in_bounded_time() {
     let _alone = alone();
     let tokens = ["[UNK]".to_owned(), "a".repeat(99), "##a".to_owned(), "a".to_owned(), format!("##{}", "a".repeat(98))];
     let tokenizer = Tokenizer::word_piece(WordPiece::new(tokens.into(), Cleaning::ALL).unwrap());
@@ -282,7 +282,7 @@ fn a_decoded_text_has_the_same_ids() {
 
 /// Half of a surrogate pair, which no Rust string can contain, is an error of the file at any place.
 #[test]
-fn halves_of_surrogates_are_refused() {
+fn halves_of_surrogates_are_rejected() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let tokenizer = tokenizer(Mode::Basic);

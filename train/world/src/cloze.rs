@@ -101,7 +101,7 @@ mod tests {
 
     /// The chain rule: the product of the words' probabilities, each given the words before it, is the story's probability.
     #[test]
-    fn from_left_to_right_they_make_the_story() {
+    fn word_probabilities_multiply_to_that_of_the_story() {
         for world in [World::default(), World::named(true)] {
             for story in stories(&world, 40) {
                 let places = world.places(&story.text).unwrap();
@@ -115,7 +115,7 @@ mod tests {
 
     /// The reference reads the story with every word of the world in turn, without using the phrases.
     #[test]
-    fn given_the_rest_they_are_bayes() {
+    fn cloze_probabilities_follow_bayes_theorem() {
         let world = World::default();
         let lexicon: std::collections::BTreeSet<String> =
             stories(&world, 300).iter().flat_map(|story| tokens::split(&story.text).unwrap()).map(|token| token.word).collect();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_story_has_no_places() {
+    fn an_invalid_story_is_an_error_and_a_prefix_has_next_words() {
         let world = World::default();
         let story = &stories(&world, 1)[0].text;
         assert!(matches!(world.places(&story[..story.len() - 1]), Err(WorldError::Unfinished { .. })));

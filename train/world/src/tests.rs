@@ -25,7 +25,7 @@ fn lowered(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn reading_finds_the_story_that_was_told() {
+fn reading_recovers_the_generated_story() {
     for world in [World::default(), small(), World::named(true)] {
         for story in world.corpus(&mut rng(1), 3000) {
             let read = world.read(&story.text).unwrap();
@@ -58,7 +58,7 @@ fn mended(text: &str) -> String {
 }
 
 #[test]
-fn a_slip_is_mended_and_changes_no_fact() {
+fn a_corrected_slip_changes_no_fact() {
     let world = World::default();
     let (mut slips, mut late) = (0, 0);
     for story in world.corpus(&mut rng(10), 2000) {
@@ -76,7 +76,7 @@ fn a_slip_is_mended_and_changes_no_fact() {
 /// One pronoun in 16 has a slip, since `SURE` is 15 and there is one slot. One remark of the form "Mia was a fox" in 6 has a
 /// slip, since `SURE_OF_A_SENTENCE` is 5.
 #[test]
-fn slips_are_as_frequent_as_said() {
+fn slips_have_the_stated_frequency() {
     let stories = World::default().corpus(&mut rng(12), 20_000);
     let slipped = |s: &&Story| s.text.contains("e, no, he had lost the") || s.text.contains("e, no, she had lost the");
     let lost = stories.iter().filter(|s| s.text.contains("e had lost the") || slipped(s));
@@ -100,7 +100,7 @@ fn slips_are_as_frequent_as_said() {
 
 /// The mood fits the outcome in nine stories of ten.
 #[test]
-fn the_mood_says_with_noise_how_it_went() {
+fn the_mood_fits_the_outcome_in_nine_stories_of_ten() {
     let stories = World::default().corpus(&mut rng(11), 20_000);
     for prepared in [false, true] {
         let of: Vec<&Story> = stories.iter().filter(|s| s.facts.rescuer.is_some() == prepared).collect();
@@ -112,7 +112,7 @@ fn the_mood_says_with_noise_how_it_went() {
 
 /// Case and blanks carry no information: the lower-case tokens have the same probability as the text, and identify it.
 #[test]
-fn lower_cased_tokens_say_it_all() {
+fn lower_case_tokens_identify_the_story() {
     let world = World::default();
     let (mut texts, mut lines) = (HashSet::new(), HashSet::new());
     for story in world.corpus(&mut rng(2), 3000) {
@@ -143,7 +143,7 @@ impl Choose for Checked<'_> {
 }
 
 #[test]
-fn no_phrase_of_a_decision_begins_another() {
+fn no_option_of_a_decision_is_a_prefix_of_another() {
     let mut rng = rng(3);
     for world in [World::default(), World::named(true)] {
         for _ in 0..3000 {
@@ -154,7 +154,7 @@ fn no_phrase_of_a_decision_begins_another() {
 
 /// The error is at an impossible word, at the end of a truncated text, or at the beginning of a second story.
 #[test]
-fn wrong_stories_are_refused_with_their_place() {
+fn invalid_stories_are_rejected_with_the_position() {
     let world = World::default();
     for story in world.corpus(&mut rng(4), 50) {
         let words = lowered(&story.text);
@@ -174,7 +174,7 @@ fn wrong_stories_are_refused_with_their_place() {
 }
 
 #[test]
-fn a_story_that_forgets_is_refused() {
+fn a_story_that_contradicts_itself_is_rejected() {
     let world = World::default();
     let story = world.story(&mut rng(5));
     // The ending names the thing again.
@@ -189,7 +189,7 @@ fn a_story_that_forgets_is_refused() {
 }
 
 #[test]
-fn the_same_seed_tells_the_same_stories() {
+fn a_seed_determines_the_stories() {
     let world = World::default();
     assert_eq!(world.corpus(&mut rng(6), 20), world.corpus(&mut rng(6), 20));
     assert_ne!(world.corpus(&mut rng(6), 20), world.corpus(&mut rng(7), 20));
@@ -216,7 +216,7 @@ impl Choose for Longwinded<'_> {
 
 /// The longest story has every possible slip, so it is practically never sampled.
 #[test]
-fn the_longest_story_is_as_long_as_said() {
+fn the_longest_story_has_the_stated_length() {
     let mut rng = rng(13);
     for world in [World::default(), World::named(true)] {
         let longest = (0..20_000).map(|_| {
@@ -259,7 +259,7 @@ fn facts_agree_with_one_another() {
 }
 
 #[test]
-fn sizes_out_of_range_are_refused() {
+fn sizes_out_of_range_are_rejected() {
     let refused = |config| World::new(config).unwrap_err();
     let error = refused(WorldConfig { names: 17, ..WorldConfig::default() });
     assert_eq!(error, WorldError::Size { list: "names", found: 17, min: 3, max: 12 });
@@ -269,7 +269,7 @@ fn sizes_out_of_range_are_refused() {
 
 /// Half of the summaries are correct: each of six words is wrong with probability 1/12.
 #[test]
-fn half_of_the_retellings_are_wrong_and_mended() {
+fn half_of_the_retellings_contain_corrected_slips() {
     let world = World::named(true);
     let stories = world.corpus(&mut rng(14), 4000);
     let (mut wrong, mut firsts) = (0, 0);

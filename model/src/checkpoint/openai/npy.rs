@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_numbers_and_spellings_that_are_read() {
+    fn header_versions_dtypes_and_spellings_are_accepted() {
         for (version, header, number) in [
             (1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }      \n", Number::F32),
             (2, "{'shape': (3L,), 'fortran_order': False, 'descr': '<f8'}\n", Number::F64),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_aligned() {
+    fn a_written_header_is_aligned_and_parses_back() {
         for len in [0, 1, 12, 11_653_479, usize::MAX / 8] {
             let header = header(len);
             assert_eq!(header.len(), 128, "NumPy's length for an array of one axis");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_named() {
+    fn errors_describe_why_an_array_is_rejected() {
         let with = |descr: &str, order: &str, shape: &str| {
             read(&file(1, &format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n"), 12)).unwrap_err()
         };
@@ -219,7 +219,7 @@ mod tests {
 
     /// Every prefix, and every byte changed: an array or an error, and no panic.
     #[test]
-    fn no_bytes_panic() {
+    fn changed_or_truncated_bytes_do_not_panic() {
         let whole = [header(3), vec![0; 12]].concat();
         for end in 0..whole.len() {
             assert!(read(&whole[..end]).is_err(), "cut at {end}");

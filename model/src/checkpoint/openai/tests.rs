@@ -31,7 +31,7 @@ fn refused(files: &Files, words: &[&str]) {
 }
 
 #[test]
-fn there_and_back_to_the_bit() {
+fn export_and_import_are_exact_inverses() {
     for model in [
         tiny(),
         with(|c| *c = TransformerConfig { layers: 3, heads: 1, activation: Activation::Relu, ..c.with_dropout(0.3) }),
@@ -101,7 +101,7 @@ fn positions_come_first_and_specials_after_the_tokens() {
 }
 
 #[test]
-fn files_and_flags_are_told_by_name() {
+fn the_listed_file_names_and_flags_match_a_release() {
     let names: std::collections::BTreeSet<String> = file_names().collect();
     assert!(names.iter().eq(release(&tiny()).keys()), "{names:?}");
     let paper =
@@ -111,7 +111,7 @@ fn files_and_flags_are_told_by_name() {
 
 /// The paper's 12 where nobody says otherwise and they divide the width.
 #[test]
-fn heads_that_nobody_tells_are_the_papers() {
+fn unspecified_heads_default_to_the_papers_12() {
     let mut config = tiny().config().with_transformer(|c| c.heads = 12);
     config.sizes.width = 24;
     let model = Model::init(&config, 4);
@@ -123,7 +123,7 @@ fn heads_that_nobody_tells_are_the_papers() {
 }
 
 #[test]
-fn what_the_layout_cannot_hold_is_refused_by_name() {
+fn models_outside_the_release_format_are_rejected_by_name() {
     let gpt = tiny().config();
     let head = ModelConfig { heads: vec![HeadConfig::new(Form::Classify, 2)], ..gpt.clone() };
     for (model, word) in [
@@ -141,7 +141,7 @@ fn what_the_layout_cannot_hold_is_refused_by_name() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn inconsistent_release_files_are_named_in_the_error() {
     let whole = release(&tiny());
     let change = |name: &str, bytes: Option<Vec<u8>>| {
         let mut files = whole.clone();

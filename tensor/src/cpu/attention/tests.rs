@@ -74,7 +74,7 @@ fn fast_agrees_with_naive_under_any_mask_and_bias() {
 }
 
 #[test]
-fn a_query_alone_has_the_bits_of_the_query_among_others() {
+fn a_query_has_the_same_bits_alone_and_among_others() {
     let [n, heads, width] = [300, 2, 24]; // a sum over more than one block of keys
     let all = spec([1, heads, n, n, width], Mask::Causal, 0.0);
     let data: Vec<f32> = normals(n * 3 * heads * width, 1);

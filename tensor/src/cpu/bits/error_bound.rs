@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_may_end_where_another_order_ends() {
+    fn a_sum_allows_the_results_of_other_summation_orders() {
         let sum = of(1e30) + of(-1e30) + of(1.0);
         assert!(sum.allows(1.0) && sum.allows(0.0) && !sum.allows(1e26) && !sum.allows(f32::NAN));
         let sum = of(1.0) + of(2.0);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_and_infinity_are_met_by_their_like_alone() {
+    fn nan_and_infinity_allow_only_themselves() {
         let infinite = of(f32::INFINITY) + of(-3.0);
         assert!(infinite.allows(f32::INFINITY) && !infinite.allows(f32::NAN) && !infinite.allows(f32::MAX));
         for nan in [of(f32::NAN) + of(1.0), infinite + -infinite, infinite * of(-0.0), of(0.0) / of(0.0), of(-1.0).sqrt()] {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_order_decides_may_be_anything() {
+    fn results_that_depend_on_the_order_allow_any_value() {
         let rounded_to_zero = of(-200.0).exp();
         let open = [of(f32::MAX) + of(1.0), rounded_to_zero * of(f32::INFINITY), of(1.0) / rounded_to_zero, of(88.0).exp()];
         assert!(open.iter().all(|x| x.is_anything()), "{open:?}");

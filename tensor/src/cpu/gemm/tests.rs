@@ -72,7 +72,7 @@ fn packed_once<T: Gemm>() {
 }
 
 #[test]
-fn a_packed_factor_serves_any_part_of_itself() {
+fn any_part_of_a_packed_factor_can_be_multiplied() {
     packed_once::<f32>();
     packed_once::<f64>();
 }

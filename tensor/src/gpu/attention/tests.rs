@@ -113,7 +113,7 @@ fn masks_lengths_biases_and_dropout() {
 }
 
 #[test]
-fn nothing_and_no_keys() {
+fn empty_axes_and_missing_keys_match_the_cpu() {
     let Some(gpu) = gpu() else { return };
     let none: [[usize; 5]; 5] = [[0, 2, 3, 3, 4], [2, 0, 3, 3, 4], [2, 2, 0, 3, 4], [2, 2, 3, 0, 4], [2, 2, 3, 3, 0]];
     for sizes in none {
@@ -127,7 +127,7 @@ fn nothing_and_no_keys() {
 
 /// Non-zero elements lie before a view's first element and between its rows. The padding past a sequence's end may be NaN.
 #[test]
-fn views_are_read_where_they_lie_and_padding_is_not() {
+fn views_are_read_in_place_and_padding_is_not_read() {
     let Some(gpu) = gpu() else { return };
     let of = AttentionSpec { lengths: Some([20, 35].into()), ..spec([2, 2, 35, 35, 6], Mask::Causal) };
     let padded = |n| {
@@ -151,7 +151,7 @@ fn views_are_read_where_they_lie_and_padding_is_not() {
 
 /// A NaN propagates to all results that depend on it, and −∞ in a bias masks a key.
 #[test]
-fn what_is_not_finite() {
+fn nan_propagates_and_negative_infinity_masks() {
     let Some(gpu) = gpu() else { return };
     let of = spec([1, 1, 4, 40, 8], Mask::Full);
     let [q, k, bias] = [normal([1, 1, 4, 8], 1), normal([1, 1, 40, 8], 2), normal([1, 1, 4, 40], 3)];
@@ -169,7 +169,7 @@ fn what_is_not_finite() {
 
 #[test]
 #[should_panic(expected = "attention: k (1, 1, 3, 2) leaves its slice")]
-fn a_view_too_short_is_named() {
+fn a_view_that_is_too_short_panics() {
     let Some(gpu) = gpu() else { panic!("attention: k (1, 1, 3, 2) leaves its slice (skipped)") };
     let x = on(&gpu, &normal([1, 1, 2, 2], 1));
     x.attention(&x, &x, None, &spec([1, 1, 2, 3, 2], Mask::Full));
@@ -177,7 +177,7 @@ fn a_view_too_short_is_named() {
 
 #[test]
 #[should_panic(expected = "attention: causal needs Tk ≥ Tq, got 2 keys, 3 queries")]
-fn a_mask_that_does_not_fit_is_named() {
+fn a_causal_mask_with_too_few_keys_panics() {
     let Some(gpu) = gpu() else { panic!("attention: causal needs Tk ≥ Tq, got 2 keys, 3 queries (skipped)") };
     let x = on(&gpu, &normal([1, 1, 3, 2], 1));
     x.attention(&x, &x, None, &spec([1, 1, 3, 2, 2], Mask::Causal));

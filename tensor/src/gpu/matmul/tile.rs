@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_are_what_the_shader_takes() {
+    fn tiles_meet_the_limits_of_the_shader() {
         for tile in TILES {
             let Tile { m, n, k, rows, columns, threads, .. } = tile;
             assert!(m % rows.max(4) == 0 && n % columns == 0 && columns % 4 == 0 && k % 8 == 0 && (rows < 4 || rows % 4 == 0));

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_chosen_from_then_on() {
+    fn a_measured_tile_is_reused_for_similar_sizes() {
         let Some(gpu) = fresh() else { return };
         let device = Device::Gpu(gpu.clone());
         let drawn = |shape, seed| drawn(&device, shape, seed);
@@ -134,7 +134,7 @@ mod tests {
     /// Cooperative matrices are candidates, if the device has them. A sum of 256 products of order 1 is about 16, and each rounding
     /// errs by 2⁻²⁴ of that. In another order the sum is off by at most 256·16·2⁻²⁴ = 2.5e-4, if the device sums in f32.
     #[test]
-    fn in_half_precision_what_is_chosen_multiplies_the_same() {
+    fn tuned_half_precision_products_agree_with_untuned_ones() {
         let Some(gpu) = fresh_with(MatmulPrecision::F16) else { return };
         let device = Device::Gpu(gpu.clone());
         let drawn = |shape, seed| drawn(&device, shape, seed);
@@ -148,7 +148,7 @@ mod tests {
 
     /// A kernel with wrong results is not chosen, however fast it is.
     #[test]
-    fn results_that_differ_are_noticed() {
+    fn tuning_rejects_a_kernel_with_wrong_results() {
         let Some(gpu) = fresh() else { return };
         let sent = |values: &[f32]| Array {
             layout: crate::layout::Layout::dense([values.len()].into()),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_of_another_time_is_taken_where_there_is_such_a_tile() {
+    fn a_stored_choice_is_used_if_its_tile_exists() {
         let Some(gpu) = fresh() else { return };
         let device = Device::Gpu(gpu.clone());
         let a = Tensor::<f32>::full([256, 256], 1.0).to(&device).expect("room");

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_pinned() {
+    fn every_row_has_tests_and_an_implementation_note() {
         for row in rows() {
             assert!(!row.tests.is_empty() && !row.here.is_empty(), "{}", row.statement);
         }

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_example_is_what_it_is_by_hand() {
+    fn every_example_equals_its_calculation_by_hand() {
         for example in all() {
             for (what, found, by_hand) in &example.values {
                 let near = (found - by_hand).abs() <= 1e-13 * by_hand.abs().max(1.0);

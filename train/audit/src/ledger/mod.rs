@@ -349,14 +349,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_a_fault() {
+    fn missing_items_and_failed_tests_are_faults() {
         let empty = tempfile::tempdir().unwrap();
         let faults = Ledger::of(empty.path(), &Outcomes::new()).faults();
         assert_eq!(faults.len(), rows().map(|row| 1 + row.tests.len()).sum::<usize>());
-        let failed =
-            outcomes("Running unittests src/lib.rs (deps/gradus_train-0)\ntest optim::clip::tests::one_norm_for_all ... FAILED");
+        let failed = outcomes(
+            "Running unittests src/lib.rs (deps/gradus_train-0)\ntest optim::clip::tests::one_norm_covers_all_tensors ... FAILED",
+        );
         let found = Ledger::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &failed).faults();
-        assert!(found.len() == 1 && found[0].ends_with("`one_norm_for_all` failed"), "{found:?}");
+        assert!(found.len() == 1 && found[0].ends_with("`one_norm_covers_all_tensors` failed"), "{found:?}");
     }
 
     #[test]

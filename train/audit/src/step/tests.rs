@@ -65,7 +65,7 @@ fn numbers(view: &View) -> Vec<f64> {
 }
 
 #[test]
-fn every_number_by_hand_is_the_one_on_the_page() {
+fn numbers_on_the_page_equal_those_computed_by_hand() {
     let step = StepInputs::by_hand();
     let tables = tables(&step);
     let opened = Opened::of(step, "test").unwrap();
@@ -93,7 +93,7 @@ fn every_number_by_hand_is_the_one_on_the_page() {
 }
 
 #[test]
-fn the_step_is_that_of_the_trainer() {
+fn the_opened_step_equals_that_of_the_trainer() {
     let step = StepInputs::standard(2, |_| {}).unwrap();
     let (trainer, batch) = (step.trainer.clone(), step.batch.clone());
     assert_eq!(step.tokens.inputs.len(), batch.input.tokens.len());
@@ -128,7 +128,7 @@ fn the_step_is_that_of_the_trainer() {
 
 /// Every input of the step enters a digest: a change of a label or of a moment changes a digest.
 #[test]
-fn digests_tell_steps_apart() {
+fn every_input_of_a_step_changes_a_digest() {
     let mut step = StepInputs::by_hand();
     let digests = |step: &StepInputs| [step.data_digest(), step.parameters_digest(), step.moments_digest()];
     let first = digests(&step);
@@ -149,7 +149,7 @@ fn digests_tell_steps_apart() {
 }
 
 #[test]
-fn what_flows_back_is_the_sum_of_what_is_shown() {
+fn a_gradient_is_the_sum_of_the_summands_shown() {
     fn of(nodes: &[Node], seen: &mut usize) {
         for node in nodes.iter().filter(|node| node.summands.len() > 1) {
             let terms: Vec<Vec<f64>> = node.summands.iter().map(|s| numbers(s.view.as_ref().unwrap())).collect();
@@ -177,7 +177,7 @@ fn a_wrong_derivative_is_a_fault() {
 }
 
 #[test]
-fn what_is_held_constant_says_whose_value_it_is() {
+fn a_detached_input_refers_to_its_source_node() {
     let opened = Opened::of(StepInputs::by_hand(), "test").unwrap();
     let inside = opened.nodes.iter().find_map(|n| n.inside.as_ref().filter(|_| n.op == "self_attention")).unwrap();
     let most = inside.iter().find(|n| n.op == "max").unwrap();
@@ -187,7 +187,7 @@ fn what_is_held_constant_says_whose_value_it_is() {
 }
 
 #[test]
-fn what_a_text_says_cannot_break_the_page() {
+fn text_is_escaped_on_the_page() {
     let mut step = StepInputs::by_hand();
     step.tokens.inputs[0] = "</script><b>{data}".into();
     let page = Opened::of(step, "gradus audit step --text '<i>'").unwrap().html();
@@ -220,7 +220,7 @@ fn moved_by_pen(kind: OptimizerKind, n: &BTreeMap<&str, f64>, gradient: f64, the
 
 /// Checks every form at the first step, whose moments begin at 0, and at the second.
 #[test]
-fn every_update_by_hand_is_the_one_on_the_page() {
+fn updates_on_the_page_equal_those_computed_by_hand() {
     for kind in OptimizerKind::ALL {
         let mut step = StepInputs::by_hand();
         step.trainer.recipe.optimizer.name = kind;

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_one_says_what_is_left_out() {
+    fn a_large_tensor_is_shown_in_parts() {
         let (slices, rows, cols) = (9, 130, 65);
         let x = Tensor::new([slices, rows, cols], (0..slices * rows * cols).map(|i| (i % 7) as f64 - 3.0).collect());
         let view = View::of(&x);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_is_counted_apart() {
+    fn non_finite_values_are_counted_separately() {
         let view = View::of(&Tensor::new([3], vec![f64::NAN, 1.0, f64::INFINITY]));
         assert_eq!((view.odd, view.most, view.norm), (2, 1.0, 1.0));
         assert_eq!(serde_json::to_string(&view.slices[0].map).unwrap(), r#"["NaN",1,"∞"]"#);

@@ -24,7 +24,7 @@ impl Desk {
 }
 
 #[test]
-fn ops_are_audited_and_nothing_is_written_over() {
+fn ops_are_audited_and_pages_are_not_overwritten() {
     let desk = Desk::new();
     let line = "ops --draws 2 --quiet --markdown OPS.md --html ops.html";
     let found = desk.audit(line);
@@ -52,7 +52,7 @@ fn ops_are_audited_and_nothing_is_written_over() {
 }
 
 #[test]
-fn the_ledger_knows_a_checkout_and_what_became_of_tests() {
+fn the_ledger_reads_a_checkout_and_test_results() {
     let desk = Desk::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let ledger = |flags: &str| {
@@ -62,27 +62,27 @@ fn the_ledger_knows_a_checkout_and_what_became_of_tests() {
     };
     let printed = |outcome: &str| {
         let binary = "     Running unittests src/lib.rs (target/debug/deps/gradus_train-0123456789abcdef)";
-        desk.write("tests.log", format!("{binary}\ntest optim::clip::tests::one_norm_for_all ... {outcome}\n"));
+        desk.write("tests.log", format!("{binary}\ntest optim::clip::tests::one_norm_covers_all_tensors ... {outcome}\n"));
     };
     printed("ok");
     let found = ledger("--results tests.log --html ledger.html --json").json();
     assert_eq!(found["faults"], Value::Array(Vec::new()));
     let tests = || items(&found["rows"]).iter().flat_map(|row| items(&row["tests"]));
     let passed: Vec<_> = tests().filter(|test| test["status"] == "passed").map(|test| &test["name"]).collect();
-    assert_eq!(passed, ["one_norm_for_all"]);
+    assert_eq!(passed, ["one_norm_covers_all_tensors"]);
     assert!(tests().all(|test| test["line"].as_u64().is_some()));
-    assert_holds(&desk.text("ledger.html").replace('\u{200b}', ""), &["one_norm_for_all (train/src/optim/clip.rs:"]);
+    assert_holds(&desk.text("ledger.html").replace('\u{200b}', ""), &["one_norm_covers_all_tensors (train/src/optim/clip.rs:"]);
     printed("FAILED");
     let failed = ledger("--results tests.log");
     assert_eq!(failed.code, Some(1));
-    assert_holds(&failed.stderr, &["`one_norm_for_all` failed"]);
+    assert_holds(&failed.stderr, &["`one_norm_covers_all_tensors` failed"]);
     desk.write("tests.log", "nothing");
     ledger("--results tests.log").misused(&["tests.log", "cargo test"]);
     desk.gradus("audit ledger --root .").misused(&["--root", "checkout"]);
 }
 
 #[test]
-fn systems_are_held_to_their_cards() {
+fn systems_are_compared_with_their_cards() {
     let desk = Desk::new();
     let found = desk.audit("systems gpt bert --quiet");
     let [gpt, bert] = items(&found["systems"]) else { panic!("{found}") };
@@ -115,7 +115,7 @@ fn whole_models_are_audited_parameter_by_parameter() {
 }
 
 #[test]
-fn a_checkpoint_is_audited_and_a_broken_one_refused() {
+fn a_checkpoint_is_audited_and_a_broken_one_rejected() {
     let desk = Desk::new();
     let config = ModelConfig::gpt(Sizes { vocab: 23, context: 12, width: 8 }, 1, 2);
     desk.save(".", &Model::init(&config, 1));
@@ -133,7 +133,7 @@ fn a_checkpoint_is_audited_and_a_broken_one_refused() {
 /// A correct gradient passes: with relu, whose kinks some lines cross, for parameters that no token reaches, and in a deep and
 /// narrow model, whose curvature is too large for a step size that suits other models.
 #[test]
-fn what_is_right_in_unusual_models_is_not_refused() {
+fn correct_gradients_of_unusual_models_pass() {
     let desk = Desk::new();
     let sized = |width| {
         ModelConfig::new(
@@ -184,7 +184,7 @@ fn a_step_is_opened_as_one_file() {
 
 /// The step on the page is the next step of the run: its loss, its rate, and with its moments the new value of each parameter.
 #[test]
-fn a_runs_own_next_step_is_opened() {
+fn the_next_step_of_a_run_is_opened() {
     let desk = Desk::new();
     desk.write("text.txt", "a rose is a rose is a rose, said the poet to the rose");
     let line = format!("{PRETRAIN} --batch 4 --steps 6 --stop-at 3");
@@ -234,7 +234,7 @@ fn a_runs_own_next_step_is_opened() {
 }
 
 #[test]
-fn what_was_never_kept_is_not_made_again() {
+fn a_missing_or_invalid_dump_cannot_be_replayed() {
     let desk = Desk::new();
     desk.gradus("audit replay .").fails_with(&["step.json", "cannot read"]);
     desk.write("step.json", "{}");

@@ -17,7 +17,7 @@ fn training_reports_every_figure() {
 
 /// Of 128 tokens, 19 are predicted; only they use the layer before the output and the output matrix.
 #[test]
-fn a_masked_step_is_counted_as_what_it_computes() {
+fn a_masked_step_counts_only_the_computed_operations() {
     let json = gradus("bench train --workload tiny --masked 0.15 --batch 2 --steps 1 --warm-up 0 --json").json();
     let (l, d, t, v) = (4.0, 128.0, 128.0, 2000.0);
     let flops = 72.0 * l * d * d + 12.0 * l * t * d + 19.0 / 128.0 * 6.0 * d * (v + d);
@@ -127,7 +127,7 @@ fn products_are_timed_by_size_and_by_layer() {
 }
 
 #[test]
-fn memory_grows_as_it_must() {
+fn memory_and_flops_grow_by_the_expected_powers() {
     // On one thread, since the peak of two threads depends on their timing.
     let json = gradus("bench scaling --sweep attention --sweep depth --repeats 1 --threads 1 --json").json();
     let [attention, depth] = [0, 1].map(|i| &json["sweeps"][i]);
@@ -154,7 +154,7 @@ fn scaling_prints_its_points_and_powers() {
 }
 
 #[test]
-fn what_cannot_be_timed_is_refused() {
+fn invalid_benchmark_settings_are_rejected() {
     for (line, words) in [
         ("generate --tokens 0", &["--tokens 0", "from 1 to 112, the rest of the context"][..]),
         ("train --steps 0", &["--steps 0: expected a number from 1 to 10000"]),

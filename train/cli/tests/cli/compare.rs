@@ -65,7 +65,7 @@ fn the_best_model_has_the_lowest_loss_over_the_same_tokens() {
 
 /// The path of the page is printed when the run begins. The page of an ended run shows whether it is complete, and does not reload.
 #[test]
-fn a_page_says_where_the_run_stands() {
+fn a_page_shows_whether_the_run_is_complete() {
     let desk = desk();
     let told = desk.gradus(&format!("{LINE} --out run --stop-at 4"));
     assert_holds(&told.stderr, &["run/report.html shows the progress"]);

@@ -19,7 +19,7 @@ fn count(desk: &Desk, out: &str) -> Run {
 }
 
 #[test]
-fn n_grams_are_counted_and_asked() {
+fn n_grams_are_counted_and_evaluated() {
     let (desk, counted) = desk();
     let text = desk.text("corpus.txt");
     let ids: Vec<u32> = text.bytes().map(u32::from).collect();
@@ -64,7 +64,7 @@ fn n_grams_are_counted_and_asked() {
 }
 
 #[test]
-fn what_needs_a_network_is_refused() {
+fn commands_that_need_a_network_reject_n_gram_counts() {
     let (desk, _) = desk();
     desk.gradus("pretrain --resume counts").fails_with(&["cannot resume: it counted n-grams in one pass"]);
     for command in ["finetune --task cola --data nowhere --out tuned", "audit model", "export --openai there"] {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_device_that_there_is_not_is_refused_with_what_there_is() {
+fn an_unknown_device_is_rejected_with_the_available_ones() {
     let desk = Desk::new();
     desk.byte_model("model", |_| {});
     let generate = |device: &str| desk.gradus(&format!("generate --model model --prompt a --tokens 1 --device {device}"));
@@ -15,7 +15,7 @@ fn a_device_that_there_is_not_is_refused_with_what_there_is() {
 }
 
 #[test]
-fn the_cpu_is_always_there() {
+fn the_cpu_is_always_listed() {
     assert!(gradus("devices").printed().starts_with("cpu\n"));
     let listed = gradus("devices --json").json();
     assert_eq!(listed["devices"][0], serde_json::json!({ "device": "cpu" }));
@@ -48,7 +48,7 @@ mod on_a_gpu {
 
     /// The workload is `tiny` with one sequence, whose step takes about a second.
     #[test]
-    fn a_gpu_is_timed_as_the_cpu_is() {
+    fn a_training_benchmark_runs_on_a_gpu_as_on_the_cpu() {
         let Some(gpu) = gpu() else { return };
         let train = |device: &str| {
             let json = gradus(&format!("bench train --batch 1 --steps 1 --warm-up 3 --device {device} --quiet --json")).json();
@@ -84,7 +84,7 @@ mod on_a_gpu {
     }
 
     #[test]
-    fn products_and_tokens_on_a_gpu_have_their_shaders() {
+    fn benchmarks_on_a_gpu_report_shaders() {
         let Some(gpu) = gpu() else { return };
         let json = gradus(&format!("bench matmul --sizes 16 --device {gpu} --quiet --json")).json();
         let product = &items(&json["products"])[0];
@@ -117,7 +117,7 @@ mod on_a_gpu {
     }
 
     #[test]
-    fn the_cost_of_a_step_has_the_gpus_times_and_its_shaders() {
+    fn the_cost_of_a_step_reports_gpu_times_and_shaders() {
         let Some(gpu) = gpu() else { return };
         let desk = Desk::new();
         let cost = desk.gradus(&format!("audit cost --batch 1 --steps 1 --device {gpu} --quiet --html cost.html --json")).json();
@@ -151,7 +151,7 @@ mod on_a_gpu {
     }
 
     #[test]
-    fn a_step_on_a_gpu_is_opened_with_the_numbers_that_it_gave() {
+    fn a_step_on_a_gpu_is_opened_as_on_the_cpu() {
         let Some(gpu) = gpu() else { return };
         let desk = Desk::new();
         let open = |device: &str, page: &str| {
@@ -172,7 +172,7 @@ mod on_a_gpu {
     }
 
     #[test]
-    fn a_step_that_failed_on_a_gpu_is_repeated_there() {
+    fn a_failed_step_is_replayed_on_the_gpu() {
         let Some(gpu) = gpu() else { return };
         let desk = Desk::new();
         desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
@@ -187,7 +187,7 @@ mod on_a_gpu {
         "--tokenizer char --layers 1 --width 16 --heads 2 --context 12 --batch 4 --steps 6 --eval-every 6 --quiet --json";
 
     #[test]
-    fn a_run_in_half_precision_goes_on_in_it() {
+    fn a_half_precision_run_resumes_in_half_precision() {
         let Some(gpu) = gpu() else { return };
         let desk = Desk::new();
         desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
@@ -239,7 +239,7 @@ mod on_a_gpu {
     }
 
     #[test]
-    fn kernels_that_a_gpu_lacks_are_told() {
+    fn missing_kernels_of_a_gpu_are_reported_once() {
         let Some(gpu) = gpu() else { return };
         let desk = Desk::new();
         desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(90));
@@ -258,7 +258,7 @@ mod on_a_gpu {
     }
 
     #[test]
-    fn a_run_goes_on_from_one_device_to_the_other() {
+    fn a_run_resumes_on_the_other_device() {
         let Some(gpu) = gpu() else { return };
         let desk = Desk::new();
         desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
@@ -287,7 +287,7 @@ mod on_a_gpu {
 
     /// The dev split is scored after each epoch.
     #[test]
-    fn a_fine_tuning_on_a_gpu_scores_and_answers_as_on_the_cpu() {
+    fn fine_tuning_on_a_gpu_matches_the_cpu() {
         let Some(gpu) = gpu() else { return };
         let desk = Desk::with_data(&["rte"]);
         let on_gpu = format!("--device {gpu}");

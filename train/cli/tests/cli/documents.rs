@@ -49,7 +49,7 @@ const NOT_RUN: &[(&str, &str)] = &[
 
 /// Each command in a document is run, or has a reason not to be run. Each entry above matches a command.
 #[test]
-fn lines_of_documents_run() {
+fn commands_in_documents_run() {
     let desk = Desk::new();
     let typed: Vec<lines::Line> = lines::beginning_with("gradus").into_iter().filter(|line| line.alone).collect();
     let entry = |text: &str| {

@@ -84,7 +84,7 @@ fn perplexity_is_per_token_and_bits_are_per_byte() {
 }
 
 #[test]
-fn a_corpus_by_its_convention() {
+fn a_corpus_is_evaluated_in_windows_of_the_context() {
     let desk = Desk::new();
     let text = "The quick brown fox jumps over the lazy dog.";
     let predicted = text.len() - 1;
@@ -254,7 +254,7 @@ fn bad_models() {
 
 /// The losses of masked models and of a causal one in some slots, compared with the logits of `transformers`.
 #[test]
-fn what_is_asked_by_numbers_agrees_with_transformers() {
+fn losses_of_given_targets_agree_with_transformers() {
     let desk = Desk::new();
     for model in ["relative-bert", "relative-bert-tanh", "relative-ernie", "relative-roberta", "relative-gpt2"] {
         let fixture = expected(model);
@@ -293,7 +293,7 @@ fn what_is_asked_by_numbers_agrees_with_transformers() {
 }
 
 #[test]
-fn what_cannot_be_asked_by_numbers_is_said() {
+fn invalid_ids_targets_and_segments_are_rejected() {
     let desk = Desk::new();
     let ask = |model: &str, [ids, targets, segments]: [&str; 3]| {
         desk.write("ids", ids);

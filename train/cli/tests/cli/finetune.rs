@@ -261,7 +261,7 @@ fn a_stopped_run_ends_with_the_bits_of_an_uninterrupted_one() {
 }
 
 #[test]
-fn what_is_transferred_is_what_was_asked_for() {
+fn transferred_parameters_match_the_requested_transfer() {
     let desk = Desk::with_data(&["rte"]);
     let before = desk.parameters("model");
     for (transfer, expected) in [
@@ -285,7 +285,7 @@ fn what_is_transferred_is_what_was_asked_for() {
 
 /// Weight decay does not change parameters that are not trained.
 #[test]
-fn frozen_trains_the_head_alone() {
+fn frozen_trains_only_the_head() {
     let desk = Desk::with_data(&["mrpc"]);
     desk.begin("mrpc", "still", &format!("{STILL} --aux 0")).json();
     desk.begin("mrpc", "frozen", &format!("{SHORT} --frozen --aux 0 --decay 0.5 --schedule constant")).json();
@@ -295,7 +295,7 @@ fn frozen_trains_the_head_alone() {
 }
 
 #[test]
-fn options_reach_the_model_and_the_data() {
+fn options_are_applied_to_the_model_and_the_data() {
     let desk = Desk::with_data(&["cola", "rte"]);
     let made = desk.begin("cola", "bias", &format!("{SHORT} --head-bias --rows 5 --dev-rows 2")).json();
     assert_eq!((&made["train_examples"], &made["examples"]), (&5.into(), &2.into()));
@@ -316,7 +316,7 @@ fn options_reach_the_model_and_the_data() {
 }
 
 #[test]
-fn a_fine_tuned_model_is_a_language_model_still() {
+fn a_fine_tuned_model_remains_a_language_model() {
     let desk = Desk::with_data(&["rte", "race"]);
     desk.write("corpus.txt", "it rains and rains, and a red fox sits in the rain");
     desk.write_ids("ids", &[97, 98, 99]);
@@ -332,7 +332,7 @@ fn a_fine_tuned_model_is_a_language_model_still() {
 }
 
 #[test]
-fn long_texts_are_cut_counted_and_told_of() {
+fn truncated_texts_are_counted_and_reported() {
     let desk = Desk::with_data(&["cola"]);
     let long = "long ".repeat(40);
     let add = |name: &str, row: String| desk.write(name, desk.text(name) + &row);
@@ -351,7 +351,7 @@ fn long_texts_are_cut_counted_and_told_of() {
 }
 
 #[test]
-fn a_submission_to_glue_is_written_once() {
+fn a_glue_submission_is_not_overwritten() {
     let desk = Desk::with_data(&["rte"]);
     desk.begin("rte", "rte", SHORT).json();
     let ask = |options: &str| desk.ask("predict", "rte", "rte", &format!("--glue glue --quiet {options}"));
@@ -406,7 +406,7 @@ fn tasks_are_listed() {
 
 /// OpenAI's weights were trained on words split by spaCy; `transformers` splits them otherwise.
 #[test]
-fn a_model_is_fine_tuned_on_words_cut_in_another_mode() {
+fn a_model_is_fine_tuned_with_another_tokenizer_mode() {
     let desk = Desk::with_data(&["rte"]);
     let mut trainer = BpeTrainer::new(60);
     trainer.specials.push("<story>".into());
@@ -431,7 +431,7 @@ fn a_model_is_fine_tuned_on_words_cut_in_another_mode() {
 
 /// A test set may lack labels.
 #[test]
-fn rows_are_answered_without_a_head() {
+fn rows_are_predicted_without_a_head() {
     let desk = Desk::with_data(&["cola", "wsc273", "race"]);
     let scored = desk.ask("evaluate", "model", "cola", "--zero-shot --json").json();
     let answered = desk.ask("predict", "model", "cola", "--zero-shot --split dev --json").json();
@@ -457,7 +457,7 @@ fn rows_are_answered_without_a_head() {
 }
 
 #[test]
-fn what_is_in_the_files_is_told() {
+fn row_counts_and_notes_on_the_data_are_reported() {
     let desk = Desk::with_data(&["story-cloze", "race"]);
     let made = desk.begin("story-cloze", "out", SHORT);
     let splits = &made.json()["splits"];
@@ -480,7 +480,7 @@ fn what_is_in_the_files_is_told() {
 }
 
 #[test]
-fn rows_are_shown_as_they_are_read() {
+fn rows_of_a_task_are_printed_as_read() {
     let desk = Desk::with_data(&["race", "wsc273", "cola"]);
     let show = |task: &str, options: &str| desk.gradus(&format!("tasks show {task} --data data-{task} {options}"));
     let told = show("race", "--split dev --rows 2");
@@ -515,7 +515,7 @@ fn rows_are_shown_as_they_are_read() {
 }
 
 #[test]
-fn a_language_model_is_asked_without_a_head() {
+fn a_language_model_is_evaluated_without_a_head() {
     let desk = Desk::with_data(&["rte"]);
     let ask = |task: &str, options: &str| desk.ask("evaluate", "model", task, &format!("--zero-shot --json {options}"));
     for (task, split, examples) in
@@ -542,7 +542,7 @@ fn a_language_model_is_asked_without_a_head() {
 
 /// The threshold of CoLA's heuristic is from all training rows, however few rows are scored (§5).
 #[test]
-fn few_rows_are_asked_with_the_threshold_of_all() {
+fn few_rows_are_scored_with_the_threshold_of_all_training_rows() {
     let desk = Desk::with_data(&[]);
     // Only one training row is unacceptable, and it is not the last, which `--rows 1` would take.
     let train = ["0\t*\tqqqq zzzz xx jj", "1\t\tit rains", "1\t\twe sat here", "1\t\ta red fox"];
@@ -556,7 +556,7 @@ fn few_rows_are_asked_with_the_threshold_of_all() {
 
 /// Each format's faults are tested where it is read, in `gradus_data::sets`.
 #[test]
-fn bad_data_is_refused_and_nothing_is_written() {
+fn bad_data_is_rejected_and_nothing_is_written() {
     let desk = Desk::with_data(&[]);
     for (task, file, text, words) in [
         ("rte", "train.tsv", "src\t1\t\tA sentence of another task.\n", &["train.tsv, line 1", "sentence1", "RTE"][..]),
@@ -581,7 +581,7 @@ fn bad_data_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn bad_settings_are_refused_and_nothing_is_written() {
+fn bad_settings_are_rejected_and_nothing_is_written() {
     let desk = Desk::with_data(&["rte"]);
     for (options, words) in [
         ("--batch 0", &["--batch 0: expected a number from 1"][..]),
@@ -609,7 +609,7 @@ fn bad_settings_are_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn bad_models_are_refused() {
+fn bad_models_are_rejected() {
     let desk = Desk::with_data(&["rte", "cola", "race", "mnli", "dprd"]);
     let both = |model: &str, task: &str, words: &[&str]| {
         desk.ask("evaluate", model, task, "").fails_with(words);
@@ -647,7 +647,7 @@ fn bad_models_are_refused() {
 }
 
 #[test]
-fn bad_pre_trained_models_are_refused_and_nothing_is_written() {
+fn bad_pre_trained_models_are_rejected_and_nothing_is_written() {
     let desk = Desk::with_data(&["rte"]);
     let begin = |words: &[&str]| {
         desk.begin("rte", "out", SHORT).fails_with(words);
@@ -672,7 +672,7 @@ fn bad_pre_trained_models_are_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn nothing_is_written_over() {
+fn existing_files_are_not_overwritten() {
     let desk = Desk::with_data(&["rte"]);
     for name in ["run.json", "seed.json", "head.safetensors", "notes.txt"] {
         let out = format!("taken-{name}");
@@ -689,7 +689,7 @@ fn nothing_is_written_over() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one directory, spoilt in one way after the other")]
-fn what_cannot_be_resumed_says_why() {
+fn a_run_that_cannot_be_resumed_is_an_error_with_the_cause() {
     let desk = Desk::with_data(&["rte"]);
     desk.begin("rte", "out", &format!("{SHORT} --stop-at 4")).json();
     let good = desk.files("out");
@@ -766,7 +766,7 @@ fn what_cannot_be_resumed_says_why() {
 
 /// Settings that are allowed but hardly intended cause a warning.
 #[test]
-fn a_warm_up_without_an_end_is_warned_of() {
+fn a_warm_up_longer_than_the_run_causes_a_warning() {
     let desk = Desk::with_data(&["rte"]);
     let said = |name: &str, options: &str| desk.begin("rte", name, &format!("{SHORT} {options}")).stderr;
     assert_holds(&said("long", "--warmup 7"), &["a warm-up of 7 steps in a run of 6"]);
@@ -776,7 +776,7 @@ fn a_warm_up_without_an_end_is_warned_of() {
 
 /// If no model survives the rate, the message names the rate, not the checkpoint.
 #[test]
-fn divergence_that_the_dev_split_sees_is_called_so() {
+fn divergence_found_on_the_dev_split_is_reported_as_divergence() {
     let desk = Desk::with_data(&["rte"]);
     let run = desk.begin("rte", "out", "--batch 12 --epochs 1 --warmup 0 --optimizer sgd --lr 1e38 --quiet");
     run.fails_with(&["diverged", "lower --lr"]);
@@ -786,7 +786,7 @@ fn divergence_that_the_dev_split_sees_is_called_so() {
 /// Only one process works in a directory. A path that is not Unicode is refused without a panic.
 #[cfg(unix)]
 #[test]
-fn a_directory_belongs_to_one_process() {
+fn a_directory_is_used_by_one_process_at_a_time() {
     use std::os::unix::ffi::OsStringExt;
     let desk = Desk::with_data(&["rte"]);
     let lock = gradus_io::files::Lock::take(&desk.path("out")).unwrap();
@@ -814,7 +814,7 @@ fn a_full_disk_ends_with_an_error_and_can_be_resumed() {
 }
 
 #[test]
-fn wrong_usage_is_refused() {
+fn wrong_usage_is_rejected() {
     for (flags, words) in [
         ("", &["\n  --model <DIR>\n  --task <NAME>\n  --data <DIR>\n  --out <DIR>\n"][..]),
         ("--model m --task rte --data d", &["\n  --out <DIR>\n"]),

@@ -48,7 +48,7 @@ fn text_is_streamed_as_the_whole_decodes() {
 
 /// The context is 10, and the prompt has three tokens.
 #[test]
-fn the_window_slides_beyond_the_context_and_says_so() {
+fn the_window_slides_beyond_the_context_with_a_note() {
     let desk = Desk::new();
     desk.write_ids("ids", &[3, 1, 4]);
     let run = |flags: &str| desk.gradus(&format!("generate --model golden/l2-d12-h3 --ids ids --greedy --json {flags}"));
@@ -69,7 +69,7 @@ fn the_window_slides_beyond_the_context_and_says_so() {
 }
 
 #[test]
-fn a_seed_decides_what_is_drawn() {
+fn a_seed_determines_the_sample() {
     let desk = Desk::new();
     desk.write("ids", "3 1\n4");
     let run = |flags: &str| desk.gradus(&format!("generate --model golden/l2-d12-h3 --ids ids {flags}"));
@@ -85,7 +85,7 @@ fn a_seed_decides_what_is_drawn() {
 }
 
 #[test]
-fn what_cannot_be_generated_is_refused() {
+fn invalid_generation_requests_are_rejected() {
     let desk = Desk::new();
     desk.write_ids("ids", &[3, 1, 4]);
     for (flags, words) in [

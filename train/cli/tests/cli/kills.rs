@@ -65,7 +65,7 @@ impl Work {
 }
 
 #[test]
-fn whenever_it_is_killed_a_run_ends_the_same() {
+fn a_run_killed_at_any_time_ends_with_the_same_files() {
     let kills: u64 = std::env::var("GRADUS_KILLS").map_or(16, |n| n.parse().expect("GRADUS_KILLS is a number"));
     let (mut moments, seed) = Moments::of_environment();
     let desk = Desk::new();

@@ -150,7 +150,7 @@ fn wait_for_steps(desk: &Desk, out: &str, steps: usize) {
 }
 
 #[test]
-fn four_processes_stop_and_any_number_goes_on_to_the_same_bits() {
+fn four_processes_stop_and_any_number_resumes_to_the_same_bits() {
     let desk = desk();
     lstm(2).begin(&desk, "lstm", "").printed();
     for work in [gpt(12), lstm(12), bert(12), finetuning("gpt"), finetuning("lstm")] {
@@ -204,7 +204,7 @@ fn two_hosts_train_one_model() {
 }
 
 #[test]
-fn who_does_not_belong_to_a_run_is_refused_by_name() {
+fn a_process_with_other_settings_data_or_secret_is_rejected_by_name() {
     let desk = desk();
     desk.write("other-secret", "another one, of the same length");
     desk.write("other-corpus.txt", "a dog and a cat sat. ".repeat(100));
@@ -241,7 +241,7 @@ fn who_does_not_belong_to_a_run_is_refused_by_name() {
 }
 
 #[test]
-fn all_processes_are_started_with_one_command() {
+fn processes_started_with_different_commands_are_rejected() {
     let desk = desk();
     for (of_first, of_second) in [(gpt(12), finetuning("gpt")), (finetuning("gpt"), gpt(12))] {
         with_hosts(&desk);
@@ -442,7 +442,7 @@ impl Harm {
 }
 
 #[test]
-fn whoever_is_killed_or_stopped_a_run_ends_in_time_and_goes_on_to_the_same_bits() {
+fn a_run_killed_or_stopped_in_any_process_resumes_to_the_same_bits() {
     let kills: u64 = std::env::var("GRADUS_KILLS").map_or(6, |n| n.parse().expect("GRADUS_KILLS is a number"));
     let (mut moments, seed) = Moments::of_environment();
     let desk = desk();

@@ -71,7 +71,7 @@ fn every_system_trains_to_the_same_bits_and_fills_a_gap() {
 }
 
 #[test]
-fn what_a_masked_view_cannot_do_is_said() {
+fn invalid_requests_to_a_masked_model_are_rejected() {
     let desk = desk();
     pretrain(&desk, "bert", "bert", "").json();
     let fill = |text: &str| Run::from(desk.prepare(command("fill --model bert --text")).arg(text).output().unwrap());
@@ -239,7 +239,7 @@ fn every_system_is_fine_tuned_and_answers() {
 }
 
 #[test]
-fn what_a_masked_model_is_not_asked_with_a_task_is_said() {
+fn tasks_reject_options_that_a_masked_model_lacks() {
     let desk = desk();
     desk.gradus("world --tasks tasks --rows 24 --seed 1 --json").json();
     desk.gradus("world --stories 60 --out stories.txt");

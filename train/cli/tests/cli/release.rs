@@ -5,7 +5,7 @@ use super::*;
 const IMPORT: &str = "import --openai golden/openai-release --heads 2";
 
 #[test]
-fn import_and_export_are_each_other_s_reverse() {
+fn import_and_export_are_inverses() {
     let desk = Desk::new();
     let json = desk.gradus(&format!("{IMPORT} --out imported --json")).json();
     assert_eq!((&json["parameters"], &json["vocab"], &json["context"]), (&1952.into(), &20.into(), &6.into()));
@@ -51,7 +51,7 @@ fn import_and_export_are_each_other_s_reverse() {
 
 /// A directory in Hugging Face's format needs no import, and the error message states this.
 #[test]
-fn a_model_that_needs_no_import_is_named() {
+fn importing_a_model_that_needs_no_import_is_an_error() {
     let desk = Desk::new();
     let told = desk.gradus("import --openai golden/relative-gpt2 --out out");
     told.misused(&["expected OpenAI's release (params_shapes.json)", "Hugging Face's format, which needs no import", "--model"]);
@@ -60,7 +60,7 @@ fn a_model_that_needs_no_import_is_named() {
 
 /// Special tokens have the last ids of the vocabulary and the last rows of the token table, as in OpenAI's train.py.
 #[test]
-fn a_model_of_one_s_own_goes_there_and_back_with_its_specials() {
+fn a_trained_model_survives_export_and_import_with_its_specials() {
     let desk = Desk::new();
     desk.write("corpus.txt", "the cat sat on the mat and the rat sat on the hat\n".repeat(9));
     let sizes = "--layers 1 --width 8 --heads 2 --context 8 --batch 2 --steps 2 --quiet --json";
@@ -96,7 +96,7 @@ fn a_model_of_one_s_own_goes_there_and_back_with_its_specials() {
 }
 
 #[test]
-fn nothing_is_written_over() {
+fn existing_files_are_not_overwritten() {
     let desk = Desk::new();
     desk.gradus(&format!("{IMPORT} --out m --quiet")).printed();
     desk.spoil("m", "h.0.ln_1.bias", 7.0);
@@ -142,7 +142,7 @@ fn bad_releases() {
 }
 
 #[test]
-fn what_openai_s_code_does_not_have_is_not_exported() {
+fn models_outside_openais_format_are_not_exported() {
     let desk = Desk::new();
     let export = |model: &str, words: &[&str]| {
         desk.gradus(&format!("export --model {model} --openai out")).fails_with(words);
@@ -157,7 +157,7 @@ fn what_openai_s_code_does_not_have_is_not_exported() {
 }
 
 #[test]
-fn weights_that_are_no_safetensors_are_refused_with_the_command_that_converts_them() {
+fn pickled_weights_are_rejected_with_a_conversion_command() {
     let desk = Desk::new();
     desk.copy(&golden("l2-d12-h3"));
     desk.remove("model.safetensors");

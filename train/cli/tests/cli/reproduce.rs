@@ -6,7 +6,7 @@ use gradus_paper::{RECIPE, Sizes};
 use super::*;
 
 #[test]
-fn bad_sizes_are_refused() {
+fn bad_sizes_are_rejected() {
     let desk = Desk::new();
     for (flags, words) in [
         ("--scale 0", ["--scale 0: expected", "0.01 to 100"]),
@@ -20,7 +20,7 @@ fn bad_sizes_are_refused() {
 }
 
 #[test]
-fn a_bad_plan_is_refused_and_left_as_it_is() {
+fn a_bad_plan_is_rejected_and_left_as_it_is() {
     let desk = Desk::new();
     desk.gradus("reproduce --resume mini").fails_with(&["mini/plan.json", "expected the plan", "name another directory"]);
     let torn = "{ \"seeds\": 1, ";
@@ -106,7 +106,7 @@ fn stages(outcome: &Value) -> (Option<u64>, Option<u64>) {
 }
 
 #[test]
-fn the_experiments_add_to_what_is_there() {
+fn experiments_extend_an_existing_reproduction() {
     let made = Miniature::get();
     assert_eq!(stages(&made.plain), (Some(0), Some(59)));
     assert_eq!(stages(&made.full), (Some(59), Some(21)), "only what is new");
@@ -150,7 +150,7 @@ fn the_report_has_the_papers_tables_and_statements() {
 }
 
 #[test]
-fn the_terminal_ends_with_what_came_out() {
+fn the_terminal_output_ends_with_the_results() {
     let desk = Miniature::copy();
     let told = desk.gradus("reproduce --resume mini");
     let words = [
@@ -207,7 +207,7 @@ fn scores_are_of_the_test_rows() {
 }
 
 #[test]
-fn a_reproduction_of_other_sizes_is_refused() {
+fn a_reproduction_of_other_sizes_is_rejected() {
     let desk = Miniature::copy();
     let others = [
         "--scale 0.02 --seed 3",
@@ -222,7 +222,7 @@ fn a_reproduction_of_other_sizes_is_refused() {
 }
 
 #[test]
-fn what_is_done_is_not_done_again() {
+fn finished_stages_are_not_repeated() {
     let desk = Miniature::copy();
     let less = desk.gradus(Miniature::BEGIN).json();
     assert_eq!(stages(&less), (Some(80), Some(0)), "what is there stays");
@@ -245,7 +245,7 @@ fn a_lost_stage_is_run_again_to_the_same_result() {
 }
 
 #[test]
-fn results_of_another_recipe_and_damaged_ones_are_refused() {
+fn results_of_another_recipe_and_damaged_ones_are_rejected() {
     let desk = Miniature::copy();
     desk.forget("mini");
     let plan = desk.text("mini/plan.json");
@@ -259,7 +259,7 @@ fn results_of_another_recipe_and_damaged_ones_are_refused() {
 }
 
 #[test]
-fn a_plan_of_another_world_or_rule_is_refused() {
+fn a_plan_of_another_world_or_rule_is_rejected() {
     let desk = Desk::new();
     let plan = plan_without_checksums();
     let refused = |change: fn(&mut Value), words: &[&str]| {
@@ -287,7 +287,7 @@ fn a_run_of_a_study_is_continued_by_the_study() {
 }
 
 #[test]
-fn a_lost_model_is_named_with_what_pre_trains_it_again() {
+fn a_lost_or_damaged_model_is_an_error_with_a_remedy() {
     let desk = Miniature::copy();
     let (run, result) = ("mini/seed-3/lstm", "mini/seed-3/results/pretrain.lstm.json");
     let refused = |what: &str| {
@@ -303,7 +303,7 @@ fn a_lost_model_is_named_with_what_pre_trains_it_again() {
 }
 
 #[test]
-fn a_page_is_not_written_over_what_is_read_again() {
+fn a_page_does_not_overwrite_files_of_the_reproduction() {
     let desk = Miniature::copy();
     for kept in [
         "plan.json",

@@ -74,7 +74,7 @@ fn logged_steps(desk: &Desk, run: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_run_of_another_format_is_refused() {
+fn a_run_of_another_format_is_rejected() {
     let desk = Desk::new();
     desk.write("corpus.txt", text(3));
     desk.pretrain("run", "--steps 2 --stop-at 1").json();
@@ -127,7 +127,7 @@ fn assert_goes_on(desk: &Desk, run: &str, options: &str, at: u64, more: u64) {
 }
 
 #[test]
-fn ctrl_c_ends_with_a_checkpoint_that_goes_on_to_the_same_bits() {
+fn ctrl_c_ends_with_a_checkpoint_that_resumes_to_the_same_bits() {
     let desk = Desk::with_corpus();
     let options = "--steps 1000000 --eval-every 500000";
     // Signals that request an end, from a terminal and from a supervisor.
@@ -145,7 +145,7 @@ fn ctrl_c_ends_with_a_checkpoint_that_goes_on_to_the_same_bits() {
 
 /// A closed terminal may signal its process more than once, and so may a supervisor. Only Ctrl-C stops at once.
 #[test]
-fn a_closed_terminal_never_costs_the_checkpoint() {
+fn repeated_signals_do_not_prevent_the_checkpoint() {
     let desk = Desk::with_corpus();
     let options = "--steps 1000000 --eval-every 500000";
     for (first, then) in [("-HUP", "-HUP"), ("-TERM", "-HUP"), ("-HUP", "-TERM")] {
@@ -166,7 +166,7 @@ fn a_closed_terminal_never_costs_the_checkpoint() {
 /// A run under `nohup` ignores a closed terminal, and a run in the background of a shell ignores Ctrl-C.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_run_that_is_told_to_ignore_a_signal_goes_on() {
+fn a_run_that_ignores_a_signal_continues() {
     ["HUP", "INT"].into_iter().for_each(goes_on_after);
 }
 
@@ -191,7 +191,7 @@ fn goes_on_after(name: &str) {
 }
 
 #[test]
-fn a_kill_at_any_instant_leaves_a_checkpoint_that_goes_on_to_the_same_bits() {
+fn after_a_kill_at_any_time_a_run_resumes_to_the_same_bits() {
     let desk = Desk::with_corpus();
     // The run saves after every step, so the kill most likely comes during a write.
     let options = "--steps 1000000 --eval-every 1";
@@ -218,7 +218,7 @@ fn a_run_is_never_written_over() {
 
 /// A run within its corpus would read its own files as text when it is resumed.
 #[test]
-fn a_run_is_no_part_of_its_corpus() {
+fn a_run_inside_its_corpus_is_rejected() {
     let desk = Desk::new();
     desk.write("texts/corpus.txt", text(1));
     let begin = |corpus: &str, out: &str| {
@@ -237,7 +237,7 @@ fn a_run_is_no_part_of_its_corpus() {
 /// Paths that cannot be stored as text are refused before anything is written.
 #[cfg(target_os = "linux")]
 #[test]
-fn paths_that_are_not_unicode_are_refused() {
+fn paths_that_are_not_unicode_are_rejected() {
     use std::os::unix::ffi::OsStrExt;
     let desk = Desk::with_corpus();
     let odd = std::ffi::OsStr::from_bytes(b"caf\xE9");
@@ -250,7 +250,7 @@ fn paths_that_are_not_unicode_are_refused() {
 }
 
 #[test]
-fn a_damaged_checkpoint_is_refused_and_left_as_it_is() {
+fn a_damaged_checkpoint_is_rejected_and_left_as_it_is() {
     let desk = Desk::with_corpus();
     desk.pretrain("run", "--steps 4 --stop-at 2").json();
     let state = "run/trainer.safetensors";
@@ -276,7 +276,7 @@ fn a_damaged_checkpoint_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_run_goes_on_with_its_own_corpus_alone() {
+fn a_run_resumes_only_with_its_own_corpus() {
     let desk = Desk::with_corpus();
     desk.pretrain("run", "--steps 4 --stop-at 2").json();
     let before = desk.files("run");
@@ -290,7 +290,7 @@ fn a_run_goes_on_with_its_own_corpus_alone() {
 }
 
 #[test]
-fn what_is_no_run_is_not_resumed() {
+fn a_directory_without_a_run_is_not_resumed() {
     let desk = Desk::with_corpus();
     for run in ["nowhere", "."] {
         desk.go_on(run, "").fails_with(&[&format!("{run}/run.json"), "--out directory of a `gradus pretrain`"]);
@@ -344,7 +344,7 @@ fn a_diverged_run_keeps_the_last_good_checkpoint() {
 }
 
 #[test]
-fn a_full_disk_costs_nothing_but_the_new_checkpoint() {
+fn a_full_disk_loses_only_the_new_checkpoint() {
     let desk = Desk::with_corpus();
     let options = "--steps 20 --eval-every 5";
     let whole = sha(&desk.pretrain("whole", options).json(), 20);

@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use super::*;
 
 #[test]
-fn bad_surveys_are_refused() {
+fn bad_surveys_are_rejected() {
     let desk = Desk::new();
     for (flags, words) in [
         ("--scale 0", &["--scale 0: expected", "0.01 to 100"][..]),
@@ -61,7 +61,7 @@ fn a_run_of_a_survey_is_continued_by_the_survey() {
 }
 
 #[test]
-fn a_survey_places_each_system() {
+fn a_survey_measures_each_system() {
     let Made { desk, told } = Made::get();
     let asked = items(&told["asked"]);
     assert!(asked.iter().map(|a| a["system"].as_str().unwrap()).eq(["gpt", "bert"]));
@@ -113,7 +113,7 @@ fn a_lost_stage_is_done_again_to_the_same_result() {
 }
 
 #[test]
-fn a_damaged_run_is_not_asked_and_is_trained_again_to_the_same_result() {
+fn a_damaged_run_is_rejected_and_retrained_to_the_same_result() {
     let desk = Made::copy();
     let (run, asked, trained) =
         ("s/seed-201/gpt-3", "s/seed-201/results/gpt-3.asked.json", "s/seed-201/results/gpt-3.trained.json");
@@ -149,7 +149,7 @@ fn a_damaged_run_is_not_asked_and_is_trained_again_to_the_same_result() {
 }
 
 #[test]
-fn another_survey_or_another_result_is_refused() {
+fn another_survey_or_another_result_is_rejected() {
     let desk = Made::copy();
     let other = Made::BEGIN.replace("--seeds 1", "--seeds 2");
     desk.gradus(&other).fails_with(&["s already holds another survey", "--systems gpt,bert --seeds 1 --seed 201", "fresh ones"]);

@@ -21,7 +21,7 @@ fn train_encode_decode() {
 }
 
 #[test]
-fn words_are_cut_in_the_mode_that_is_kept() {
+fn text_is_split_in_the_stored_mode() {
     let desk = Desk::new();
     desk.write("corpus.txt", "I don't; you won't.\nThe caf\u{c3}\u{a9} &amp; the end&hellip;\n".repeat(40));
     desk.gradus("tokenizer train --corpus corpus.txt --mode spacy --vocab 120 --out words --json").json();
@@ -61,7 +61,7 @@ fn words_are_cut_in_the_mode_that_is_kept() {
 }
 
 #[test]
-fn nothing_is_written_over() {
+fn existing_files_are_not_overwritten() {
     let desk = Desk::new();
     desk.write("corpus.txt", "one two one two three");
     let train = |flags: &str| desk.gradus(&format!("tokenizer train --corpus corpus.txt --out words --json {flags}"));
@@ -96,7 +96,7 @@ fn bad_input() {
 
 /// Overlong words, which no language has, are skipped with a note.
 #[test]
-fn words_too_long_to_learn_from_are_told() {
+fn overlong_words_are_skipped_with_a_note() {
     let desk = Desk::new();
     for (letters, merges) in [(1000, true), (1001, false)] {
         desk.write("corpus.txt", "a".repeat(letters));

@@ -69,7 +69,7 @@ fn every_damaged_file_is_named() {
 
 /// A command that reads a damaged file reports it, and changes nothing.
 #[test]
-fn what_is_damaged_is_not_used() {
+fn a_damaged_file_is_not_used() {
     let desk = desk_with_run("--stop-at 10");
     let resume = "pretrain --resume run --quiet";
     let evaluate = "evaluate --model run --corpus corpus.txt --quiet";
@@ -97,7 +97,7 @@ fn what_is_damaged_is_not_used() {
 
 /// A damaged or lost state is replaced by the previous one, and the run ends with the same bits.
 #[test]
-fn the_state_before_serves() {
+fn a_damaged_state_is_replaced_by_the_previous_one() {
     let desk = desk_with_run("--stop-at 15");
     let whole = desk.gradus(&format!("{PRETRAIN} --out whole")).json()["parameters_sha256"].clone();
     let begun = desk.files("run");
@@ -130,7 +130,7 @@ fn the_state_before_serves() {
 
 /// A deliberate change of a file is accepted on demand. A model of another program needs no checksums.
 #[test]
-fn a_change_of_ones_own_is_accepted() {
+fn a_deliberate_change_is_accepted_on_demand() {
     let desk = desk_with_run("");
     desk.write("run/config.json", desk.text("run/config.json") + "\n");
     let evaluate = "evaluate --model run --corpus corpus.txt --quiet";
@@ -152,7 +152,7 @@ fn a_change_of_ones_own_is_accepted() {
 
 /// No command reads a run whose checksums are lost, and the remedy in the error message works.
 #[test]
-fn lost_sums_are_missed() {
+fn a_run_without_checksums_is_rejected() {
     let desk = desk_with_run("--stop-at 10");
     desk.remove("run/checksums.json");
     desk.flip("run/trainer.safetensors");
@@ -191,7 +191,7 @@ fn lost_sums_are_missed() {
 
 /// A run without its settings and its checksums is not mistaken for a directory of another program.
 #[test]
-fn a_run_without_settings_and_sums_is_missed() {
+fn a_run_without_settings_and_checksums_is_reported() {
     let desk = desk_with_run("");
     for name in ["run.json", "checksums.json"] {
         desk.remove(&format!("run/{name}"));
@@ -213,7 +213,7 @@ fn a_run_without_settings_and_sums_is_missed() {
 
 /// A run continues without its best model, with a warning that it is lost.
 #[test]
-fn a_lost_best_model_is_missed() {
+fn a_missing_best_model_is_reported() {
     let desk = desk_with_run("--stop-at 10");
     fs::rename(desk.path("run/best"), desk.path("best")).unwrap();
     desk.finds("run", &["run/best: this directory is missing, though it was written", "`gradus verify run --accept`"]);
@@ -241,7 +241,7 @@ fn a_lost_best_model_is_missed() {
 
 /// Resuming a finished run reports the last loss and the rates in its log.
 #[test]
-fn a_finished_run_tells_its_loss_again() {
+fn resuming_a_finished_run_reports_its_loss() {
     let desk = desk_with_run("");
     let again = desk.gradus("pretrain --resume run --json").json();
     let steps: Vec<Value> = desk.text("run/metrics.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -270,7 +270,7 @@ fn a_longer_log_is_cut_at_a_record() {
 
 /// Rows appended to a task's test set would change its scores, so they are reported. Only the log may grow.
 #[test]
-fn no_data_may_grow() {
+fn appended_data_is_reported() {
     let desk = Desk::new();
     desk.gradus("world --tasks tasks --rows 20 --seed 1").printed();
     let name = "tasks/snli/snli_1.0_test.jsonl";
@@ -281,7 +281,7 @@ fn no_data_may_grow() {
 
 /// A lost log is reported, not replaced: it records which model is the best.
 #[test]
-fn a_lost_log_is_missed() {
+fn a_missing_log_is_reported() {
     let desk = desk_with_run("--stop-at 10");
     desk.remove("run/metrics.jsonl");
     let resume = || desk.gradus("pretrain --resume run --quiet");
@@ -298,7 +298,7 @@ fn a_lost_log_is_missed() {
 
 /// The mode of a tokenizer is in a separate file. Without it, text would be read in another mode.
 #[test]
-fn a_lost_part_of_a_tokenizer_is_missed() {
+fn a_missing_tokenizer_file_is_reported() {
     let desk = Desk::new();
     desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(30));
     assert_eq!(desk.gradus("tokenizer train --corpus corpus.txt --vocab 60 --mode spacy --out bpe").code, Some(0));
@@ -315,7 +315,7 @@ fn a_lost_part_of_a_tokenizer_is_missed() {
 
 /// Unfinished files are not damage, and `--accept` accepts only listed files.
 #[test]
-fn what_is_unfinished_is_passed_over() {
+fn unfinished_files_are_ignored() {
     let desk = desk_with_run("--stop-at 10");
     desk.write("run/.model.safetensors.tmp-1-2", "half");
     desk.write("run/.best.tmp-12/checksums.json", desk.read("run/best/checksums.json"));
@@ -331,7 +331,7 @@ fn what_is_unfinished_is_passed_over() {
 
 /// Control characters in names and files are escaped, not sent to the terminal.
 #[test]
-fn nothing_makes_a_terminal_do_anything() {
+fn control_characters_are_not_sent_to_the_terminal() {
     let desk = Desk::new();
     desk.write("config.toml", "wid\x1b[31mth = 3\n");
     desk.write("model/config.json", r#"{"model_type": "openai-gpt", "afn": "\u001b[2J"}"#);
@@ -361,7 +361,7 @@ fn nothing_makes_a_terminal_do_anything() {
 /// A name that is not Unicode is not an error.
 #[cfg(target_os = "linux")]
 #[test]
-fn odd_names_are_no_obstacle() {
+fn names_outside_unicode_are_accepted() {
     use std::os::unix::ffi::OsStrExt;
     let desk = desk_with_run("");
     let odd = Path::new(std::ffi::OsStr::from_bytes(b"caf\xE9"));
@@ -371,7 +371,7 @@ fn odd_names_are_no_obstacle() {
 }
 
 #[test]
-fn a_finished_fine_tuning_does_not_take_another_model_for_its_own() {
+fn a_damaged_file_of_a_finished_fine_tuning_is_reported() {
     let desk = Desk::new();
     desk.byte_model("model", |c| c.sizes.context = 32);
     for (split, rows) in [("train", 8), ("dev", 4)] {
@@ -395,7 +395,7 @@ fn a_finished_fine_tuning_does_not_take_another_model_for_its_own() {
 /// In a run's directory prepared by an attacker, no command writes through links or waits for pipes.
 #[cfg(unix)]
 #[test]
-fn links_and_pipes_in_a_run_lead_nowhere() {
+fn links_are_not_followed_and_pipes_do_not_block() {
     use std::os::unix::fs::symlink;
     let desk = desk_with_run("--stop-at 10");
     let resume = || desk.gradus("pretrain --resume run --quiet");

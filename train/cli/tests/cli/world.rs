@@ -68,7 +68,7 @@ fn a_run_without_a_corpus_reads_stories() {
 
 #[cfg(unix)]
 #[test]
-fn a_reader_who_leaves_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     use std::io::Read;
     let mut child = Desk::new().prepare(command("world --stories 100000")).spawn().unwrap();
     let mut first = [0; 10];
@@ -79,7 +79,7 @@ fn a_reader_who_leaves_is_no_error() {
 
 /// The next write of a file removes what killed writers of its name left, but not the files of live writers or of other names.
 #[test]
-fn a_file_is_written_without_the_leftovers_of_its_name() {
+fn writing_a_file_removes_leftovers_of_killed_writers() {
     let desk = Desk::new();
     for name in ["out/.big.txt.tmp-999999-0", "out/.big.txt.tmp-7-1", "out/.other.txt.tmp-999999-0"] {
         desk.write(name, "half");
@@ -91,7 +91,7 @@ fn a_file_is_written_without_the_leftovers_of_its_name() {
 }
 
 #[test]
-fn sentences_of_a_corpus_are_not_shuffled() {
+fn shuffling_sentences_of_a_corpus_is_rejected() {
     let desk = Desk::new();
     desk.write("corpus.txt", "a text. ".repeat(100));
     let words = ["--shuffle-sentences true: expected no --corpus with it", "the micro-world's sentences"];
@@ -101,7 +101,7 @@ fn sentences_of_a_corpus_are_not_shuffled() {
 
 /// Each world reads only its own stories, and a run names its world: in another world, it is not resumed.
 #[test]
-fn stories_may_be_told_again() {
+fn retold_stories_belong_to_their_own_world() {
     let desk = Desk::new();
     let names = ["", "--retold"].map(|retold| gradus(&format!("world --describe --json {retold}")).json()["name"].clone());
     assert_eq!(names, ["micro-world-1", "micro-world-1-retold"]);

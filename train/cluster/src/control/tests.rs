@@ -92,7 +92,7 @@ const IDLE: Word = Word::Beat { steps: 0, computes: false };
 const COMPUTES: Word = Word::Beat { steps: 0, computes: true };
 
 #[test]
-fn messages_are_read_as_they_were_written() {
+fn control_messages_survive_serialization_and_long_texts_are_cut() {
     let verdict = |is_told| Word::Last(PeerError { problem: "é".into(), is_told });
     let beat = |computes| Word::Beat { steps: 1 << 40, computes };
     for word in [beat(true), beat(false), Word::Noted("a".into()), Word::Failed("b".into()), verdict(true), verdict(false)] {
@@ -109,7 +109,7 @@ fn messages_are_read_as_they_were_written() {
 }
 
 #[test]
-fn damaged_messages_are_refused() {
+fn damaged_messages_are_rejected() {
     let refused = |bytes: &[u8]| Word::read(&mut &bytes[..]).unwrap_err().kind();
     let bytes = Word::Noted("a connection ends".into()).to_bytes();
     // Bytes 5 and 6 hold the length; a larger length ends in the middle of a message.
@@ -185,7 +185,7 @@ fn a_pause_of_this_process_is_not_taken_for_silence_of_the_others() {
 }
 
 #[test]
-fn a_suspicion_waits_for_a_better_cause() {
+fn process_0_delays_a_suspicion_in_favour_of_a_better_cause() {
     // Process 0 judges it after half the silence limit, before it misses the heartbeats of a process.
     let mut watched = Watched::start(0, &[1, 2], limits(ms(1800), LONG));
     watched.sends(0, &Word::Noted("a".into()));
@@ -205,7 +205,7 @@ fn a_suspicion_waits_for_a_better_cause() {
 }
 
 #[test]
-fn the_first_suspicion_goes_to_process_0_which_judges() {
+fn the_first_suspicion_is_sent_to_process_0_which_decides() {
     let mut watched = Watched::start(1, &[0], limits(Duration::from_secs(3), LONG));
     watched.fault.suspect("a".into());
     assert_eq!(watched.sent(0), Word::Noted("a".into()));
@@ -223,7 +223,7 @@ fn the_first_suspicion_goes_to_process_0_which_judges() {
 }
 
 #[test]
-fn messages_out_of_turn_are_refused() {
+fn messages_out_of_turn_are_rejected() {
     let verdict = || Word::Last(PeerError { problem: "a".into(), is_told: false });
     for (me, other, word) in [(1, 0, Word::Noted("a".into())), (0, 1, verdict())] {
         let mut watched = Watched::start(me, &[other], limits(LONG, LONG));
@@ -263,7 +263,7 @@ fn left(me: usize, verdict: Option<&str>, failed: Option<&str>, closes_after: Op
 }
 
 #[test]
-fn a_process_leaves_with_its_reason_when_the_others_have_left() {
+fn a_process_sends_its_reason_and_leaves_after_the_others() {
     let at_once = Some(Duration::ZERO);
     let last = |problem: &str| Word::Last(PeerError { problem: problem.into(), is_told: true });
     assert_eq!(left(0, None, Some("a"), at_once).0, last("process 0 stopped: a"));

@@ -61,7 +61,7 @@ fn head(kind: Kind, number: u64) -> Head {
 }
 
 #[test]
-fn words_reach_everyone_in_the_order_of_processes() {
+fn all_gather_delivers_in_the_order_of_processes() {
     let all = processes(3);
     for round in 0..3 {
         let words = |me: usize| vec![me as u8 + 10 * round; me * (MOST_BYTES + 1)];
@@ -95,7 +95,7 @@ fn broadcasts_reach_the_others_in_order() {
 }
 
 #[test]
-fn process_0_collects() {
+fn process_0_gathers_from_all() {
     let all = processes(3);
     let words = |me: usize, round: u8| vec![me as u8 + 10 * round; me * (MOST_BYTES + 1)];
     let rounds = MOST_AHEAD as u8; // the number of broadcasts by which process 0 may be ahead
@@ -111,7 +111,7 @@ fn process_0_collects() {
 }
 
 #[test]
-fn messages_that_are_not_due_are_refused() {
+fn messages_that_are_not_due_are_rejected() {
     let process = |me| Process::new(me, 3);
     let one = process(1);
     one.inbox.all_gather(vec![]);

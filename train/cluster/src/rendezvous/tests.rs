@@ -47,7 +47,7 @@ fn errors_name_what_is_missing() {
 }
 
 #[test]
-fn a_hello_is_read_as_it_was_written() {
+fn a_hello_survives_serialization() {
     let bytes = HELLO_OF_3.to_bytes();
     assert_eq!(Hello::from_bytes(&bytes), Some(HELLO_OF_3));
     let other = [b"G", &bytes[1..]].concat();
@@ -55,7 +55,7 @@ fn a_hello_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_hello_of_another_run_or_process_is_refused() {
+fn a_hello_of_another_run_or_process_is_rejected() {
     let door = door(&Secret::random().unwrap(), Purpose::Data, [9; 32]);
     let refusals = [
         (HELLO_OF_3, None),
@@ -195,7 +195,7 @@ fn refuses_once(listener: &TcpListener, door: &Door) -> Result<(), Failure> {
 }
 
 #[test]
-fn a_refused_data_connection_is_tried_again() {
+fn a_rejected_data_connection_is_retried() {
     let (secret, listener) = (Secret::random().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let address = listener.local_addr().unwrap().to_string();
     let hosts = hosts(&["-", &address, "-", "-"], 3);
@@ -257,7 +257,7 @@ fn an_unreachable_process_is_named() {
 }
 
 #[test]
-fn an_answer_is_a_verdict() {
+fn an_answer_byte_is_parsed_as_a_verdict() {
     let answer = |byte: u8| {
         let (mut near, mut far) = pair();
         far.write_all(&[byte]).unwrap();
@@ -301,7 +301,7 @@ fn a_connection_that_fails_is_not_read_until_the_deadline() {
 }
 
 #[test]
-fn a_handshake_has_time_limits_that_its_connection_loses() {
+fn time_limits_of_a_handshake_are_removed_afterwards() {
     let (near, _far) = pair();
     patient(&near).unwrap();
     assert_eq!((near.read_timeout().unwrap(), near.write_timeout().unwrap()), (Some(PATIENCE), Some(PATIENCE)));
@@ -311,7 +311,7 @@ fn a_handshake_has_time_limits_that_its_connection_loses() {
 }
 
 #[test]
-fn processes_meet() {
+fn processes_connect_to_each_other() {
     let (secret, addresses) = (Secret::random().unwrap(), local_addresses(3).unwrap());
     assert_eq!(addresses.iter().collect::<std::collections::BTreeSet<_>>().len(), 3);
     let met: Vec<Met> = thread::scope(|scope| {
@@ -335,7 +335,7 @@ fn processes_meet() {
 }
 
 #[test]
-fn process_0_that_leaves_or_waits_is_named() {
+fn errors_distinguish_an_ended_from_a_waiting_process_0() {
     let secret = Secret::random().unwrap();
     for (leaves, words) in
         [(true, "ended before all processes had connected"), (false, "(it is still waiting for others); start it")]

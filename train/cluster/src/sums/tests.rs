@@ -51,7 +51,7 @@ fn expected(shards: usize) -> Vec<Option<Tensor>> {
 }
 
 #[test]
-fn everyone_has_the_sum_of_all() {
+fn every_process_gets_the_sum_of_all_shards() {
     for (n, shards) in [(1, 1), (1, 3), (2, 2), (2, 5), (3, 8), (4, 7)] {
         let all: Vec<Process> = (0..n).map(|me| Process::new(me, n)).collect();
         let of = owners(&AdditionTree::new(shards), n).unwrap();
@@ -100,7 +100,7 @@ fn each_process_replaces_its_own_parts() {
 }
 
 #[test]
-fn parts_that_are_not_due_are_refused() {
+fn parts_that_are_not_due_are_rejected() {
     // Of three processes with two shards each, one computes the total of the first piece and sends it to another.
     let all: Vec<Process> = (0..3).map(|me| Process::new(me, 3)).collect();
     let handles = begin(&all, 3, 6, Reduction::AllReduce);

@@ -170,7 +170,7 @@ fn broken(root: &Path, number: u64, seed: u64, traffic: &Traffic, expected: &str
 }
 
 #[test]
-fn however_a_connection_breaks_a_run_goes_on_to_the_same_bits() {
+fn a_run_resumes_to_the_same_bits_after_any_broken_connection() {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_micros() as u64;
     let seed = std::env::var("GRADUS_SEED").map_or(now, |seed| seed.parse().expect("GRADUS_SEED is a number"));
     let runs: u64 = std::env::var("GRADUS_STREAMS").map_or(8, |n| n.parse().expect("GRADUS_STREAMS is a number"));

@@ -185,7 +185,7 @@ fn round(seed: u64, number: u64, expected: &Model<Tensor>) -> usize {
 }
 
 #[test]
-fn whoever_knocks_the_processes_meet_and_train() {
+fn processes_connect_and_train_despite_strangers() {
     let _others = with_others();
     let (seed, before, expected, started) = (seed(), panics(), trained(None), Instant::now());
     let (mut knocked, mut rounds) = (0, 0);
@@ -198,7 +198,7 @@ fn whoever_knocks_the_processes_meet_and_train() {
 }
 
 #[test]
-fn strangers_do_not_make_it_wait_for_who_never_comes() {
+fn strangers_do_not_extend_the_wait_for_a_missing_process() {
     let _others = with_others();
     let (seed, addresses, secret) = (seed(), local_addresses(PROCESSES).unwrap(), Secret::random().unwrap());
     let (knocked, closed, within) = (AtomicUsize::new(0), AtomicUsize::new(0), Duration::from_secs(2));
@@ -219,7 +219,7 @@ fn strangers_do_not_make_it_wait_for_who_never_comes() {
 
 /// Only one of two processes with number 2 is accepted.
 #[test]
-fn a_number_that_is_taken_is_refused() {
+fn a_duplicate_process_number_is_rejected() {
     let _others = with_others();
     let (addresses, secret, expected) = (local_addresses(PROCESSES).unwrap(), Secret::random().unwrap(), trained(None));
     std::thread::scope(|scope| {
@@ -247,7 +247,7 @@ fn a_number_that_is_taken_is_refused() {
 
 /// Process 2 dies while process 0 waits for others, and is restarted.
 #[test]
-fn who_has_died_before_all_were_there_may_come_again() {
+fn a_process_that_died_early_may_reconnect() {
     let _others = with_others();
     let (addresses, secret, expected) = (local_addresses(PROCESSES).unwrap(), Secret::random().unwrap(), trained(None));
     std::thread::scope(|scope| {
@@ -294,7 +294,7 @@ fn false_process(listener: &TcpListener, says: &[u8], portion: usize, closed: &A
 }
 
 #[test]
-fn who_stands_in_the_place_of_process_0_does_not_keep_others() {
+fn an_impostor_of_process_0_does_not_delay_others() {
     let _others = with_others();
     let (secret, within) = (Secret::random().unwrap(), Duration::from_secs(2));
     let proven_by_nobody = [vec![0; 1 + 32 + 1], vec![9; 32]].concat();

@@ -178,7 +178,7 @@ fn one(seed: u64, number: u64) {
 }
 
 #[test]
-fn who_sends_what_it_should_not_is_named_by_all() {
+fn a_process_that_sends_invalid_data_is_named_by_all() {
     let _others = with_others();
     let (seed, before, started) = (seed(), panics(), Instant::now());
     // The threads and sockets of such a run live as long as this test's process.
@@ -193,7 +193,7 @@ fn who_sends_what_it_should_not_is_named_by_all() {
 }
 
 #[test]
-fn what_is_announced_is_not_made_room_for() {
+fn announced_data_allocates_no_memory_in_advance() {
     let _alone = alone();
     let before = panics();
     let way = [2, 0];

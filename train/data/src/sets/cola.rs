@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_another_set_is_refused_both_ways() {
+    fn the_folder_of_another_set_is_rejected_both_ways() {
         let other = [("train.tsv", "sentence\tlabel\nfine \t1\n")];
         let words = "line 1, column 3: expected 4 columns separated by tabs (source, label, mark, sentence), found 2";
         refused(&COLA, &other, Split::Train, words);

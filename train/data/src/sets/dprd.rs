@@ -41,7 +41,7 @@ mod tests {
 
     /// The case of the answer does not matter.
     #[test]
-    fn the_first_occurrence_of_the_pronoun_is_meant() {
+    fn the_first_occurrence_of_a_pronoun_is_used() {
         let expected = [
             "0: The cup fell off the shelf because _ shook, and it broke.|The cup|the shelf = 1",
             "1: The cup fell off the shelf because _ was round.|The cup|the shelf = 0",

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_can_be_seen_and_is_short() {
+    fn quoted_text_is_escaped_and_shortened() {
         assert_eq!(quote("it's \"so\"\t\u{1b}[2J\\ é"), r#"`it's "so"\t\u{1b}[2J\\ é`"#);
         assert_eq!((quote(""), quote(&"é".repeat(60))), ("nothing".into(), format!("`{}`", "é".repeat(60))));
         assert_eq!(quote(&"é".repeat(61)), format!("`{}…`", "é".repeat(60)));

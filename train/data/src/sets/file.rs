@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_file_is_read_whatever_its_name() {
+    fn a_compressed_file_is_read_under_any_name() {
         let packed = gzip(DEV.as_bytes());
         let two = [gzip(&DEV.as_bytes()[..9]), gzip(&DEV.as_bytes()[9..])].concat();
         let mac = zip(&[("SST-2/the_only.tsv", DEV), ("__MACOSX/SST-2/._the_only.tsv", "x")]);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_its_remedy() {
+    fn unreadable_formats_are_errors_with_a_remedy() {
         let utf16: Vec<u8> = DEV.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let several = zip(&[("a.tsv", DEV), ("b.tsv", DEV)]);
         let cut = gzip(DEV.as_bytes());
@@ -239,7 +239,7 @@ mod tests {
 
     /// Deflate can reach a ratio of 1,000.
     #[test]
-    fn what_was_packed_to_fill_memory_is_refused() {
+    fn a_decompression_bomb_is_rejected() {
         let words = "expected a packed text of at most 100 times its packed size, found a larger one";
         let bomb = gzip(&vec![b' '; 16 << 20]);
         assert!(load("dev.tsv", &bomb).unwrap_err().contains(words));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_without_its_end_is_told() {
+    fn a_last_line_without_line_end_is_reported() {
         let whole = load("dev.tsv", DEV.as_bytes()).unwrap();
         assert!(whole.notes.is_empty(), "{:?}", whole.notes);
         let cut = load("dev.tsv", DEV.trim_end().as_bytes()).unwrap();

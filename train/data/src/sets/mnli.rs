@@ -81,7 +81,7 @@ mod tests {
 
     /// MultiNLI's original columns have the gold label first and the annotators' labels last.
     #[test]
-    fn a_gold_label_that_stands_elsewhere_is_found_there() {
+    fn a_gold_label_in_another_column_is_found() {
         let original = "gold_label\tsentence1\tsentence2\tgenre\tlabel1\tlabel2\nneutral\tA.\tB.\toup\tneutral\tentailment\n";
         assert_eq!(load(&MNLI, &[("dev_matched.tsv", original)], Split::Dev), ["0: A.|B. = 1"]);
         let wider = format!("{original}neutral\tA.\tB.\toup\tneutral\tentailment\tneutral\n");
@@ -90,7 +90,7 @@ mod tests {
 
     /// A tab in a text shifts the fields after it, so that a text is found in the column of the label.
     #[test]
-    fn wrong_rows_are_refused() {
+    fn wrong_rows_are_rejected() {
         let labels = "expected one of the labels entailment, neutral, contradiction";
         for (row, words) in [
             ("One\tday.\tIt was.\tneutral\tneutral", format!("line 5, column 5: {labels}, found `It was.`")),

@@ -87,7 +87,7 @@ mod tests {
 
     /// The ids of the test set are row numbers, as in a submission to GLUE.
     #[test]
-    fn the_original_files_serve_where_those_of_glue_are_absent() {
+    fn original_files_are_used_where_those_of_glue_are_absent() {
         let mut files = vec![("msr_paraphrase_train.txt", MSR), ("msr_paraphrase_test.txt", MSR), ("dev_ids.tsv", "12\t13\n")];
         let [said, fell] = ["He said \" no .|He refused . = 1", "Rain fell .|Snow fell . = 0"];
         assert_eq!(load(&MRPC, &files, Split::Train), [format!("10-11: {said}")]);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_list_of_dev_pairs_no_split_is_guessed() {
+    fn splits_require_the_list_of_dev_pairs() {
         let train = ("msr_paraphrase_train.txt", MSR);
         refused(&MRPC, &[train], Split::Train, "dev_ids.tsv: there is no such file");
         for (ids, words) in [

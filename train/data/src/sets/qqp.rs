@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn torn_rows_are_passed_over_and_counted() {
+    fn torn_rows_are_skipped_and_counted() {
         let train = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n\
                      5\t1\t2\tWhat is rain?\tHow does rain form?\t0\n\
                      6\t3\t4\tIs \"soup\" a drink?\n\n\tIs soup drunk?\t1\n\
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_are_taken_off_and_what_they_hold_together_is_joined() {
+    fn quotes_are_removed_and_quoted_line_breaks_are_joined() {
         let row = |questions: &str| {
             let header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate";
             let dev = format!("{header}\n5\t1\t2\t{questions}\t0\n6\t3\t4\tx\ty\t1\n");

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_are_made_one() {
+    fn consecutive_blanks_become_one() {
         assert_eq!(single_blanks("since  \t it "), "since it ");
     }
 }

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_tsv_format_or_in_the_folder_itself() {
+    fn both_locations_of_the_files_are_accepted() {
         let rows = "Owls \"see\" at night.\tOwls see.\tentails\nOwls see.\tOwls sing.\tneutral";
         for place in ["tsv_format/scitail_1.0_dev.tsv", "scitail_1.0_dev.tsv"] {
             let expected = ["0: Owls \"see\" at night.|Owls see. = 0", "1: Owls see.|Owls sing. = 1"];
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn other_labels_are_refused() {
+    fn other_labels_are_rejected() {
         let words = "line 1, column 3: expected one of the labels entails, neutral, found `entailment`";
         refused(&SCITAIL, &[("scitail_1.0_test.tsv", "A.\tB.\tentailment")], Split::Test, words);
     }

@@ -283,13 +283,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "for scores take Pearson or Spearman")]
-    fn a_score_is_not_compared_as_a_class() {
+    fn accuracy_of_a_score_panics() {
         Metric::Accuracy.score(&[Label::Score(1.0)], &[Label::Class(1)]);
     }
 
     #[test]
     #[should_panic(expected = "each prediction is compared with one label")]
-    fn as_many_predictions_as_labels() {
+    fn predictions_and_labels_of_different_lengths_panic() {
         Metric::Pearson.score(&[Label::Score(1.0)], &[]);
     }
 

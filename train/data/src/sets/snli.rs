@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_a_majority_are_passed_over_and_counted() {
+    fn rows_without_a_majority_are_skipped_and_counted() {
         let dev = ["neutral", "-", "contradiction", "-"].map(row).join("\r\n");
         let folder = folder(&[("snli_1.0_dev.jsonl", &format!("\u{feff}{dev}\n\n")), ("dev.tsv", "not read")]);
         let loaded = SNLI.load(folder.path(), Split::Dev).unwrap();
@@ -94,7 +94,7 @@ mod tests {
 
     /// A row may have more or fewer annotators than the header has columns for, but at least one.
     #[test]
-    fn the_copy_in_glue_serves_too() {
+    fn the_glue_copy_of_the_file_is_accepted() {
         const HEADER: &str = "index\tcaptionID\tpairID\tsentence1\tsentence2\tlabel1\tgold_label\n";
         let dev = |row: &str| format!("{HEADER}{row}\n");
         for labels in ["neutral\tentailment\tneutral\tneutral", "neutral"] {

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_fields_and_every_name_of_a_file() {
+    fn quoted_fields_and_all_file_names_are_accepted() {
         for [_, name] in FILES {
             let file = format!("\u{feff}{HEADER}{}", stories(1).trim_end().replace('\n', "\r\n"));
             let expected = ["s0: One. Two, \"ha\". Three. Four.||Sad.|Glad, so. = 1"];
@@ -131,7 +131,7 @@ mod tests {
 
     /// If one file of a release exists, the error names the other.
     #[test]
-    fn a_missing_file_is_named_by_its_relatives() {
+    fn a_missing_file_is_named_as_in_the_release_that_is_present() {
         for [validation, test] in FILES {
             let words = format!("{validation}: there is no such file");
             refused(&STORY_CLOZE, &[(test, HEADER)], Split::Train, &words);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn one_story_is_trained_on() {
+    fn a_single_story_is_used_for_training() {
         let file = format!("{HEADER}{}", stories(1));
         assert_eq!(load(&STORY_CLOZE, &[("val.csv", &file)], Split::Train).len(), 1);
         refused(&STORY_CLOZE, &[("val.csv", &file)], Split::Dev, "expected at least one row");

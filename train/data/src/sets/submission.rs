@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_read_as_they_are_written() {
+    fn a_submission_is_read_back_as_the_same_labels() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("labels.tsv");
         let classes = [Label::Class(1), Label::Class(0)];
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_submission_is_refused() {
+    fn invalid_submissions_are_rejected() {
         let twice = [examples(1), examples(1)].concat();
         let twice = submission(&COLA, Split::Test, &twice, &[Label::Class(0); 2]).unwrap_err().to_string();
         let refused =

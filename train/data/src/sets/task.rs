@@ -261,13 +261,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_score_has_as_many_answers_as_whole_numbers() {
+    fn a_score_has_one_answer_per_whole_number() {
         let answers = ["sts-b", "mnli", "race", "story-cloze"].map(|name| Task::named(name).unwrap().answers());
         assert_eq!(answers, [6, 3, 4, 2]);
     }
 
     #[test]
-    fn rows_are_counted_wherever_they_went() {
+    fn held_out_and_dropped_rows_are_counted() {
         let example = Example { id: "0".into(), input: Input::One(String::new()), label: None, group: None };
         let all = Loaded { examples: vec![example; 10], ..Loaded::default() };
         for (split, rows, elsewhere) in [(Split::Train, 7, 3), (Split::Dev, 3, 7), (Split::Test, 10, 0)] {

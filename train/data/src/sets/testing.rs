@@ -93,7 +93,7 @@ fn names_and_answers_are_consistent() {
 }
 
 #[test]
-fn every_split_of_sound_files_loads_and_fits_the_task() {
+fn every_split_of_valid_files_loads_and_fits_the_task() {
     for task in ALL {
         for &split in task.splits {
             let loaded = task.load(&fixtures(task), split).unwrap();
@@ -117,7 +117,7 @@ fn every_split_of_sound_files_loads_and_fits_the_task() {
 
 /// QNLI's sentence is the premise, class 1 of WNLI is entailment, and a set without labels or ids still has rows.
 #[test]
-fn texts_and_labels_stand_where_each_set_has_them() {
+fn texts_and_labels_are_read_from_the_columns_of_each_set() {
     for (name, split, expected) in [
         ("qnli", Split::Dev, "0: B.|A? = 1"),
         ("rte", Split::Dev, "0: A.|B. = 0"),
@@ -198,7 +198,7 @@ fn mutated(mut content: Vec<u8>, edits: &[(usize, u8, usize)]) -> Vec<u8> {
 
 /// On any bytes, a reader returns examples that fit the task, or an error that names a file.
 #[test]
-fn no_bytes_make_a_reader_panic() {
+fn random_and_mutated_files_never_panic() {
     let noise = proptest::collection::vec(any::<u8>(), 0..200);
     let edits = proptest::collection::vec((any::<usize>(), any::<u8>(), 0..8usize), 0..6);
     let folders = ALL.map(|task| (task, sound(task), tempfile::tempdir().unwrap()));

@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn what_never_ends_is_not_read() {
+    fn a_device_in_place_of_a_file_is_not_read() {
         let folder = folder(&[]);
         std::os::unix::fs::symlink("/dev/zero", folder.path().join("dev.tsv")).unwrap();
         let message = SST2.load(folder.path(), Split::Dev).unwrap_err().to_string();
@@ -380,7 +380,7 @@ mod tests {
 
     /// Only QQP's file is quoted.
     #[test]
-    fn quotes_of_other_tables_are_characters() {
+    fn quotes_in_other_tables_are_literal() {
         let rows = "sentence\tlabel\n\"so it goes\"\t1\n\"and on\t0\nit goes\"\t1\n";
         let expected = ["0: \"so it goes\" = 1", "1: \"and on = 0", "2: it goes\" = 1"];
         assert_eq!(load(&SST2, &[("dev.tsv", rows)], Split::Dev), expected);
@@ -388,7 +388,7 @@ mod tests {
 
     /// Lines are joined only after an open quote, and only if the result has the expected width.
     #[test]
-    fn lines_are_joined_only_to_a_whole_row() {
+    fn lines_are_joined_only_into_a_complete_row() {
         let joined = |line, rest: &[&'static str], width| {
             let mut rest = rest.iter().copied().enumerate();
             let fields: Vec<String> = joined(line, &mut rest, width).into_iter().map(Cow::into_owned).collect();
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_answered_with_what_the_folder_must_hold() {
+    fn a_missing_file_error_lists_the_expected_files() {
         let words = "train.tsv: there is no such file. The folder of SST-2 must hold `train.tsv`";
         refused(&SST2, &[], Split::Train, words);
     }

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_candidates_in_the_file_tells_nothing() {
+    fn the_order_of_candidates_does_not_matter() {
         for (candidates, answer, class) in
             [("Tom,Ann", "Tom", "1"), ("Ann,Tom", "Tom", "1"), ("Tom,Ann", "Ann", "0"), ("tom,Tom", "", "?")]
         {

@@ -64,7 +64,7 @@ mod tests {
     use crate::files::json_text;
 
     #[test]
-    fn other_formats_are_refused() {
+    fn other_formats_are_rejected() {
         let steps = |steps: u64| Map::from_iter([("steps".to_owned(), steps.into())]);
         assert_eq!(settings(&json_text(&Kept::with(steps(3)))), Ok(steps(3)));
         let refused = |text: &str| settings(text.as_bytes()).unwrap_err();

@@ -16,7 +16,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_group_is_written_with_its_sums_and_nothing_else() {
+fn a_group_of_files_is_written_with_its_checksums() {
     let folder = folder();
     let at = folder.path();
     write(at, &[("a", b"one".to_vec()), ("b", b"".to_vec())]).unwrap();
@@ -37,7 +37,7 @@ fn a_group_is_written_with_its_sums_and_nothing_else() {
 }
 
 #[test]
-fn what_is_not_what_was_written_is_named() {
+fn files_that_differ_from_their_checksums_are_reported() {
     let folder = folder();
     let at = folder.path();
     write(at, &[("a", b"one".to_vec()), ("metrics.jsonl", b"{}\n".to_vec())]).unwrap();
@@ -72,7 +72,7 @@ fn what_is_not_what_was_written_is_named() {
 }
 
 #[test]
-fn what_is_read_again_is_kept_wherever_its_sum_stands() {
+fn a_file_is_covered_by_checksums_of_any_folder_above() {
     let folder = folder();
     let at = folder.path().join("world");
     replace_directory(&at, |fresh| {
@@ -91,7 +91,7 @@ fn what_is_read_again_is_kept_wherever_its_sum_stands() {
 
 /// In any state that a crash leaves of a group, each file has one of its sums, and the next group settles them.
 #[test]
-fn between_two_states_either_is_right() {
+fn after_a_crash_either_state_of_a_file_is_valid() {
     let folder = folder();
     let at = folder.path();
     write(at, &[("a", b"old".to_vec())]).unwrap();
@@ -127,7 +127,7 @@ fn between_two_states_either_is_right() {
 }
 
 #[test]
-fn the_file_before_is_kept() {
+fn the_previous_file_is_kept() {
     let folder = folder();
     let at = folder.path();
     for content in [b"1", b"2", b"3"] {
@@ -144,7 +144,7 @@ fn the_file_before_is_kept() {
 }
 
 #[test]
-fn a_log_is_listed_with_as_much_as_was_written() {
+fn a_log_is_listed_with_the_length_written_so_far() {
     let folder = folder();
     let at = folder.path();
     fs::write(at.join("metrics.jsonl"), "{}\n{").unwrap();
@@ -157,7 +157,7 @@ fn a_log_is_listed_with_as_much_as_was_written() {
 }
 
 #[test]
-fn pages_are_not_taken_but_where_they_are_listed() {
+fn pages_are_accepted_only_if_already_listed() {
     let folder = folder();
     let at = folder.path();
     for name in ["a", "report.html", "loss.svg"] {
@@ -174,7 +174,7 @@ fn pages_are_not_taken_but_where_they_are_listed() {
 }
 
 #[test]
-fn a_first_group_that_was_cut_off_is_undone_and_no_other() {
+fn only_an_interrupted_first_group_is_undone() {
     let folder = folder();
     let at = folder.path();
     let mut first = Checksums::none(at);
@@ -192,7 +192,7 @@ fn a_first_group_that_was_cut_off_is_undone_and_no_other() {
 }
 
 #[test]
-fn damaged_sums_are_not_believed() {
+fn damaged_checksum_files_are_rejected() {
     let folder = folder();
     let at = folder.path();
     write(at, &[("a", b"one".to_vec())]).unwrap();
@@ -220,7 +220,7 @@ fn damaged_sums_are_not_believed() {
 }
 
 #[test]
-fn a_folder_is_verified_and_accepted_with_those_below() {
+fn a_folder_is_verified_and_accepted_with_its_subfolders() {
     let folder = folder();
     let at = folder.path();
     write(at, &[("a", b"one".to_vec())]).unwrap();
@@ -251,7 +251,7 @@ fn a_folder_is_verified_and_accepted_with_those_below() {
 
 #[cfg(unix)]
 #[test]
-fn neither_links_nor_what_is_unfinished_is_verified() {
+fn links_and_unfinished_files_are_not_verified() {
     let (folder, other) = (folder(), folder());
     let at = folder.path();
     write(at, &[("a", b"one".to_vec())]).unwrap();
@@ -272,7 +272,7 @@ fn faults(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_listed_folder_must_be_there() {
+fn a_listed_folder_must_exist() {
     let (folder, other) = (folder(), folder());
     let [at, beside] = [folder.path(), other.path()];
     write(at, &[("a", b"one".to_vec())]).unwrap();
@@ -316,7 +316,7 @@ fn a_listed_folder_must_be_there() {
 
 /// The command that an error message names, `gradus verify FOLDER --accept`, suffices: it updates the checksums above, too.
 #[test]
-fn what_is_accepted_is_listed_above() {
+fn accepting_a_folder_updates_the_checksums_above() {
     let folder = folder();
     let at = folder.path();
     write(at, &[("a", b"one".to_vec())]).unwrap();
@@ -337,7 +337,7 @@ fn what_is_accepted_is_listed_above() {
 }
 
 #[test]
-fn lost_checksums_are_found_below_a_folder_without_any() {
+fn missing_checksums_below_an_unlisted_folder_are_reported() {
     let folder = folder();
     let at = folder.path().join("runs/a");
     fs::create_dir_all(&at).unwrap();
@@ -353,7 +353,7 @@ fn lost_checksums_are_found_below_a_folder_without_any() {
 }
 
 #[test]
-fn a_study_lists_what_is_there() {
+fn a_study_lists_its_existing_folders() {
     let folder = folder();
     let at = folder.path();
     write(at, &[("plan.json", b"{}".to_vec())]).unwrap();
@@ -381,7 +381,7 @@ fn a_study_lists_what_is_there() {
 
 /// At every point of its replacement a subfolder is the old or the new one, and the list permits both.
 #[test]
-fn a_folder_is_replaced_together_with_what_lists_it() {
+fn a_folder_and_the_list_above_are_replaced_consistently() {
     let [old, new] = [folder(), folder()];
     for (at, contents) in [(old.path(), &["1"][..]), (new.path(), &["1", "2"])] {
         write(at, &[("a", b"one".to_vec())]).unwrap();
@@ -430,7 +430,7 @@ fn a_folder_is_replaced_together_with_what_lists_it() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_to_the_checksums_of_a_folder_is_refused() {
+fn a_link_to_the_checksums_of_a_folder_is_rejected() {
     let folder = folder();
     let at = folder.path();
     write(at, &[("a", b"one".to_vec())]).unwrap();
@@ -441,7 +441,7 @@ fn a_link_to_the_checksums_of_a_folder_is_refused() {
 }
 
 #[test]
-fn each_part_of_the_list_is_under_its_checksum() {
+fn each_part_of_the_list_is_covered_by_its_checksum() {
     let folder = folder();
     let mut sums = Checksums::none(folder.path());
     sums.listed.files.insert("file".into(), Entry { now: Sum::of(b"1"), before: Vec::new() });
@@ -458,7 +458,7 @@ fn each_part_of_the_list_is_under_its_checksum() {
 }
 
 #[test]
-fn a_lost_folder_stays_listed() {
+fn a_missing_folder_stays_listed() {
     for digests in [vec![Some("1")], vec![Some("1"), Some("2")]] {
         let folder = folder();
         let at = folder.path();
@@ -485,7 +485,7 @@ fn a_folder_with_neither_of_two_listed_digests_stays_damaged() {
 }
 
 #[test]
-fn lost_sums_are_missed_where_something_says_that_they_are_kept() {
+fn missing_checksums_are_reported_if_the_settings_require_them() {
     let folder = folder();
     let at = folder.path();
     #[derive(Serialize)]
@@ -511,7 +511,7 @@ fn lost_sums_are_missed_where_something_says_that_they_are_kept() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_is_not_what_was_written_until_it_is_accepted() {
+fn a_link_is_rejected_until_it_is_accepted() {
     use std::os::unix::fs::symlink;
     let (folder, other) = (folder(), folder());
     let (at, away) = (folder.path(), other.path());

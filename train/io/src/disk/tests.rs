@@ -61,7 +61,7 @@ pub(crate) fn calls<T>(folder: &Path, refused: &'static str, act: impl FnOnce() 
 }
 
 #[test]
-fn every_call_is_told() {
+fn a_watcher_receives_every_call() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let (calls, ()) = calls(at, "", || {
@@ -108,7 +108,7 @@ fn every_call_is_told() {
 }
 
 #[test]
-fn a_call_that_is_refused_is_not_made() {
+fn a_call_rejected_by_the_watcher_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     let (told, result) = calls(folder.path(), "create", || write(&path, b"x"));
@@ -126,7 +126,7 @@ fn a_call_that_is_refused_is_not_made() {
 }
 
 #[test]
-fn what_is_no_text_is_told_with_its_place() {
+fn invalid_utf8_is_reported_with_its_position() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     write(&path, b"abc\xff").unwrap();
@@ -136,7 +136,7 @@ fn what_is_no_text_is_told_with_its_place() {
 }
 
 #[test]
-fn a_file_is_being_written_by_one() {
+fn a_file_can_be_locked_by_one_writer() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     let first = Output::create(&path).unwrap();
@@ -149,7 +149,7 @@ fn a_file_is_being_written_by_one() {
 
 /// Another process creates the folder between the check and the call.
 #[test]
-fn a_folder_that_another_has_just_made_is_taken() {
+fn a_folder_created_concurrently_is_accepted() {
     struct Other(PathBuf, fn(&Path));
     impl Watcher for Other {
         fn around(&self, call: Call<'_>, go: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
@@ -179,7 +179,7 @@ fn a_folder_that_another_has_just_made_is_taken() {
 
 #[cfg(unix)]
 #[test]
-fn a_private_folder_is_its_owners_alone() {
+fn private_folders_and_files_are_accessible_only_to_their_owner() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -203,7 +203,7 @@ fn a_private_folder_is_its_owners_alone() {
 
 #[cfg(unix)]
 #[test]
-fn what_has_no_end_is_not_read() {
+fn devices_and_pipes_are_not_read() {
     for path in ["/dev/zero", "/dev/null"] {
         let error = read(Path::new(path)).unwrap_err();
         assert!(error.to_string().contains("expected a plain file"), "{error}");
@@ -231,7 +231,7 @@ fn links_are_not_written_through() {
 /// The lock of a file that was removed and created again does not lock the new file.
 #[cfg(unix)]
 #[test]
-fn a_lock_is_on_the_file_that_has_the_name() {
+fn a_lock_belongs_to_the_file_currently_at_the_path() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lock");
     let first = lock(&path).unwrap().unwrap();

@@ -150,7 +150,7 @@ fn every_crash_leaves_a_complete_checkpoint() {
 }
 
 #[test]
-fn every_cause_has_its_remedy() {
+fn every_cause_of_a_file_error_has_a_remedy() {
     use io::ErrorKind as Kind;
     let told = |action: &'static str, kind: Kind| {
         let message = FileError::new(action, Path::new("runs/my run/log"), kind.into()).to_string();
@@ -204,7 +204,7 @@ fn a_word_is_quoted_where_a_shell_needs_it() {
 }
 
 #[test]
-fn json_is_readable_and_its_last_line_ends() {
+fn json_is_indented_and_ends_with_a_newline() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.json");
     let wanted = "{\n  \"a\": 1\n}\n";
@@ -215,7 +215,7 @@ fn json_is_readable_and_its_last_line_ends() {
 }
 
 #[test]
-fn a_file_is_written_beside_what_killed_processes_left() {
+fn a_file_is_written_despite_leftovers_of_killed_processes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     // Leftovers of a process with the same process id.
@@ -242,7 +242,7 @@ fn a_pipe_is_not_replaced() {
 }
 
 #[test]
-fn what_is_unfinished_is_known_by_its_name() {
+fn unfinished_files_are_recognized_by_name() {
     for name in [".log.tmp-1", ".log.tmp-12-3", ".a.b.tmp-4"] {
         assert!(is_unfinished(&Path::new("of/a").join(name), None), "{name}");
     }
@@ -256,7 +256,7 @@ fn what_is_unfinished_is_known_by_its_name() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_unfinished_goes_unless_it_is_being_written() {
+fn unfinished_files_are_removed_unless_locked() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let held = Output::create(&at(".a.tmp-1-0")).unwrap();
@@ -280,7 +280,7 @@ fn what_is_unfinished_goes_unless_it_is_being_written() {
 }
 
 #[test]
-fn a_folder_is_taken_as_empty_without_locks_and_leftovers() {
+fn a_folder_with_only_locks_and_leftovers_counts_as_empty() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let nothing = || assert_eq!(occupant(folder.path()), None);
@@ -298,7 +298,7 @@ fn a_folder_is_taken_as_empty_without_locks_and_leftovers() {
 }
 
 #[test]
-fn one_process_works_in_a_folder() {
+fn a_folder_is_locked_by_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("runs/a");
     let lock = Lock::take(&run).unwrap();
@@ -318,7 +318,7 @@ fn one_process_works_in_a_folder() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_of_ones_own_is_no_link() {
+fn an_own_folder_must_not_be_a_link() {
     let folder = tempfile::tempdir().unwrap();
     let (own, link) = (folder.path().join("own/deep"), folder.path().join("link"));
     make_own_folder(&own).unwrap();
@@ -330,7 +330,7 @@ fn a_folder_of_ones_own_is_no_link() {
 
 /// The calls in the diagram of the module documentation.
 #[test]
-fn a_file_and_a_folder_take_their_names_when_they_are_on_the_disk() {
+fn files_and_folders_are_renamed_only_after_they_are_synced() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let plain = |calls: Vec<String>| -> Vec<String> {
@@ -361,7 +361,7 @@ fn a_file_and_a_folder_take_their_names_when_they_are_on_the_disk() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_put_in_place_is_the_old_one() {
+fn a_folder_that_cannot_be_renamed_leaves_the_old_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("last");
     let write = |refused| calls(folder.path(), refused, || replace_directory(&path, |fresh| save(fresh, "new"))).1;
@@ -379,7 +379,7 @@ fn a_folder_that_cannot_be_put_in_place_is_the_old_one() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_to_an_old_folder_is_removed_and_not_what_it_leads_to() {
+fn a_link_to_an_old_folder_is_removed_without_its_target() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     save_at(&at("last"));

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_on_both_sides_of_the_middle_are_counted() {
+    fn bimodal_outcomes_are_counted_by_seeds() {
         let of = |ways: &[f64]| Learnt::divides(ways).then(|| Learnt::of(ways).to_string());
         assert_eq!(of(&[0.9, 0.1, 0.05, 1.0, 0.97, 0.0, 0.93, 0.7]), Some("5 of 8 (24–91 %)".into()));
         assert_eq!(of(&[-0.1, 0.3, 0.71, 1.0]), Some("2 of 4 (7–93 %)".into()));

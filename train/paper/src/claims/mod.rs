@@ -218,7 +218,7 @@ mod tests {
 
     /// The paper's figures beside ours are differences of the rows of table 5. The paper's text gives 5.6 for the LSTM.
     #[test]
-    fn the_papers_falls_are_those_of_its_table() {
+    fn the_papers_drops_are_differences_of_table_5() {
         let claims = all(&Results::default(), &Sizes::new(1, 1, 1.0, false));
         let said = |statement: &str| -> f64 {
             let claim = claims.iter().find(|claim| claim.statement.starts_with(statement)).expect("a claim");
@@ -246,7 +246,7 @@ mod tests {
 
     /// With λ = 0.5 the gap is 0.1 and the first loss 0.5; with λ = 0 they are 0.3 and 0.6. Both differences are gains.
     #[test]
-    fn the_auxiliary_objective_gains_where_the_gap_is_smaller_with_it() {
+    fn a_smaller_gap_with_the_auxiliary_objective_is_a_gain() {
         let scored = |loss: f64| Scored { loss, ..Scored::default() };
         let result = |variant, train: f64, test: f64, first: f64| TaskResult {
             world: String::new(),
@@ -270,7 +270,7 @@ mod tests {
 
     /// The rows of the committed page: each claim, and the number of seeds whose sign agrees with the mean.
     #[test]
-    fn what_one_seed_is_said_to_show_is_what_all_eight_agree_on() {
+    fn claims_named_for_one_seed_are_those_all_eight_seeds_agree_on() {
         let page = include_str!("../../MINIATURE.md");
         let (_, table) = page.split_once("| Seeds on the mean's side | Verdict |").expect("the table of claims");
         let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn guessing_has_a_score_in_each_metric() {
+    fn chance_scores_follow_from_the_metric() {
         assert_eq!([chance("cola"), chance("sst-2"), chance("race"), chance("dprd")], [0.0, 0.5, 0.25, 0.5]);
     }
 }

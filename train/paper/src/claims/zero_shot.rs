@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_smooth_curve_is_not_rough_whatever_its_shape() {
+    fn smooth_curves_of_any_shape_have_little_roughness() {
         let curve = |y: &dyn Fn(f64) -> f64| (0..13).map(|i| (f64::from(i), y(f64::from(i)))).collect::<Vec<_>>();
         assert_eq!(roughness(&curve(&|x| 0.25 * x)), 0.0);
         assert_eq!(roughness(&curve(&|x| if x == 0.0 { -1.0 } else { 0.5 })), 0.0, "the leap from the untrained model");
@@ -172,7 +172,7 @@ mod tests {
 
     /// For 4,000 steps, measured every 333, the last measurement but one is at step 3,996.
     #[test]
-    fn a_last_measurement_close_to_the_one_before_takes_its_place() {
+    fn a_last_measurement_replaces_a_close_predecessor() {
         let point = |step: u64| ZeroShotPoint { step, tokens: step, scores: [("sst-2".into(), 0.5 + 1e-5 * step as f64)].into() };
         let zero_shot = (0..=12).map(|i| point(333 * i)).chain([point(4000)]).collect();
         let run = PretrainResult {
@@ -192,7 +192,7 @@ mod tests {
 
     /// A score may rise while the answers diverge from the exact ones, and one task may dominate the mean.
     #[test]
-    fn distances_are_judged_beside_scores() {
+    fn distances_in_nats_are_judged_beside_scores() {
         let at = |step: u64, nats: [f64; 3]| {
             let scores = IN_NATS.iter().zip(nats).map(|(task, kl)| (in_nats(task), kl + entropy(task).unwrap()));
             ZeroShotPoint { step, tokens: step, scores: scores.chain(ZERO_SHOT.map(|task| (task.into(), 0.6))).collect() }

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_replaced_whole_and_at_once() {
+    fn whole_words_are_replaced_simultaneously() {
         assert_eq!(reword("Mia, Tom: her rope", &[("mia", "tom"), ("tom", "mia"), ("rope", "key")]), "Tom, Mia: her key");
         assert_eq!(reword("the roper", &[("rope", "key")]), "the roper");
         assert!(mentions("At the lake.", "Lake") && !mentions("At the lakes.", "lake"));

@@ -83,7 +83,7 @@ fn follows(premise: &str, claim: &str) -> Option<bool> {
 }
 
 #[test]
-fn claims_follow_or_not_as_labelled() {
+fn claims_are_entailed_or_not_as_labelled() {
     for (task, split) in [
         ("mnli", Split::Train),
         ("mnli", Split::DevMismatched),
@@ -104,7 +104,7 @@ fn claims_follow_or_not_as_labelled() {
 }
 
 #[test]
-fn the_physics_decides_scitail() {
+fn scitail_labels_follow_from_the_physics() {
     for row in rows("scitail", Split::Train) {
         let (needed, had, mishap) = physics(&row.texts[0]);
         let claim = &row.texts[1];
@@ -120,7 +120,7 @@ fn the_physics_decides_scitail() {
 }
 
 #[test]
-fn sentences_that_answer_are_told_from_others() {
+fn qnli_labels_match_whether_the_sentence_answers() {
     for row in rows("qnli", Split::Train) {
         let [question, sentence] = &row.texts[..] else { panic!("two texts") };
         let word = words(question).pop().unwrap();
@@ -150,7 +150,7 @@ fn meant(sentence: &str) -> usize {
 }
 
 #[test]
-fn pronouns_mean_whom_the_verb_and_the_reason_say() {
+fn pronoun_labels_follow_from_verb_and_reason() {
     for row in rows("dprd", Split::Train) {
         let [sentence, pronoun, first, second] = &row.texts[..] else { panic!("four texts") };
         assert_eq!(row.label, meant(sentence), "{:?}", row.texts);
@@ -180,7 +180,7 @@ fn pronouns_mean_whom_the_verb_and_the_reason_say() {
 }
 
 #[test]
-fn one_answer_of_race_is_right() {
+fn exactly_one_answer_of_race_is_right() {
     let all = rows("race", Split::Train);
     for row in &all {
         let (article, question, answers) = (&row.texts[0], &row.texts[1], &row.texts[2..]);
@@ -210,7 +210,7 @@ fn one_answer_of_race_is_right() {
 }
 
 #[test]
-fn one_ending_of_a_story_agrees_with_it() {
+fn exactly_one_ending_agrees_with_the_story() {
     for row in rows("story-cloze", Split::Train) {
         let told = row.texts[..4].join(" ");
         let right = |ending: &str| {
@@ -239,7 +239,7 @@ fn agree(row: &Labelled) -> usize {
 }
 
 #[test]
-fn paraphrases_and_scores_follow_from_the_facts_that_agree() {
+fn similarity_and_paraphrase_labels_follow_from_shared_facts() {
     for row in rows("sts-b", Split::Train) {
         assert_eq!(row.label, agree(&row), "{:?}", row.texts);
     }
@@ -258,7 +258,7 @@ fn query(text: &str) -> BTreeSet<String> {
 
 /// The right answers reach the score that the noise allows, and no more.
 #[test]
-fn noise_is_as_large_as_promised() {
+fn label_noise_matches_the_stated_bound() {
     let truth = |task, split, of: fn(&Labelled) -> usize| -> Vec<(usize, usize)> {
         rows(task, split).iter().map(|row| (of(row), row.label)).collect()
     };
@@ -311,7 +311,7 @@ fn skeleton(text: &str) -> String {
 
 /// An acceptable sentence has the grammar of a sentence of the stories; a violation does not.
 #[test]
-fn only_violations_leave_the_grammar() {
+fn only_unacceptable_sentences_violate_the_grammar() {
     let world = World::default();
     let mut teller = Teller { world: &world, rng: Philox::new(5) };
     let mut grammar = HashSet::new();
@@ -374,7 +374,7 @@ fn accuracy(train: &[Labelled], test: &[Labelled], classes: usize, text: impl Fn
 
 /// Neither one text nor the bag of all words reveals the label, and no class is much more frequent.
 #[test]
-fn nothing_gives_the_labels_away() {
+fn shallow_features_do_not_reveal_the_labels() {
     // Classes, and the limit for a guess: chance plus a margin of more than three standard deviations of 400 rows.
     let cases: [(&str, usize, f64); 10] = [
         ("mnli", 3, 0.43),
@@ -428,7 +428,7 @@ fn lines(dir: &Path, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn files_are_those_of_the_originals() {
+fn generated_files_have_the_formats_of_the_originals() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("tasks");
     let written = write(3, &dir, 40, |_| {}).unwrap();
@@ -481,7 +481,7 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn a_seed_gives_the_same_files_and_nothing_is_written_over() {
+fn a_seed_gives_the_same_files_and_existing_ones_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let files = |dir: &Path| {
         tree(dir).into_iter().map(|(path, text)| (path.strip_prefix(dir).unwrap().to_owned(), text)).collect::<Vec<_>>()
@@ -503,7 +503,7 @@ fn a_seed_gives_the_same_files_and_nothing_is_written_over() {
 
 /// Rows are counted and differ, within and between splits.
 #[test]
-fn no_row_stands_in_two_splits() {
+fn no_row_occurs_in_two_splits() {
     for task in &MAKERS {
         let splits = task.rows(&World::default(), 2, 200).unwrap();
         let all: Vec<&Labelled> = splits.iter().flat_map(|(_, rows)| rows).collect();

@@ -199,7 +199,7 @@ mod tests {
 
     /// Each expected loss comes from the logits of a separate forward pass.
     #[test]
-    fn losses_are_those_of_the_logits() {
+    fn losses_equal_those_from_the_logits() {
         let model = tiny();
         let sequences: [&[u32]; 4] = [&[1, 2, 3, 4, 5, 6, 0, 1, 3, 3, 2], &[5], &[0, 6, 6], &[]];
         for windows in [SlidingWindow::apart(6), SlidingWindow { context: 4, stride: 3 }] {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn gradients_are_those_of_the_mean() {
+    fn gradients_are_those_of_the_mean_loss() {
         let model = tiny();
         let sequences: [&[u32]; 2] = [&[1, 2, 3, 4, 5, 6, 0, 1, 3, 3, 2], &[0, 6, 6]];
         let windows = SlidingWindow { context: 5, stride: 2 };

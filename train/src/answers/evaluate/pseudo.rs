@@ -63,7 +63,7 @@ mod tests {
 
     /// Each expected loss comes from the logits of a separate forward pass; windows end anywhere.
     #[test]
-    fn each_token_is_told_from_all_others_of_its_window() {
+    fn each_token_is_predicted_from_all_others_of_its_window() {
         let model: Model<Tensor<f64>> =
             Model::init(&ModelConfig { sizes: Sizes { vocab: 9, context: 8, width: 12 }, ..tiny_bert() }, 3);
         let special = SpecialTokens { open: 6, close: 7, mask: 8, words: 6 };

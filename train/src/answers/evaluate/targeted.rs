@@ -51,7 +51,7 @@ mod tests {
 
     /// The slope along a direction equals central differences, for a model that sees all slots and for a causal model.
     #[test]
-    fn the_gradient_is_that_of_the_mean() {
+    fn the_gradient_is_that_of_the_mean_loss() {
         let tokens = vec![1, 5, 3, 0, 2];
         let targeted = TargetedSequence { tokens, segments: None, targets: vec![Some(4), None, Some(1), None, Some(1)] };
         for config in [

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn each_token_is_a_target_as_often() {
+    fn each_token_is_a_target_equally_often() {
         let masked = MaskedLm { special: SPECIAL, corrupt: corrupt(0.2, MaskMix { mask: 1.0, replace: 0.0 }), room: 10 };
         let mut counts = [0; 10];
         for seed in 0..2000 {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_shares() {
+    fn invalid_mask_rates_are_rejected() {
         let check = |rate, replacement| corrupt(rate, replacement).check().map_err(|e| e.to_string());
         assert_eq!(check(0.15, MaskMix::EIGHTY), Ok(()));
         for (rate, mask, replace, expected) in [

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_one_text() {
+    fn a_plan_is_parsed_from_its_text() {
         let corrupt =
             Corrupt { noise: Noise::Share(0.25), replacement: MaskMix { mask: 1.0, replace: 0.0 }, redraw: Redraw::Copies };
         for (plan, text) in [
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_found_under_either_name() {
+    fn special_tokens_are_found_under_either_name() {
         let mut tokenizer = Tokenizer::characters(["abc"]);
         assert_eq!(SpecialTokens::of(&tokenizer), None);
         for name in ["<story>", "<s>", "</s>", "<mask>"] {

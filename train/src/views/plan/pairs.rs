@@ -168,7 +168,7 @@ mod tests {
 
     /// The sentences of the other text begin at 0, 3, 4 and 8.
     #[test]
-    fn another_text_gives_the_end_nearest_in_length() {
+    fn another_text_gives_the_ending_nearest_in_length() {
         let masked = MaskedLm { special: SPECIAL, corrupt: corrupt(MaskMix { mask: 0.0, replace: 0.0 }), room: 40 };
         let long = |sentences: Vec<usize>| {
             let one = Text { number: 0, epoch: 0, tokens: (0..10).collect(), sentences };
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_where_it_is_longer() {
+    fn overlong_pairs_are_truncated_at_the_longer_text() {
         for seed in 0..50 {
             let View { tokens, segments, .. } = view(7, seed);
             assert_eq!(tokens.len(), 9);

@@ -78,7 +78,7 @@ mod tests {
 
     /// One in twenty of 4,000 families is 200 ± 14.
     #[test]
-    fn chance_alone_shows_a_claim_in_at_most_one_family_of_twenty() {
+    fn false_positives_occur_in_at_most_one_family_of_twenty() {
         let rule = DecisionRule::of(&["a", "b", "c", "d", "e"]);
         for spread in [0.5, 2.0, 10.0].map(|s| Spread::Normal(s * DELTA)).into_iter().chain([0.1, 0.5].map(Spread::Bimodal)) {
             for seeds in [5, 6, 8] {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_shown_and_what_is_not_is_told() {
+    fn effects_are_detected_and_their_absence_is_reported() {
         let rule = DecisionRule::of(&["a", "b", "c", "d", "e"]);
         let with = |effect, deviation, seeds| rates(&rule, effect * DELTA, Spread::Normal(deviation * DELTA), seeds, 500);
         let large = with(2.0, 1.0, 8);

@@ -75,13 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_refuses_nothing() {
+    fn missing_or_non_finite_values_give_a_p_value_of_1() {
         assert_eq!([p_value(&[0.1, f64::NAN, 0.2]), p_value(&[f64::INFINITY, 0.1]), p_value(&[])], [1.0; 3]);
     }
 
     /// `scipy.stats.t.ppf(0.5 + c / 2, n - 1) / n**0.5`.
     #[test]
-    fn half_widths_are_those_of_scipy() {
+    fn half_widths_match_scipy() {
         for (n, confidence, expected) in T_PPF {
             assert_close(half_width(n, 1.0, confidence), expected);
             assert_close(half_width(n, 2.5, confidence), 2.5 * expected);
@@ -91,7 +91,7 @@ mod tests {
 
     /// `scipy.stats.ttest_1samp(values, 0).pvalue`.
     #[test]
-    fn p_values_are_those_of_scipy() {
+    fn p_values_match_scipy() {
         for (values, expected) in TTEST {
             assert_close(p_value(values), expected);
             let mirrored: Vec<f64> = values.iter().map(|v| -v).collect();
@@ -103,7 +103,7 @@ mod tests {
 
     /// `scipy.stats.binomtest(k, n).proportion_ci(c, method="exact")`.
     #[test]
-    fn shares_are_those_of_scipy() {
+    fn binomial_intervals_match_scipy() {
         for (k, n, confidence, expected) in BINOMIAL {
             shares(k, n, confidence).into_iter().zip(expected).for_each(|(found, expected)| assert_close(found, expected));
         }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_has_a_visible_letter_of_its_own() {
+    fn every_byte_maps_to_its_own_visible_letter() {
         for b in 0..=255 {
             assert_eq!(byte(letter(b)), Some(b));
             assert!(!letter(b).is_whitespace() && !letter(b).is_control(), "{b}");

@@ -199,7 +199,7 @@ mod tests {
 
     /// Bytes without a token are removed before the merges, as in `tokenizers` (tests/golden/published_tokenizers.py).
     #[test]
-    fn bytes_without_a_token() {
+    fn bytes_without_a_token_are_removed_or_unknown() {
         let kept = || (0..=255).filter(|byte| !b"xy".contains(byte)).map(|byte| letter(byte).to_string());
         let of = |way: Way| {
             let tokens = kept().chain(["ab", "abx", "<unk>"].map(str::to_owned)).collect();

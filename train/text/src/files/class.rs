@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_class_of_a_model() {
+    fn the_tokenizer_class_follows_from_the_model_type() {
         let of = |given, model_type| chosen(given, model_type).unwrap_or("none");
         assert_eq!(
             (of(None, ""), of(None, "bert"), of(None, "gpt2"), of(None, "bart")),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_read_refused_or_as_its_file_says() {
+    fn each_class_is_supported_rejected_or_defined_by_its_file() {
         let of = |name| named(name).map(|class| class.map(|class| class.names[0]));
         assert_eq!(of("BertTokenizerFast"), Ok(Some("BertTokenizer")));
         assert_eq!(of("DistilBertTokenizer"), Ok(Some("BertTokenizer")));

@@ -141,7 +141,7 @@ mod tests {
 
     /// For a key that occurs twice, Python keeps the first place and the last value.
     #[test]
-    fn the_order_is_the_files() {
+    fn object_keys_keep_their_order() {
         let object: Object =
             serde_json::from_str(r#"{"z": {"b": 1, "a": [{"c": 2}]}, "y": 1e30, "z": {"d": null, "c": "x"}}"#).unwrap();
         let keys = |object: &Object| object.iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>();

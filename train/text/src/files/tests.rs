@@ -230,7 +230,7 @@ fn ids_of_mode_spacy_are_those_of_openais_code() {
 }
 
 #[test]
-fn the_mode_is_kept() {
+fn the_mode_is_saved_and_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let loaded = Tokenizer::load(&data()).unwrap();
     let normalized = loaded.clone().with_mode(Mode::Spacy).unwrap_err().to_string();
@@ -260,7 +260,7 @@ fn the_mode_is_kept() {
 
 /// A saved tokenizer also refuses an id without a row, even if the embedding has grown for tokens that were added later.
 #[test]
-fn ids_without_a_row_are_kept() {
+fn ids_without_a_row_stay_rejected_after_saving() {
     let of = |folder: &str| Tokenizer::load(&Path::new("tests/data").join(folder)).unwrap();
     let basic = Tokenizer::load(&data()).unwrap();
     let Vocabulary::Bpe(bpe) = basic.vocabulary().clone() else { panic!("a BPE") };

@@ -162,7 +162,7 @@ fn fixed_text_is_left_alone() {
 
 /// A long line is cut at every millionth character.
 #[test]
-fn long_lines_are_cut() {
+fn long_lines_are_cut_at_every_millionth_character() {
     let line = |before: usize, rest: &str| "x".repeat(before) + rest;
     let fixed = |before: usize, rest: &str| fix_text(&line(before, rest))[before..].to_owned();
     assert_eq!(fixed(SEGMENT - 2, "Ã©\n"), "é\n");

@@ -73,7 +73,7 @@ fn every_character_as_the_reference() {
 
 /// Compares the short path of a word of letters with the long one.
 #[test]
-fn letters_equal_any_chunk() {
+fn the_shortcut_for_letters_equals_the_general_path() {
     let exceptions = exceptions::all();
     let letters = ["a", "A", "km", "S", "US", "in", "do", "nt", "ve", "can", "not", "I", "ll", "Z", "re", "m", "t", "T"];
     for word in texts(&letters, 5).take(5000).chain(exceptions.into_keys()) {
@@ -90,7 +90,7 @@ fn letters_equal_any_chunk() {
 
 /// Compares the last pass, which passes tokens on incrementally, with its definition over all tokens.
 #[test]
-fn rejoined_as_defined() {
+fn the_incremental_rejoin_equals_its_definition() {
     for text in texts(PIECES, 24).take(4000) {
         let mut cut = Vec::new();
         for chunk in text.split(' ').filter(|chunk| !chunk.is_empty()) {
@@ -142,7 +142,7 @@ fn rejoined(text: &str, cut: &[(usize, usize)]) -> Vec<String> {
 
 /// Only single blanks are lost, and long texts of one kind take no more time than others.
 #[test]
-fn nothing_is_lost() {
+fn only_single_blanks_are_lost() {
     let million = 1_000_000;
     let long =
         ["!", "a", "a.b.", "1", "👍", "\u{301}", "\"", "a.", ".", "-", "a-", "@", "a@", "http://", ":)", "(:", "'s", "5km", "…"];

@@ -46,7 +46,7 @@ fn ids_are_those_of_transformers() {
 
 /// A tokenizer that is saved and loaded again has the same ids and the same roles.
 #[test]
-fn they_survive_being_saved() {
+fn published_tokenizers_survive_saving() {
     let fixture = fixture();
     for (name, case) in &fixture.cases {
         let tokenizer = read(&fixture.files(name)).unwrap();
@@ -64,7 +64,7 @@ fn they_survive_being_saved() {
 
 /// Cases that differ in one rule have different ids, so that each rule is tested.
 #[test]
-fn each_rule_is_seen() {
+fn each_rule_changes_the_ids() {
     let fixture = fixture();
     let ids = |name: &str| &fixture.cases[name].ids;
     for [one, other] in [
@@ -113,7 +113,7 @@ fn error_of(base: &str, name: &str, content: Value) -> String {
 }
 
 #[test]
-fn a_class_that_is_refused_is_named() {
+fn an_unsupported_class_is_an_error_with_its_name() {
     for class in
         ["Qwen2Tokenizer", "CLIPTokenizerFast", "CTRLTokenizer", "FlaubertTokenizer", "BertweetTokenizer", "GemmaTokenizer"]
     {
@@ -137,7 +137,7 @@ fn a_class_that_is_refused_is_named() {
 }
 
 #[test]
-fn an_option_of_the_japanese_tokenizer_that_is_refused_is_named() {
+fn an_unsupported_option_of_the_japanese_tokenizer_is_named() {
     let error_of = |options: Value| {
         let mut config = json!({ "tokenizer_class": "BertJapaneseTokenizer" });
         config.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());

@@ -128,7 +128,7 @@ fn ids_and_texts_of_byte_level_bpe_are_those_of_tokenizers() {
 }
 
 #[test]
-fn bytes_lose_nothing() {
+fn byte_level_bpe_is_lossless() {
     let tokenizer = Tokenizer::load(Path::new("tests/data/byte_level/gpt2")).unwrap();
     let every: String = ('\0'..=char::MAX).collect();
     for text in cases("byte_level").iter().map(|case| case["text"].as_str().unwrap()).chain([&*every]) {
@@ -168,7 +168,7 @@ fn pairs_of_byte_level_bpe() {
 }
 
 #[test]
-fn what_is_written_is_what_transformers_writes() {
+fn saved_files_equal_those_of_transformers() {
     for folder in ["wordpiece", "byte_level/gpt2", "byte_level/roberta"] {
         let tokenizer = Tokenizer::load(&Path::new("tests/data").join(folder)).unwrap();
         let written = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn what_is_written_is_what_transformers_writes() {
 }
 
 #[test]
-fn kinds_and_their_ways() {
+fn properties_of_each_kind_of_tokenizer() {
     let of = |folder: &str| Tokenizer::load(&Path::new("tests/data").join(folder)).unwrap();
     let (pieces, bytes) = (of("wordpiece"), of("byte_level/gpt2"));
     assert_eq!([pieces.kind(), bytes.kind()], ["wordpiece", "byte-bpe"]);
