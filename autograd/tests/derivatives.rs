@@ -114,8 +114,8 @@ fn a_function_of_several_elements_has_no_gradient() {
     ];
     for (expected, call) in calls {
         let panic = catch_unwind(AssertUnwindSafe(|| call(&x))).expect_err("refused");
-        let said = panic.downcast_ref::<String>().expect("a message");
-        assert!(said.starts_with(expected), "{said}");
+        let message = panic.downcast_ref::<String>().expect("a message");
+        assert!(message.starts_with(expected), "{message}");
     }
     let panic = catch_unwind(|| vjp(squares, &[Tensor::new([2], vec![1.0, 2.0])], &Tensor::scalar(1.0))).expect_err("refused");
     assert_eq!(panic.downcast_ref::<String>().unwrap(), "vjp: the cotangent has f's shape [2], got []");

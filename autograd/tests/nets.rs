@@ -213,11 +213,11 @@ fn the_error_for_a_panicking_op_names_witness_op_and_sample() {
     refused_by::<FORGETFUL>(&derivatives);
     refused_by::<WRONG_SHAPE>(&derivatives);
     refused_by::<INFINITE>(&derivatives);
-    let said = |case: &Case, witness: Witness| witness(case).unwrap_err().to_string();
+    let error = |case: &Case, witness: Witness| witness(case).unwrap_err().to_string();
     let one = &Subject::of::<Rogue<ONE_COTANGENT>>().cases(3, 2)[0];
     let forgetful = &Subject::of::<Rogue<FORGETFUL>>().cases(3, 2)[0];
     for (name, witness) in check::DERIVATIVES {
-        let (one, forgetful) = (said(one, witness), said(forgetful, witness));
+        let (one, forgetful) = (error(one, witness), error(forgetful, witness));
         assert!(one.starts_with(&format!("{name} of `rogue`, sample 0 of cases(seed 3, size 2)")), "{one}");
         assert!(one.contains("gives one cotangent per input") && forgetful.contains("reads input 1"), "{one}; {forgetful}");
     }

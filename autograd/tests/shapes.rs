@@ -48,7 +48,7 @@ impl Call {
 
     /// Asserts that the op rejects these shapes with this explanation.
     #[track_caller]
-    fn says(&self, shapes: &str, rule: &str) -> &Self {
+    fn fails_with(&self, shapes: &str, rule: &str) -> &Self {
         assert_eq!(self.of(shapes), Err(format!("{}: {rule}, got {shapes}", self.0)));
         self
     }
@@ -117,8 +117,8 @@ fn self_attention() {
 #[test]
 fn operators() {
     let broadcast = "shapes that broadcast (equal from the last axis on, or 1)";
-    call("sub", |x| &x[0] - &x[1]).takes("[2, 3] · [3]", "[2, 3]").says("[2, 3] · [2]", broadcast);
-    call("div", |x| &x[0] / &x[1]).takes("[2, 1] · [3]", "[2, 3]").says("[2, 3] · [2]", broadcast);
+    call("sub", |x| &x[0] - &x[1]).takes("[2, 3] · [3]", "[2, 3]").fails_with("[2, 3] · [2]", broadcast);
+    call("div", |x| &x[0] / &x[1]).takes("[2, 1] · [3]", "[2, 3]").fails_with("[2, 3] · [2]", broadcast);
 }
 
 #[test]
@@ -133,11 +133,11 @@ fn products() {
     linear.takes("[2, 3] · [3, 4] · [4]", "[2, 4]").takes("[3] · [3, 4] · [4]", "[4]");
     linear.takes("[5, 2, 3] · [3, 4] · [4]", "[5, 2, 4]");
     linear.refuses("[] · [3, 4] · [4]").refuses("[2, 3] · [2, 4] · [4]");
-    linear.says("[2, 3] · [3, 4] · [3]", "[…,k]·[k,n] + [n] → […,n]");
+    linear.fails_with("[2, 3] · [3, 4] · [3]", "[…,k]·[k,n] + [n] → […,n]");
     linear.refuses("[2, 3] · [3] · [3]").refuses("[2, 3] · [3, 4] · [1, 4]");
     let gelu = call("linear_gelu", |x| x[0].linear_gelu(&x[1], &x[2]));
     gelu.takes("[5, 2, 3] · [3, 4] · [4]", "[5, 2, 4]").refuses("[2, 3] · [2, 4] · [4]");
-    gelu.says("[2, 3] · [3, 4] · [3]", "[…,k]·[k,n] + [n] → […,n]");
+    gelu.fails_with("[2, 3] · [3, 4] · [3]", "[…,k]·[k,n] + [n] → […,n]");
 }
 
 #[test]
@@ -145,20 +145,20 @@ fn rows() {
     let norm = call("layer_norm", |x| x[0].layer_norm(&x[1], &x[2], 1e-5));
     norm.takes("[2, 3] · [3] · [3]", "[2, 3]").takes("[1] · [1] · [1]", "[1]").takes("[0, 3] · [3] · [3]", "[0, 3]");
     norm.refuses("[2, 3] · [2] · [3]").refuses("[2, 3] · [1, 3] · [3]");
-    norm.says("[2, 3] · [3] · [2]", "x […,n], gain [n], bias [n] with n ≥ 1");
+    norm.fails_with("[2, 3] · [3] · [2]", "x […,n], gain [n], bias [n] with n ≥ 1");
     norm.refuses("[2, 0] · [0] · [0]").refuses("[] · [] · []");
     let rms = call("rms_norm", |x| x[0].rms_norm(&x[1], 1e-5));
     rms.takes("[2, 3] · [3]", "[2, 3]").takes("[1] · [1]", "[1]").takes("[0, 3] · [3]", "[0, 3]");
     rms.refuses("[2, 3] · [2]").refuses("[2, 3] · [1, 3]").refuses("[2, 0] · [0]").refuses("[] · []");
-    call("softmax", |x| x[0].softmax()).takes("[2, 1]", "[2, 1]").says("[2, 0]", "[…,n] with n ≥ 1").refuses("[]");
-    call("log_softmax", |x| x[0].log_softmax()).takes("[0, 1]", "[0, 1]").refuses("[2, 0]").says("[]", "[…,n] with n ≥ 1");
+    call("softmax", |x| x[0].softmax()).takes("[2, 1]", "[2, 1]").fails_with("[2, 0]", "[…,n] with n ≥ 1").refuses("[]");
+    call("log_softmax", |x| x[0].log_softmax()).takes("[0, 1]", "[0, 1]").refuses("[2, 0]").fails_with("[]", "[…,n] with n ≥ 1");
 }
 
 #[test]
 fn classes() {
     let one = call("cross_entropy", |x| x[0].cross_entropy([0, 2]));
-    one.takes("[2, 3]", "[2]").says("[2, 2]", "logits [n,V] with more classes than the target 2");
-    one.says("[3, 3]", "logits [n,V] with a row for each of 2 targets, V ≥ 1")
+    one.takes("[2, 3]", "[2]").fails_with("[2, 2]", "logits [n,V] with more classes than the target 2");
+    one.fails_with("[3, 3]", "logits [n,V] with a row for each of 2 targets, V ≥ 1")
         .refuses("[1, 3]")
         .refuses("[6]")
         .refuses("[2, 1, 3]");
@@ -182,12 +182,13 @@ fn classes() {
 fn tables() {
     let gather = call("gather", |x| x[0].gather([0, 2], [2, 1]));
     gather.takes("[3, 4]", "[2, 1, 4]").refuses("[3]").refuses("[3, 4, 1]");
-    gather.says("[2, 4]", "a table [V,d] with more rows than the id 2");
-    call("gather", |x| x[0].gather([0, 2], [1])).says("[3, 4]", "a table [V,d] and ids that fill their shape [1], not 2 ids");
+    gather.fails_with("[2, 4]", "a table [V,d] with more rows than the id 2");
+    call("gather", |x| x[0].gather([0, 2], [1]))
+        .fails_with("[3, 4]", "a table [V,d] and ids that fill their shape [1], not 2 ids");
     call("gather", |x| x[0].gather([], [0])).takes("[0, 4]", "[0, 4]");
     let scatter = call("scatter_add", |x| x[0].scatter_add([0, 2], 3));
     scatter.takes("[2, 4]", "[3, 4]").takes("[1, 2, 4]", "[3, 4]").refuses("[3, 4]").refuses("[]").refuses("[1, 4]");
-    call("scatter_add", |x| x[0].scatter_add([0, 3], 3)).says("[2, 4]", "[…,d] with a row for each of 2 ids below 3");
+    call("scatter_add", |x| x[0].scatter_add([0, 3], 3)).fails_with("[2, 4]", "[…,d] with a row for each of 2 ids below 3");
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn axes() {
     let concat = call("concat", |x| Var::concat(&x.iter().collect::<Vec<_>>(), 1));
     concat.takes("[2, 3] · [2, 4]", "[2, 7]").takes("[2, 3]", "[2, 3]").takes("[2, 0] · [2, 4] · [2, 1]", "[2, 5]");
     concat
-        .says("[2, 3] · [3, 3]", "equal extents except on axis 1, which has [3, 3]")
+        .fails_with("[2, 3] · [3, 3]", "equal extents except on axis 1, which has [3, 3]")
         .refuses("[2, 3] · [2, 3, 1]")
         .refuses("[2] · [2]");
     let sum = |axes: &'static [usize]| call("sum", move |x| x[0].sum(axes));
@@ -205,14 +206,18 @@ fn axes() {
     sum(&[1, 0]).refuses("[2, 3]");
     sum(&[2]).refuses("[2, 3]");
     let max = call("max", |x| x[0].max(1));
-    max.takes("[2, 1]", "[2, 1]").takes("[0, 3]", "[0, 1]").says("[2, 0]", "an axis 1 of extent at least 1").refuses("[2]");
+    max.takes("[2, 1]", "[2, 1]").takes("[0, 3]", "[0, 1]").fails_with("[2, 0]", "an axis 1 of extent at least 1").refuses("[2]");
     let slice = call("slice", |x| x[0].slice(1, 2..4));
-    slice.takes("[3, 4]", "[3, 2]").takes("[3, 5]", "[3, 2]").says("[3, 3]", "an axis 1 with the positions 2..4").refuses("[5]");
+    slice
+        .takes("[3, 4]", "[3, 2]")
+        .takes("[3, 5]", "[3, 2]")
+        .fails_with("[3, 3]", "an axis 1 with the positions 2..4")
+        .refuses("[5]");
     call("slice", |x| x[0].slice(0, 2..2)).takes("[2]", "[0]").refuses("[1]");
     #[allow(clippy::reversed_empty_ranges)]
     call("slice", |x| x[0].slice(0, 2..1)).refuses("[3]");
     let pad = call("pad", |x| x[0].pad(1, 2, 3));
-    pad.takes("[3, 4]", "[3, 9]").takes("[3, 0]", "[3, 5]").says("[3]", "a shape with an axis 1");
+    pad.takes("[3, 4]", "[3, 9]").takes("[3, 0]", "[3, 5]").fails_with("[3]", "a shape with an axis 1");
     let permute = |axes: &'static [usize]| call("permute", move |x| x[0].permute(axes));
     permute(&[2, 0, 1]).takes("[2, 3, 4]", "[4, 2, 3]").refuses("[2, 3]").refuses("[2, 3, 4, 5]");
     permute(&[0, 0]).refuses("[2, 3]");
@@ -229,7 +234,7 @@ fn views() {
     // Wider than the target: both broadcast to (4, 3), which is not the requested shape.
     call("expand", |x| x[0].expand([1, 3])).refuses("[4, 3]");
     let select = call("select", |x| x[0].select(&Tensor::new([2, 1], vec![1.0, 0.0]), &x[1]));
-    select.takes("[2, 1] · [2, 1]", "[2, 1]").says("[3] · [3]", "inputs of the mask's shape [2, 1]");
+    select.takes("[2, 1] · [2, 1]", "[2, 1]").fails_with("[3] · [3]", "inputs of the mask's shape [2, 1]");
     select.refuses("[1, 2] · [1, 2]").refuses("[2, 1] · [2, 2]");
 }
 
@@ -237,11 +242,13 @@ fn views() {
 fn cells() {
     let cell = call("lstm_cell", |x| x[0].lstm_cell(&x[1]).0);
     cell.takes("[3, 8] · [3, 2]", "[3, 2]").takes("[0, 4] · [0, 1]", "[0, 1]");
-    cell.says("[3, 8] · [2, 2]", "z [B,4H], c [B,H] with H ≥ 1 → [2,B,H]").refuses("[3, 6] · [3, 2]").refuses("[3, 0] · [3, 0]");
+    cell.fails_with("[3, 8] · [2, 2]", "z [B,4H], c [B,H] with H ≥ 1 → [2,B,H]")
+        .refuses("[3, 6] · [3, 2]")
+        .refuses("[3, 0] · [3, 0]");
     cell.refuses("[1, 3, 8] · [3, 2]").refuses("[3, 8] · [1, 3, 2]");
     let lstm = call("lstm", |x| x[0].lstm(&x[1]));
     lstm.takes("[5, 3, 8] · [2, 8]", "[5, 3, 2]").takes("[0, 3, 8] · [2, 8]", "[0, 3, 2]");
-    lstm.says("[5, 3, 8] · [3, 8]", "x [T,B,4H], W [H,4H] with H ≥ 1 → [T,B,H]")
+    lstm.fails_with("[5, 3, 8] · [3, 8]", "x [T,B,4H], W [H,4H] with H ≥ 1 → [T,B,H]")
         .refuses("[5, 3, 8] · [2, 4]")
         .refuses("[5, 3, 0] · [0, 0]");
     lstm.refuses("[5, 3, 4] · [2, 8]").refuses("[3, 8] · [2, 8]").refuses("[5, 3, 8] · [1, 2, 8]");

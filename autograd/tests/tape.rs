@@ -26,8 +26,8 @@ fn misuse_of_a_tape_panics_with_a_message() {
         let tape = Tape::new();
         let x = tape.leaf(vector(&[1.0, 2.0])).tanh();
         let panic = catch_unwind(AssertUnwindSafe(|| call(&tape, &x))).expect_err(expected);
-        let said = panic.downcast_ref::<String>().expect("a message");
-        assert!(said.contains(expected), "{said}");
+        let message = panic.downcast_ref::<String>().expect("a message");
+        assert!(message.contains(expected), "{message}");
     }
 }
 
@@ -246,10 +246,10 @@ impl Op<f64> for Asked {
 
 #[test]
 fn a_vjp_receives_which_inputs_need_a_gradient() {
-    let (tape, asked) = (Tape::new(), Arc::new(Mutex::new(Vec::new())));
+    let (tape, wanted) = (Tape::new(), Arc::new(Mutex::new(Vec::new())));
     let [x, y] = [1.0, 2.0].map(|x| tape.leaf(Tensor::scalar(x)));
-    tape.backward(&tape.apply(Asked(asked.clone()), &[&x, &tape.constant(Tensor::scalar(3.0)), &y]));
-    assert_eq!(*asked.lock().unwrap(), [true, false, true]);
+    tape.backward(&tape.apply(Asked(wanted.clone()), &[&x, &tape.constant(Tensor::scalar(3.0)), &y]));
+    assert_eq!(*wanted.lock().unwrap(), [true, false, true]);
 }
 
 #[test]

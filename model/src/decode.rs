@@ -88,8 +88,8 @@ mod tests {
                 let next = Batch::next(2, after.concat(), [7, 1, 4, 2, 8, 5], [1.0; 6]);
                 let found = decoder.token_losses(&next).to_vec();
                 let whole: Vec<u32> = after.iter().flat_map(|row| [before, row].concat()).collect();
-                let asked: Vec<u32> = (0..2).flat_map(|row| (0..3).map(move |at| (row * 3 + at) as u32)).collect();
-                let shifted: std::sync::Arc<[u32]> = asked.iter().map(|at| at + (at / 3 + 1) * before.len() as u32).collect();
+                let slots: Vec<u32> = (0..2).flat_map(|row| (0..3).map(move |at| (row * 3 + at) as u32)).collect();
+                let shifted: std::sync::Arc<[u32]> = slots.iter().map(|at| at + (at / 3 + 1) * before.len() as u32).collect();
                 let targets = &next.tokens().next().unwrap().targets;
                 let whole = Batch::of(Input::causal(2, whole)).with_tokens(Some(shifted), targets, [1.0; 6]);
                 let expected = model.token_losses(&whole).to_vec();

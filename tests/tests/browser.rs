@@ -316,8 +316,8 @@ fn large_tensors_are_summarized_with_a_note() {
     let mut browser = Browser::on(&opened);
     browser.find("tokens_embed.weight");
     browser.press("1");
-    let said = browser.text("document.getElementById('tab').textContent");
-    assert!(said.contains("the picture has means of blocks, the table the first numbers of the tokens that are read"), "{said}");
+    let text = browser.text("document.getElementById('tab').textContent");
+    assert!(text.contains("the picture has means of blocks, the table the first numbers of the tokens that are read"), "{text}");
     let slice = &opened.nodes[0].value.slices[0];
     assert_eq!(&browser.numbers(), &slice.corner.as_ref().unwrap().0);
     // Its rows are the rows of the tokens, labelled with their words.
@@ -326,8 +326,8 @@ fn large_tensors_are_summarized_with_a_note() {
     assert_eq!(slice.rows, opened.tokens.rows.iter().map(|(row, _)| *row).collect::<Vec<_>>());
     browser.find("lm.linear_cross_entropy.matmul"); // the logits
     browser.press("1");
-    let said = browser.text("document.getElementById('tab').textContent");
-    assert!(said.contains("the picture has means of blocks, the table the corner"), "{said}");
+    let text = browser.text("document.getElementById('tab').textContent");
+    assert!(text.contains("the picture has means of blocks, the table the corner"), "{text}");
     // A heat map of attention: one cell per pair of tokens, labelled with their words.
     browser.find("h1.attn.self_attention.softmax.div");
     browser.press("1");

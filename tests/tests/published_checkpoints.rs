@@ -156,7 +156,7 @@ fn padding_has_no_position_in_roberta() {
 #[test]
 fn padding_that_is_no_token_is_rejected() {
     let files = Files::of("published-roberta");
-    for (pad, told) in [
+    for (pad, expected) in [
         (json!(-1), "pad_token_id: expected a token's id, found -1"),
         (json!(1e308), "pad_token_id: expected a token's id, found 1e+308"),
         (json!("x"), "pad_token_id: expected a token's id, found \"x\""),
@@ -164,7 +164,7 @@ fn padding_that_is_no_token_is_rejected() {
         (json!(13), "max_position_embeddings: expected more than 14, found 14"),
     ] {
         let error = files.clone().set("pad_token_id", pad).refused();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
     let far = files.set("pad_token_id", json!(24)).set("max_position_embeddings", json!(40)).refused();
     assert!(far.contains("pad_token_id: expected a token of the 24, found 24"), "{far}");
@@ -278,11 +278,11 @@ fn the_heads_follow_from_the_tensors() {
     // `architectures` contradicts the tensors.
     let lm = Files::of("relative-roberta");
     let body = lm.clone().renamed(|name| (!name.starts_with("lm_head")).then(|| name.to_owned()));
-    let told = body.refused();
-    assert!(told.contains("architectures: RobertaForMaskedLM needs lm_head.dense.weight"), "{told}");
-    assert!(told.contains("those of RobertaModel; set architectures to [\"RobertaModel\"]"), "{told}");
-    let told = lm.set("architectures", json!(["RobertaForSequenceClassification"])).refused();
-    assert!(told.contains("needs classifier.out_proj.weight") && told.contains("those of RobertaForMaskedLM"), "{told}");
+    let error = body.refused();
+    assert!(error.contains("architectures: RobertaForMaskedLM needs lm_head.dense.weight"), "{error}");
+    assert!(error.contains("those of RobertaModel; set architectures to [\"RobertaModel\"]"), "{error}");
+    let error = lm.set("architectures", json!(["RobertaForSequenceClassification"])).refused();
+    assert!(error.contains("needs classifier.out_proj.weight") && error.contains("those of RobertaForMaskedLM"), "{error}");
     assert_eq!(body.set("architectures", json!(["RobertaModel"])).read().unwrap().config().outputs[0].transform, None);
 }
 
@@ -501,8 +501,8 @@ fn nan_and_infinity_in_unused_fields_of_a_configuration_are_accepted() {
     assert_eq!(read(&odd).unwrap(), model);
     let used = text.replace("\"n_layer\":2", "\"n_layer\":NaN");
     assert_ne!(used, text);
-    let told = read(&used).unwrap_err().to_string();
-    assert!(told.contains("n_layer: expected a finite number, found NaN"), "{told}");
+    let error = read(&used).unwrap_err().to_string();
+    assert!(error.contains("n_layer: expected a finite number, found NaN"), "{error}");
 }
 
 #[test]

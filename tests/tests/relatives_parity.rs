@@ -28,8 +28,8 @@ fn batch(name: &str, arrays: &Arrays) -> Batch {
     }
     let [segments, there, targets, next] = ["token_type_ids", "attention_mask", "targets", "next"].map(|name| arrays.ids(name).0);
     let lengths = there.chunks(t).map(|row| row.iter().filter(|&&there| there == 1).count()).collect();
-    let asked: Vec<u32> = (0..(b * t) as u32).filter(|&slot| targets[slot as usize] != -100i64 as u32).collect();
-    let n = asked.len();
+    let slots: Vec<u32> = (0..(b * t) as u32).filter(|&slot| targets[slot as usize] != -100i64 as u32).collect();
+    let n = slots.len();
     let classes = ClassLoss {
         head: 0,
         slots: (0..b).map(|s| (s * t) as u32).collect(),
@@ -41,8 +41,8 @@ fn batch(name: &str, arrays: &Arrays) -> Batch {
     let segments = (!one_segment).then(|| segments.into());
     let batch = Batch::of(Input { segments, sight: Sight::Full(Some(lengths)), ..Input::causal(b, ids) });
     let batch = if one_segment { batch } else { batch.with_classes(classes) };
-    let targets: Vec<u32> = asked.iter().map(|&slot| targets[slot as usize]).collect();
-    batch.with_tokens(Some(asked.into()), targets, vec![1.0 / n as f64; n])
+    let targets: Vec<u32> = slots.iter().map(|&slot| targets[slot as usize]).collect();
+    batch.with_tokens(Some(slots.into()), targets, vec![1.0 / n as f64; n])
 }
 
 #[test]
@@ -180,6 +180,6 @@ fn a_head_that_its_class_lacks_is_left_out() {
     let at = bytes.windows(20).position(|window| window == b"cls.seq_relationship").expect("the head");
     let other = [&bytes[..at], b"cls.seq_relationshop", &bytes[at + 20..]].concat();
     std::fs::write(&weights, other).unwrap();
-    let told = class("BertForMaskedLM").unwrap_err().to_string();
-    assert!(told.contains("cls.seq_relationshop"), "{told}");
+    let error = class("BertForMaskedLM").unwrap_err().to_string();
+    assert!(error.contains("cls.seq_relationshop"), "{error}");
 }

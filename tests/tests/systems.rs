@@ -43,7 +43,7 @@ fn systems_agree_with_their_cards() {
 fn a_wrong_card_is_rejected() {
     for card in all() {
         let audited = audit(card);
-        for (line, (asked, picture, _)) in audited.sight.iter().enumerate() {
+        for (line, (output, picture, _)) in audited.sight.iter().enumerate() {
             for (j, letter) in "abcdef".chars().enumerate() {
                 let turned = |(i, drawn): (usize, char)| match (i == j, drawn) {
                     (true, '·') => letter,
@@ -53,7 +53,7 @@ fn a_wrong_card_is_rejected() {
                 let mut other = audited.clone();
                 other.sight[line].1 = picture.chars().enumerate().map(turned).collect();
                 let [fault] = &other.faults()[..] else { panic!("{}: {other:?}", card.name) };
-                assert!(fault.contains(&format!("by the card, {asked} depends on ")), "{fault}");
+                assert!(fault.contains(&format!("by the card, {output} depends on ")), "{fault}");
             }
         }
     }
@@ -76,8 +76,8 @@ fn each_axis_is_a_flag() {
             let bare = value.parse::<f64>().is_ok() || value.parse::<bool>().is_ok();
             format!("{} = {}", flag.replace('-', "_"), if bare { value } else { format!("\"{value}\"") })
         };
-        let said: Vec<String> = card.axes.flags().into_iter().map(key).collect();
-        let settings = toml::from_str::<PretrainOptions>(&said.join("\n")).unwrap().settle().unwrap();
+        let flags: Vec<String> = card.axes.flags().into_iter().map(key).collect();
+        let settings = toml::from_str::<PretrainOptions>(&flags.join("\n")).unwrap().settle().unwrap();
         assert_eq!(settings.axes(), card.axes, "{}", card.name);
     }
 }
@@ -109,9 +109,9 @@ fn the_axes_of_a_relative_turn_a_card_into_that_system() {
             // Its own flags, with the relative's value where the two differ, and without those that the relative does not have.
             let own = one.axes.flags().into_iter().filter(|(flag, _)| differ.iter().all(|(it, ..)| it != flag));
             let theirs = differ.iter().filter(|(.., its)| its != "–").map(|(flag, _, its)| (flag.clone(), its.clone()));
-            let said: Vec<String> =
+            let flags: Vec<String> =
                 own.chain(theirs).map(|(flag, value)| format!("{} = {}", key(&flag), quoted(&value))).collect();
-            let settings = toml::from_str::<PretrainOptions>(&said.join("\n")).unwrap().settle().unwrap();
+            let settings = toml::from_str::<PretrainOptions>(&flags.join("\n")).unwrap().settle().unwrap();
             assert_eq!(settings.axes(), other.axes, "{} and {relative}", one.name);
         }
     }
@@ -172,8 +172,8 @@ fn no_code_compares_the_name_of_a_system() {
     for path in files {
         let text = std::fs::read_to_string(&path).unwrap();
         let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-        let asking = code.lines().find(|line| asks_for_a_name(line));
-        assert_eq!(asking, None, "{}", path.display());
+        let comparing = code.lines().find(|line| compares_a_name(line));
+        assert_eq!(comparing, None, "{}", path.display());
     }
     for line in [
         "if card.name == \"lstm\" {",
@@ -182,24 +182,24 @@ fn no_code_compares_the_name_of_a_system() {
         "match card.name {",
         "    \"bert\" => masks,",
     ] {
-        assert!(asks_for_a_name(line), "not seen: {line}");
+        assert!(compares_a_name(line), "not seen: {line}");
     }
     for line in ["// as \"bert\" does", "let name = card.name;", "Body::Lstm => \"lstm\",", "filter(|t| t.system == card.name)"] {
-        assert!(!asks_for_a_name(line), "{line}");
+        assert!(!compares_a_name(line), "{line}");
     }
 }
 
 /// Returns whether a line of code compares a system's name. Bodies are called `gpt` and `lstm` too, so these names by themselves
 /// do not count.
-fn asks_for_a_name(line: &str) -> bool {
+fn compares_a_name(line: &str) -> bool {
     let line = line.trim_start();
-    let says = |name: &str| line.contains(&format!("{name:?}"));
+    let quotes = |name: &str| line.contains(&format!("{name:?}"));
     let names = || ALL.iter().map(|card| card.name);
     let compared = |name: &str| [format!("name == {name:?}"), format!("name != {name:?}"), format!("named({name:?})")];
     let turned = |name: &str| [format!("{name:?} == card"), format!("{name:?} != card")];
     let found = |all: &[String]| all.iter().any(|it| line.contains(it));
-    let asks = line.contains("match card.name") || names().any(|name| found(&compared(name)) || found(&turned(name)));
-    !line.starts_with("//") && (asks || names().filter(|name| !["gpt", "lstm"].contains(name)).any(says))
+    let compares = line.contains("match card.name") || names().any(|name| found(&compared(name)) || found(&turned(name)));
+    !line.starts_with("//") && (compares || names().filter(|name| !["gpt", "lstm"].contains(name)).any(quotes))
 }
 
 /// Collects the sources below a folder, except the cards and the dialects.

@@ -273,7 +273,7 @@ mod tests {
         checkpoint::save(dir.path(), &Model::init(&tiny_gpt2(), 1)).unwrap();
         assert_eq!(load(dir.path()).unwrap().config(), tiny_gpt2());
         checkpoint::save(dir.path(), &Model::init(&tiny_bert(), 1)).unwrap();
-        let told = load(dir.path()).unwrap_err().to_string();
-        assert!(told.contains("expected a model that predicts the next token, found one that fills masks"), "{told}");
+        let error = load(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("expected a model that predicts the next token, found one that fills masks"), "{error}");
     }
 }

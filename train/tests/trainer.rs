@@ -171,8 +171,8 @@ fn a_failed_step_is_stored_and_replayed() {
         let error = trainer.step(&batch).unwrap_err();
         let TrainError::NotFinite { step: 2, anomaly: Some(anomaly), .. } = &error else { panic!("{error}") };
         trainer.dump(&batch, &error, &kept).unwrap();
-        let Replay { trainer: again, batch: same, error: said, .. } = Trainer::replay(&kept).unwrap();
-        assert_eq!((again.done(), &same, said), (1, &batch, error.to_string()));
+        let Replay { trainer: again, batch: same, error: message, .. } = Trainer::replay(&kept).unwrap();
+        assert_eq!((again.done(), &same, message), (1, &batch, error.to_string()));
         let found = again.anomaly(&same).expect("found again");
         assert_eq!((found.op, found.to_string()), ("linear", anomaly.to_string()));
     }
@@ -181,8 +181,8 @@ fn a_failed_step_is_stored_and_replayed() {
     std::fs::remove_file(kept.join("checksums.json")).unwrap(); // it would be met before what follows
     let refused = |text: &str| {
         std::fs::write(&step, text).unwrap();
-        let told = Trainer::replay(&kept).unwrap_err().to_string();
-        told.strip_prefix(&format!("{}: ", step.display())).expect(&told).to_owned()
+        let message = Trainer::replay(&kept).unwrap_err().to_string();
+        message.strip_prefix(&format!("{}: ", step.display())).expect(&message).to_owned()
     };
     let sequences = refused(&whole.replace("\"sequences\":", "\"sequences\":1"));
     let found = "expected sequences of one length, at most the context of 8; found 17 sequences, 56 tokens";

@@ -348,8 +348,8 @@ mod tests {
         let padded = Sight::Full(Some([4, 2].into()));
         for (seen, expected) in [(Sight::Causal, &all[..]), (Sight::Full(None), &masked), (padded, &masked)] {
             let input = Input { sight: seen.clone(), ..batch.input.clone() };
-            let asked = Batch::of(input.clone()).with_tokens(Some([1, 3, 4].into()), [7, 8, 9], [0.25; 3]);
-            let batch = if seen == Sight::Causal { batch.clone() } else { asked };
+            let predicted = Batch::of(input.clone()).with_tokens(Some([1, 3, 4].into()), [7, 8, 9], [0.25; 3]);
+            let batch = if seen == Sight::Causal { batch.clone() } else { predicted };
             let verdicts = properties(&Loss { model: model.clone(), batch, dropout: None });
             assert_eq!(verdicts.iter().map(|(name, _)| *name).collect::<Vec<_>>(), expected);
             assert!(verdicts.iter().all(|(_, verdict)| verdict.is_ok()), "{verdicts:?}");

@@ -96,8 +96,8 @@ mod tests {
         assert_eq!(read(&files), Ok(Some(model)));
         assert_eq!(read(&[(CONFIG_FILE, br#"{"model_type": "gpt2"}"#.to_vec())]), Ok(None));
         let refused = |config: &str, expected: &str| {
-            let told = read(&[(CONFIG_FILE, config.into()), files[1].clone()]).unwrap_err();
-            assert!(told.contains(expected), "{told}");
+            let error = read(&[(CONFIG_FILE, config.into()), files[1].clone()]).unwrap_err();
+            assert!(error.contains(expected), "{error}");
         };
         refused(r#"{"model_type": "gradus-ngram", "order": 3}"#, "config.json: missing field `vocab_size`");
         refused(

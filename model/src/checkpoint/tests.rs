@@ -140,10 +140,10 @@ fn shards_that_do_not_fit_their_index_are_rejected() {
     refused(&gone, &["transformer.h.0.ln_2.bias is in model-0000", "but not in the index; config.json and this file"]);
     for path in ["../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", "..\\x.safetensors", "C:x.safetensors", ".."] {
         let elsewhere = change(&|map| map["transformer.h.0.ln_2.bias"] = path.into());
-        let mut asked = elsewhere.clone();
-        asked.insert(path.into(), second.clone());
+        let mut changed = elsewhere.clone();
+        changed.insert(path.into(), second.clone());
         let quoted = format!("{path:?}");
-        refused(&asked, &["transformer.h.0.ln_2.bias: expected the name of a .safetensors file beside the index", &quoted]);
+        refused(&changed, &["transformer.h.0.ln_2.bias: expected the name of a .safetensors file beside the index", &quoted]);
     }
     refused(&change(&|map| *map = json!({})), &["weight_map names no tensor"]);
     refused(&change(&|map| *map = json!(3)), &["m/model.safetensors.index.json: ", "expected a map"]);
@@ -165,8 +165,8 @@ fn only_the_known_buffers_of_older_versions_are_ignored() {
     let buffers = ["transformer.h.0.attn.bias", "h.0.attn.masked_bias", "position_ids"].map(|name| (name, "h.0.ln_1.bias"));
     assert_eq!(read_files(&with_more(&buffers)).unwrap(), tiny());
     for other in ["h.0.attn.other", "h.0.mlp.bias", "h.0.masked_bias", "positions", "positions_ids"] {
-        let told = format!("{other} is not a parameter of this model");
-        refused(&with_more(&[(other, "h.0.ln_1.bias")]), &["m/model.safetensors: ", &told]);
+        let message = format!("{other} is not a parameter of this model");
+        refused(&with_more(&[(other, "h.0.ln_1.bias")]), &["m/model.safetensors: ", &message]);
     }
 }
 
@@ -188,16 +188,16 @@ fn a_parameter_of_another_shape_is_named() {
 
 #[test]
 fn an_error_lists_the_first_problems_and_counts_the_rest() {
-    let told = |problems: &[&str]| {
+    let error = |problems: &[&str]| {
         let problems: Vec<String> = problems.iter().map(|&problem| problem.to_owned()).collect();
         stored::disagree("m".into(), &problems, "").map_err(|e| e.to_string())
     };
     let begins = |words: &str| format!("m: {words}; config.json and this file do not belong together");
-    assert_eq!(told(&[]), Ok(()));
+    assert_eq!(error(&[]), Ok(()));
     for (problems, words) in
         [(&["a"][..], "a"), (&["a", "b", "c"], "a; b; c"), (&["a", "b", "c", "d", "e"], "a; b; c; and 2 more")]
     {
-        assert!(told(problems).unwrap_err().starts_with(&begins(words)), "{:?}", told(problems));
+        assert!(error(problems).unwrap_err().starts_with(&begins(words)), "{:?}", error(problems));
     }
 }
 
@@ -246,8 +246,8 @@ fn each_kind_of_io_error_suggests_a_remedy() {
         (Kind::Other, "check the path and its disk"),
     ] {
         let error = io(Path::new("m/x"), "read")(kind.into()).to_string();
-        let (problem, told) = error.split_once("; ").unwrap();
-        assert!(problem.starts_with("cannot read m/x: ") && told.contains(remedy), "{error}");
+        let (problem, advice) = error.split_once("; ").unwrap();
+        assert!(problem.starts_with("cannot read m/x: ") && advice.contains(remedy), "{error}");
     }
 }
 
@@ -261,10 +261,10 @@ fn a_saved_model_loads_and_its_parameter_bytes_match() {
     save(&dir, &model).unwrap();
     assert_eq!(load(&dir).unwrap(), model);
     std::fs::remove_dir_all(&dir).unwrap();
-    let (mut told, mut expected) = (Vec::new(), Vec::new());
-    parameter_bytes(&model, |bytes| told.extend_from_slice(bytes)).unwrap();
+    let (mut found, mut expected) = (Vec::new(), Vec::new());
+    parameter_bytes(&model, |bytes| found.extend_from_slice(bytes)).unwrap();
     model.as_ref().visit(|_, p| expected.extend(p.to_vec().into_iter().flat_map(f32::to_le_bytes)));
-    assert!(told == expected && told.len() == 4 * model.config().parameters());
+    assert!(found == expected && found.len() == 4 * model.config().parameters());
 }
 
 #[test]

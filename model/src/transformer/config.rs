@@ -272,7 +272,7 @@ mod tests {
         ] {
             assert_eq!(fine.check(), Ok(()));
         }
-        for (wrong, told) in [
+        for (wrong, expected) in [
             (sized(&|s| s.vocab = 0), "vocab = 0: expected a number from 1 to 16777216"),
             (sized(&|s| s.context = (1 << 20) + 1), "context = 1048577: expected a number from 1 to 1048576"),
             (sized(&|s| s.width = (1 << 16) + 1), "width = 65537: expected a number from 1 to 65536"),
@@ -293,7 +293,7 @@ mod tests {
             (sized(&|s| s.width = 1 << 16), "parameters = "),
         ] {
             let error = wrong.check().unwrap_err().to_string();
-            assert!(error.starts_with(told), "{error}");
+            assert!(error.starts_with(expected), "{error}");
         }
         assert_eq!(check_parameters(4_000_000_000, "less"), Ok(()));
         assert!(check_parameters(4_000_000_001, "less").is_err());

@@ -320,15 +320,15 @@ mod tests {
 
     #[test]
     fn memory_is_probed_in_pieces_until_an_allocation_fails() {
-        let mut asked = Vec::new();
-        let mut ask = |bytes| {
+        let mut requested = Vec::new();
+        let mut request = |bytes| {
             given(bytes, |size| {
-                asked.push(size);
-                (asked.len() < 4).then_some(())
+                requested.push(size);
+                (requested.len() < 4).then_some(())
             })
         };
-        assert_eq!([ask(PIECE + 1), ask(5 * PIECE), ask(0)], [PIECE + 1, PIECE, 0]);
-        assert_eq!(asked, [PIECE, UNIT, PIECE, PIECE]);
+        assert_eq!([request(PIECE + 1), request(5 * PIECE), request(0)], [PIECE + 1, PIECE, 0]);
+        assert_eq!(requested, [PIECE, UNIT, PIECE, PIECE]);
     }
 
     #[test]

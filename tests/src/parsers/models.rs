@@ -81,6 +81,6 @@ fn checkpoints() -> Vec<Vec<u8>> {
 fn releases() -> Vec<Vec<u8>> {
     let model = Model::init(&config(), 1);
     let all: Vec<(String, Vec<u8>)> = openai::files(&model).expect("sayable").collect();
-    let told = all.iter().filter(|(name, _)| name != checkpoint::CONFIG_FILE).cloned().collect::<Vec<_>>();
-    vec![files::join(&all), files::join(&told)]
+    let weights = all.iter().filter(|(name, _)| name != checkpoint::CONFIG_FILE).cloned().collect::<Vec<_>>();
+    vec![files::join(&all), files::join(&weights)]
 }

@@ -64,7 +64,7 @@ fn check(settings: &PretrainSettings, steps: u64) {
 }
 
 fn settings() -> Vec<Vec<u8>> {
-    let said = "preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"\nwarmup = \"2%\"\nmode = \"spacy\"\n";
+    let config = "preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"\nwarmup = \"2%\"\nmode = \"spacy\"\n";
     let options = PretrainOptions { steps: Some(30), ..PretrainOptions::micro_world() };
     let manifest = PretrainManifest {
         settings: options.settle().expect("a run"),
@@ -90,7 +90,7 @@ fn settings() -> Vec<Vec<u8>> {
     let plan = json_text(&Kept::with(Sizes::new(3, 1, 1.0, true)));
     let survey = json_text(&Kept::with(Survey::new(vec!["gpt".into(), "bert".into()], 3, 101, false, 1.0)));
     [
-        ("config.toml", said.into()),
+        ("config.toml", config.into()),
         ("run.json", json_text(&Kept::with(manifest))),
         ("run.json", json_text(&Kept::with(finetune))),
         ("plan.json", plan),

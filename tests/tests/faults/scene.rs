@@ -205,19 +205,19 @@ impl Scene<'_> {
 pub struct Progress {
     done: usize,
     all: usize,
-    said: Instant,
+    printed: Instant,
 }
 
 impl Progress {
     pub fn of(all: usize) -> Self {
-        Progress { done: 0, all, said: Instant::now() }
+        Progress { done: 0, all, printed: Instant::now() }
     }
 
     pub fn one_more(&mut self) {
         self.done += 1;
-        if self.said.elapsed() > Duration::from_secs(30) {
+        if self.printed.elapsed() > Duration::from_secs(30) {
             eprintln!("{} of {} trials held", self.done, self.all);
-            self.said = Instant::now();
+            self.printed = Instant::now();
         }
     }
 }

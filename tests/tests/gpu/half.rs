@@ -60,9 +60,9 @@ fn a_factor_beyond_half_precision_stops_the_training_and_is_named() {
     let before = bits(&trainer.params);
     let error = trainer.step(&batch(1)).unwrap_err();
     assert!(matches!(error, TrainError::NotFinite { step: 2, anomaly: Some(_), .. }), "{error}");
-    let told = error.to_string();
-    assert!(told.contains("--matmul-precision f32: a factor of a product in f16 is at most 65,504"), "{told}");
-    assert!(told.contains("h1.mlp"), "the place is named: {told}");
+    let message = error.to_string();
+    assert!(message.contains("--matmul-precision f32: a factor of a product in f16 is at most 65,504"), "{message}");
+    assert!(message.contains("h1.mlp"), "the place is named: {message}");
     assert!(bits(&trainer.params) == before, "nothing has changed");
     let run = tempfile::tempdir().unwrap();
     let kept = trainer.keep(&batch(1), &error, run.path()).expect("a step that can be repeated");
@@ -71,5 +71,5 @@ fn a_factor_beyond_half_precision_stops_the_training_and_is_named() {
     assert_eq!(precision.products, MatmulPrecision::F16);
     again.place(&half(&gpu)).unwrap();
     let anomaly = again.anomaly(&batch).expect("the same number");
-    assert!(told.contains(&anomaly.to_string()), "{anomaly}, not {told}");
+    assert!(message.contains(&anomaly.to_string()), "{anomaly}, not {message}");
 }

@@ -63,21 +63,21 @@ mod tests {
 
     #[test]
     fn a_panic_is_reported_as_a_bug_on_one_line_with_exit_code_1() {
-        let told = |work: fn() -> Result<(), CliError>| {
+        let message = |work: fn() -> Result<(), CliError>| {
             let error = or_fault(work, || None).unwrap_err();
             assert_eq!(error.exit_code(), 1);
             with_causes(&error)
         };
         let words = "this is a bug in gradus; please report it with the command line";
-        let formatted = told(|| panic!("expected {}\n  found  {}", 1, 2));
+        let formatted = message(|| panic!("expected {}\n  found  {}", 1, 2));
         assert!(formatted.starts_with("expected 1 found 2") && formatted.ends_with(words), "{formatted}");
         assert!(!formatted.contains('\n'));
-        assert!(told(|| panic!("a mistake")).starts_with("a mistake"));
-        let refused = told(|| panic!("failed to spawn thread: Os {{ code: 11, kind: WouldBlock }}"));
+        assert!(message(|| panic!("a mistake")).starts_with("a mistake"));
+        let refused = message(|| panic!("failed to spawn thread: Os {{ code: 11, kind: WouldBlock }}"));
         assert!(refused.starts_with("the system starts no more threads") && refused.contains("ulimit -u"), "{refused}");
         assert!(!refused.contains("bug"));
-        assert!(told(|| panic::panic_any(7)).starts_with("a panic"));
-        let within = told(|| {
+        assert!(message(|| panic::panic_any(7)).starts_with("a panic"));
+        let within = message(|| {
             rayon::scope(|s| s.spawn(|_| panic!("on another thread")));
             Ok(())
         });

@@ -269,21 +269,21 @@ mod tests {
     fn the_remaining_time_ignores_pauses_and_evaluations() {
         let at = Duration::from_secs_f64;
         let mut rate = Rate::default();
-        let told = |rate: &Rate| rate.per_second().unwrap();
+        let per_second = |rate: &Rate| rate.per_second().unwrap();
         // After steps of 20 s, one of 30 s changes the rate little.
         for step in 1..=20 {
             rate.observe(at(20.0 * f64::from(step)), 1);
         }
         rate.observe(at(430.0), 1);
-        assert!((18.0..=22.0).contains(&told(&rate).recip()), "{rate:?}");
+        assert!((18.0..=22.0).contains(&per_second(&rate).recip()), "{rate:?}");
         // An hour of sleep does not change the rate; lasting slowness does.
-        let before = told(&rate);
+        let before = per_second(&rate);
         rate.observe(at(4030.0), 1);
-        assert_eq!(told(&rate), before);
+        assert_eq!(per_second(&rate), before);
         for step in 1..=60 {
             rate.observe(at(4030.0 + 600.0 * f64::from(step)), 1);
         }
-        assert!((550.0..=601.0).contains(&told(&rate).recip()), "{rate:?}");
+        assert!((550.0..=601.0).contains(&per_second(&rate).recip()), "{rate:?}");
         // Evaluations of 9 s between steps of 1 s are excluded.
         let job = Job::new("x", 100, "steps");
         let mut progress = Shown::new(job, Display::Quiet, Box::new(io::sink()));
@@ -293,7 +293,7 @@ mod tests {
             progress.begin -= Duration::from_secs(1);
             progress.reach(step);
         }
-        assert!((0.9..=1.0).contains(&told(&progress.rate)), "{:?}", progress.rate);
+        assert!((0.9..=1.0).contains(&per_second(&progress.rate)), "{:?}", progress.rate);
     }
 
     #[test]

@@ -65,18 +65,18 @@ fn any_number_of_processes_gives_the_same_bits() {
 
 #[test]
 fn all_gather_broadcast_and_gather_reach_all_processes() {
-    let heard = with_processes(4, |cluster| {
+    let received = with_processes(4, |cluster| {
         let me = Collective::process(&*cluster);
         let words = |round: usize| vec![me as u8; round * 150_000];
-        let told: Vec<_> = (0..4).map(|round| cluster.all_gather(words(round)).wait().unwrap()).collect();
-        for (round, told) in told.into_iter().enumerate() {
-            assert!(told == (0..4).map(|p| vec![p as u8; round * 150_000]).collect::<Vec<_>>());
+        let gathered: Vec<_> = (0..4).map(|round| cluster.all_gather(words(round)).wait().unwrap()).collect();
+        for (round, gathered) in gathered.into_iter().enumerate() {
+            assert!(gathered == (0..4).map(|p| vec![p as u8; round * 150_000]).collect::<Vec<_>>());
         }
-        let said: Vec<u8> = (0..1_000_000).map(|i| (i % 249) as u8).collect();
-        assert!(cluster.broadcast(if me == 0 { said.clone() } else { vec![] }).unwrap() == said);
+        let sent: Vec<u8> = (0..1_000_000).map(|i| (i % 249) as u8).collect();
+        assert!(cluster.broadcast(if me == 0 { sent.clone() } else { vec![] }).unwrap() == sent);
         let collected = cluster.gather(words(2)).unwrap();
         assert!(collected == if me == 0 { (0..4).map(|p| vec![p; 300_000]).collect() } else { vec![] });
         cluster.broadcast(vec![me as u8]).unwrap()
     });
-    assert_eq!(heard, [[0], [0], [0], [0]]);
+    assert_eq!(received, [[0], [0], [0], [0]]);
 }

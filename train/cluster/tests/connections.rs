@@ -25,10 +25,10 @@ fn process_1(silence: Duration, written: &Arc<Flow>) -> (Cluster, TcpStream, Tcp
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (near, listener.accept().unwrap().0)
     };
-    let ((control, heard), (socket, came)) = (pair(), pair());
+    let ((control, far_control), (socket, far_data)) = (pair(), pair());
     let data = vec![Some(Faulty { socket, written: Arc::clone(written), read: Arc::default() }), None];
     let cluster = Cluster::over(1, vec![(0, control)], data, [7; 32], Limits { silence, ..LIMITS }).unwrap();
-    (cluster, heard, came)
+    (cluster, far_control, far_data)
 }
 
 #[test]
@@ -44,21 +44,21 @@ fn an_idle_connection_carries_a_heartbeat_per_interval() {
 fn a_process_sends_its_farewell_last() {
     let written = Arc::new(Flow { breaks: Some((Fault::Delays, 100)), ..Flow::default() });
     // The test never ends its side of the data connection in order, so the process leaves after the silence limit.
-    let (cluster, mut heard, mut came) = process_1(Duration::from_secs(2), &written);
+    let (cluster, mut far_control, mut far_data) = process_1(Duration::from_secs(2), &written);
     let leaving = std::thread::spawn(move || {
         drop(cluster.all_gather(vec![1; 1 << 20]));
         cluster.leave(None);
     });
-    let reading = std::thread::spawn(move || came.read_exact(&mut vec![0; 1 << 20]));
+    let reading = std::thread::spawn(move || far_data.read_exact(&mut vec![0; 1 << 20]));
     let mut head = [0; 7];
     while head[4] != FAREWELL {
-        heard.read_exact(&mut head).unwrap();
+        far_control.read_exact(&mut head).unwrap();
         let length = u16::from_le_bytes([head[5], head[6]]);
-        heard.read_exact(&mut vec![0; length.into()]).unwrap();
+        far_control.read_exact(&mut vec![0; length.into()]).unwrap();
     }
     assert!(written.bytes.load(Relaxed) >= 1 << 20, "{written:?}");
-    assert_eq!(heard.read_exact(&mut head).unwrap_err().kind(), ErrorKind::UnexpectedEof, "nothing follows");
-    drop(heard);
+    assert_eq!(far_control.read_exact(&mut head).unwrap_err().kind(), ErrorKind::UnexpectedEof, "nothing follows");
+    drop(far_control);
     reading.join().unwrap().unwrap();
     leaving.join().unwrap();
 }

@@ -420,19 +420,19 @@ mod tests {
     /// Records the reported progress: first the total, then the amounts done. May damage a file at the beginning.
     #[derive(Clone, Default)]
     struct Watch {
-        told: Arc<Mutex<Vec<u64>>>,
+        reports: Arc<Mutex<Vec<u64>>>,
         spoil: Option<Arc<dyn Fn() + Send + Sync>>,
     }
 
     impl std::fmt::Debug for Watch {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            write!(f, "{:?}", self.told)
+            write!(f, "{:?}", self.reports)
         }
     }
 
     impl Monitor for Watch {
         fn begin(&self, job: Job) -> Box<dyn Progress> {
-            self.told.lock().unwrap().push(job.total);
+            self.reports.lock().unwrap().push(job.total);
             self.spoil.as_ref().inspect(|spoil| spoil());
             Box::new(self.clone())
         }
@@ -441,7 +441,7 @@ mod tests {
 
     impl Progress for Watch {
         fn reach(&mut self, position: u64) {
-            self.told.lock().unwrap().push(position);
+            self.reports.lock().unwrap().push(position);
         }
         fn note(&mut self, _: String) {}
         fn say(&mut self, _: &str) {}
@@ -457,7 +457,7 @@ mod tests {
     fn builds(dir: &TempDir, tokenizer: &Tokenizer) -> (bool, TokenFile) {
         let watch = Watch::default();
         let file = watched(dir, tokenizer, &watch).unwrap();
-        let built = !watch.told.lock().unwrap().is_empty();
+        let built = !watch.reports.lock().unwrap().is_empty();
         (built, file)
     }
 
@@ -676,9 +676,9 @@ mod tests {
         let dir = corpus(&[("a.txt", "abc"), ("b.txt", "defg")]);
         let watch = Watch::default();
         watched(&dir, &Tokenizer::bytes(), &watch).unwrap();
-        let told = watch.told.lock().unwrap();
-        assert_eq!((told[0], told.last()), (7, Some(&7)));
-        assert!(told[1..].is_sorted());
+        let reports = watch.reports.lock().unwrap();
+        assert_eq!((reports[0], reports.last()), (7, Some(&7)));
+        assert!(reports[1..].is_sorted());
     }
 
     #[test]
@@ -748,7 +748,7 @@ mod tests {
         fs::create_dir(&path).unwrap();
         let watch = Watch::default();
         assert!(watched(&dir, &Tokenizer::bytes(), &watch).is_err());
-        assert!(watch.told.lock().unwrap().is_empty(), "nothing is tokenised");
+        assert!(watch.reports.lock().unwrap().is_empty(), "nothing is tokenised");
     }
 
     #[test]

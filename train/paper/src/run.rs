@@ -233,10 +233,10 @@ mod tests {
         assert_eq!(collect(&paths, &sizes, &[planned(1)]).unwrap().pretrained, std::slice::from_ref(&result));
         let refused = [(sizes.clone(), 2), (sizes.clone().retold(true), 1), (Sizes::new(2, 1, 0.5, false), 1)];
         for (sizes, seed) in refused {
-            let told = collect(&paths, &sizes, &[planned(seed)]).unwrap_err().to_string();
+            let error = collect(&paths, &sizes, &[planned(seed)]).unwrap_err().to_string();
             let expected =
                 format!("pretrain.lstm.json: expected the result of seed {seed}, pre-training the LSTM, in this plan's");
-            assert!(told.contains(&expected), "{told}");
+            assert!(error.contains(&expected), "{error}");
         }
     }
 

@@ -171,8 +171,8 @@ mod tests {
 
     #[test]
     fn an_unknown_character_is_located_in_the_whole_text() {
-        let told = filled(bert(), "ab[MASK]cx").err().unwrap().to_string();
-        assert!(told.starts_with("byte 9 of the text: the character 'x' is not among"), "{told}");
+        let error = filled(bert(), "ab[MASK]cx").err().unwrap().to_string();
+        assert!(error.starts_with("byte 9 of the text: the character 'x' is not among"), "{error}");
     }
 
     #[test]
@@ -229,8 +229,8 @@ mod tests {
         let model = Model::init(&bert(), 3);
         let fill = |text| fill(&model, &tokenizer, text, &mut |_| {});
         assert_eq!(fill("a[MASK]c").unwrap().gaps.len(), 1);
-        let told = fill("a<mask>[MASK]").err().unwrap().to_string();
-        assert!(told.starts_with("expected [MASK] in each gap, found <mask>"), "{told}");
+        let error = fill("a<mask>[MASK]").err().unwrap().to_string();
+        assert!(error.starts_with("expected [MASK] in each gap, found <mask>"), "{error}");
     }
 
     /// Where tokens begin with a blank, the blank before a gap is part of the gap.
@@ -275,12 +275,12 @@ mod tests {
 
     #[test]
     fn texts_that_cannot_be_filled_are_rejected() {
-        let told = |config: ModelConfig, text: &str| filled(config, text).err().unwrap().to_string();
+        let message = |config: ModelConfig, text: &str| filled(config, text).err().unwrap().to_string();
         let gpt = || ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_gpt() };
-        assert!(told(bert(), "abc").starts_with("expected a text with a gap, [MASK], found none"));
-        assert!(told(gpt(), "[MASK]a[MASK]").starts_with("expected one gap, found 2"));
-        assert!(told(bert(), "a[MASK]bcdabc").starts_with("the text has 8 tokens, the model reads at most 7 at once"));
-        assert!(told(gpt(), "a[MASK]bcdabcda").starts_with("the text has 10 tokens, the model reads at most 9 at once"));
+        assert!(message(bert(), "abc").starts_with("expected a text with a gap, [MASK], found none"));
+        assert!(message(gpt(), "[MASK]a[MASK]").starts_with("expected one gap, found 2"));
+        assert!(message(bert(), "a[MASK]bcdabc").starts_with("the text has 8 tokens, the model reads at most 7 at once"));
+        assert!(message(gpt(), "a[MASK]bcdabcda").starts_with("the text has 10 tokens, the model reads at most 9 at once"));
         let bare = Tokenizer::characters(["abcd"]);
         for config in [bert(), gpt()] {
             let broken = Model::init(&config, 1).map(|_, p: Tensor| p.full_like(*p.shape(), f32::NAN));

@@ -196,12 +196,12 @@ mod tests {
         assert_eq!(slide(2, 20), Some(Slide { at: 5, unseen: 1 }));
         assert_eq!(slide(8, 1), Some(Slide { at: 8, unseen: 2 }));
         let mut ids = vec![1, 2, 3, 4, 5];
-        let told = run(&mut ids, 3, Overflow::Refuse).unwrap_err().to_string();
+        let error = run(&mut ids, 3, Overflow::Refuse).unwrap_err().to_string();
         assert!(
-            told.contains(
+            error.contains(
                 "5 prompt tokens and 3 new ones do not fit the 7 tokens of a text that the model reads at once; ask for at most --tokens 2"
             ),
-            "{told}"
+            "{error}"
         );
         run(&mut ids, 20, Overflow::Slide).unwrap();
         let [m, open, close] = [SPECIAL.mask, SPECIAL.open, SPECIAL.close];

@@ -403,9 +403,9 @@ mod tests {
         let tokenizer = Tokenizer::characters(["ab"]);
         let config = ModelConfig::preset("tiny").unwrap().with_vocab(tokenizer.vocab_size());
         let task_model = TaskModel::prepare(Model::init(&config, 1), tokenizer, 1).unwrap();
-        let told = task_model.read(Task::named("sst-2").unwrap(), folder.path(), Split::Dev).unwrap_err().to_string();
+        let error = task_model.read(Task::named("sst-2").unwrap(), folder.path(), Split::Dev).unwrap_err().to_string();
         for part in ["SST-2, split `dev`", &folder.path().display().to_string(), "example 1", "'c'"] {
-            assert!(told.contains(part), "{part} in {told}");
+            assert!(error.contains(part), "{part} in {error}");
         }
     }
 
@@ -482,8 +482,8 @@ mod tests {
         assert_eq!(of(&["not_entailment", "entailment"]).unwrap(), turned);
         assert_eq!(of(&["NOT_ENTAILMENT", "ENTAILMENT"]).unwrap(), turned);
         for other in [["yes", "no"], ["entailment", "ENTAILMENT"]] {
-            let told = of(&other).unwrap_err().to_string();
-            assert!(told.contains(&format!("its head has the answers {}; rte needs entailment", other.join(", "))), "{told}");
+            let error = of(&other).unwrap_err().to_string();
+            assert!(error.contains(&format!("its head has the answers {}; rte needs entailment", other.join(", "))), "{error}");
         }
     }
 
@@ -505,8 +505,8 @@ mod tests {
         assert_eq!(answers(stsb, &data.rows, &z).unwrap(), scores);
         let loss = ((z[0][0] - 2.5).powi(2) + (z[1][0] - 4.0).powi(2)) / 2.0;
         assert!((score(stsb, &data.rows, &z).unwrap().loss - loss).abs() < 1e-12);
-        let told = TaskModel::finetuned(dir.path(), Task::named("cola").unwrap()).unwrap_err().to_string();
-        assert!(told.contains("with 1 classes, but cola needs"), "{told}");
+        let error = TaskModel::finetuned(dir.path(), Task::named("cola").unwrap()).unwrap_err().to_string();
+        assert!(error.contains("with 1 classes, but cola needs"), "{error}");
     }
 
     #[test]

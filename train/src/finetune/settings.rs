@@ -161,10 +161,10 @@ mod tests {
         assert!(settings.check(&gpt).is_ok() && settings.check(&bert).is_ok());
         let other = FinetuneSettings { aux: Some(0.5), ..settings.clone() };
         assert!(other.check(&gpt).is_ok());
-        let told = other.check(&bert).unwrap_err().to_string();
+        let error = other.check(&bert).unwrap_err().to_string();
         assert!(
-            told.starts_with("--aux 0.5: expected 0 for a model that fills masks") && told.ends_with("leave --aux out"),
-            "{told}"
+            error.starts_with("--aux 0.5: expected 0 for a model that fills masks") && error.ends_with("leave --aux out"),
+            "{error}"
         );
         assert_eq!((settings.classifier_dropout, settings.clip, settings.decay), (0.1, 1.0, 0.01));
         assert_eq!((settings.schedule, settings.warmup), (ScheduleKind::WarmupLinear, Warmup::Share(0.002)));

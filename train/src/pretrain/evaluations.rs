@@ -67,8 +67,8 @@ mod tests {
     use crate::pretrain::PretrainOptions;
 
     /// Returns the settled settings of a run on windows of `context` tokens, and the number of tokens that its evaluations read.
-    fn settled(said: &str, [steps, batch, context, held_out]: [u64; 4]) -> (PretrainSettings, u64) {
-        let mut settings = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap();
+    fn settled(text: &str, [steps, batch, context, held_out]: [u64; 4]) -> (PretrainSettings, u64) {
+        let mut settings = toml::from_str::<PretrainOptions>(text).unwrap().settle().unwrap();
         let read = |limit: usize| ((limit as u64).div_ceil(context).max(1).saturating_mul(context)).min(held_out);
         settings.settle_evaluations(steps, steps * batch * context, &read);
         let every = settings.evaluates_every(steps);

@@ -648,8 +648,9 @@ mod tests {
 
     #[test]
     fn unset_options_are_those_of_the_preset() {
-        let said: PretrainOptions = toml::from_str("preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"").unwrap();
-        let settings = said.settle().unwrap();
+        let options: PretrainOptions =
+            toml::from_str("preset = \"small\"\nlr = 0.01\nepochs = 3.0\nactivation = \"relu\"").unwrap();
+        let settings = options.settle().unwrap();
         assert_eq!((settings.optimizer.lr, settings.length, settings.batch), (0.01, Length::Epochs(3.0), 8));
         let activation = settings.model.transformer().unwrap().activation;
         assert_eq!((settings.model.sizes.width, activation), (384, Activation::Relu));
@@ -664,7 +665,7 @@ mod tests {
 
     #[test]
     fn numbers_out_of_range_are_rejected_by_name() {
-        for (said, words) in [
+        for (text, words) in [
             ("batch = 0", "--batch 0: expected a number of sequences from 1 to 1048576"),
             ("heads = 3", "width = 128: expected a multiple of the 3 heads"),
             ("dropout = 1.0", "embd_dropout = 1: expected a probability from 0 to below 1"),
@@ -696,8 +697,8 @@ mod tests {
             ("optimizer = 'sgd'\nbeta2 = 0.9", "--beta2 with sgd, which has no moments: expected another --optimizer with it"),
             ("schedule = 'constant'\nwarmup = 0.1", "--warmup with a constant rate: expected another --schedule with it"),
         ] {
-            let error = toml::from_str::<PretrainOptions>(said).unwrap().settle().unwrap_err().to_string();
-            assert!(error.starts_with(words), "{said}: {error}");
+            let error = toml::from_str::<PretrainOptions>(text).unwrap().settle().unwrap_err().to_string();
+            assert!(error.starts_with(words), "{text}: {error}");
         }
     }
 
@@ -748,9 +749,9 @@ mod tests {
         let fields = serde_json::to_value(PretrainOptions::default()).unwrap();
         let mut refused = 0;
         for card in systems::ALL {
-            let settle = |said: &[(&String, &serde_json::Value)]| {
+            let settle = |given: &[(&String, &serde_json::Value)]| {
                 let mut options = serde_json::json!({ "system": card.name });
-                said.iter().for_each(|(name, value)| options[*name] = (*value).clone());
+                given.iter().for_each(|(name, value)| options[*name] = (*value).clone());
                 let options: PretrainOptions = serde_json::from_value(options).unwrap();
                 options.settle().map_err(|e| e.to_string())
             };
@@ -761,12 +762,12 @@ mod tests {
                 for value in [Some(value), others.get(name)].into_iter().flatten() {
                     match settle(&[(name, value)]) {
                         Ok(settings) => changes |= settings != plain,
-                        Err(told) => {
+                        Err(error) => {
                             let flag = format!("--{}", name.replace('_', "-"));
                             let is_named = [&*flag, "--backbone lstm", "--system lstm", "--segments ", "ngram"]
                                 .iter()
-                                .any(|f| told.contains(f));
-                            assert!(is_named, "{}: {name}: {told}", card.name);
+                                .any(|f| error.contains(f));
+                            assert!(is_named, "{}: {name}: {error}", card.name);
                             (changes, refused) = (true, refused + 1);
                         }
                     }
@@ -781,17 +782,17 @@ mod tests {
     #[test]
     fn no_corpus_flag_is_ignored_silently() {
         let mut refused = 0;
-        for said in
+        for text in
             ["held_out = 0.2", "held_out_corpus = 'b.txt'", "tokenizer = 'char'", "vocab = 99", "steps = 9", "retold = true"]
         {
-            let options = toml::from_str::<PretrainOptions>(said).unwrap();
+            let options = toml::from_str::<PretrainOptions>(text).unwrap();
             options.check_source(true).unwrap();
             if let Err(error) = options.check_source(false) {
-                let (name, _) = said.split_once(" = ").unwrap();
+                let (name, _) = text.split_once(" = ").unwrap();
                 let flag = name.replace('_', "-");
-                let told = error.to_string();
-                assert!(told.starts_with(&format!("--{flag} in the micro-world")), "{told}");
-                assert!(told.ends_with(&format!("expected a --corpus with it, or no --{flag}")), "{told}");
+                let message = error.to_string();
+                assert!(message.starts_with(&format!("--{flag} in the micro-world")), "{message}");
+                assert!(message.ends_with(&format!("expected a --corpus with it, or no --{flag}")), "{message}");
                 refused += 1;
             }
         }
@@ -811,7 +812,7 @@ mod tests {
     fn an_invalid_config_file_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run.toml");
-        for (text, told) in [
+        for (text, expected) in [
             ("lerning_rate = 1.0", "lerning_rate"),
             ("warmup = \"a\"", "a fraction of them (0.02)"),
             ("steps = 2\nepochs = 3.0", "steps and epochs both"),
@@ -819,7 +820,7 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             let message = PretrainOptions::read(&path).unwrap_err().to_string();
-            assert!(message.contains(&format!("{}: ", path.display())) && message.contains(told), "{message}");
+            assert!(message.contains(&format!("{}: ", path.display())) && message.contains(expected), "{message}");
         }
     }
 }

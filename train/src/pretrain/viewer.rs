@@ -232,8 +232,8 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let run = crate::run::Control::new(&gradus_io::progress::Silent);
             let control = PretrainControl { run, samples: false, cache: dir.path().to_owned(), probe: None, recompute: None };
-            let told = begin(options.settle().unwrap(), None, &dir.path().join("run"), &control).err().unwrap().to_string();
-            assert!(told.starts_with(&format!("--context {context}: expected {least}, to hold")), "{told}");
+            let error = begin(options.settle().unwrap(), None, &dir.path().join("run"), &control).err().unwrap().to_string();
+            assert!(error.starts_with(&format!("--context {context}: expected {least}, to hold")), "{error}");
         }
     }
 

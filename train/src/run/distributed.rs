@@ -326,8 +326,8 @@ mod tests {
 
     #[test]
     fn the_process_that_differs_is_named() {
-        let told = |change| agree(&Beside(change), "ab", &trainer()).map_err(|e| e.to_string());
-        assert_eq!(told(|_| {}), Ok(()));
+        let result = |change| agree(&Beside(change), "ab", &trainer()).map_err(|e| e.to_string());
+        assert_eq!(result(|_| {}), Ok(()));
         for (change, bytes) in [
             (
                 (|other| other["version"] = "9.9".into()) as fn(&mut Value),
@@ -338,7 +338,7 @@ mod tests {
             (|other| other["parameters"] = "ef".into(), "process 1 has another digest of parameters than process 0, ef for "),
             (|other| *other = Value::Null, "process 1 sent an invalid description of itself: "),
         ] {
-            let found = told(change).unwrap_err();
+            let found = result(change).unwrap_err();
             assert!(found.starts_with(bytes) && found.contains("no step was made"), "{found}");
         }
     }
@@ -347,23 +347,23 @@ mod tests {
     fn each_process_needs_a_shard() {
         let mut trainer = trainer();
         trainer.recipe.shards = 1;
-        let told = agree(&Beside(|_| {}), "ab", &trainer).unwrap_err().to_string();
+        let error = agree(&Beside(|_| {}), "ab", &trainer).unwrap_err().to_string();
         assert!(
-            told.starts_with(
+            error.starts_with(
                 "expected at least one shard for each process, found 1 shard for 2 processes; start fewer processes"
             ),
-            "{told}"
+            "{error}"
         );
     }
 
     #[test]
     fn the_first_setting_that_differs_is_named() {
         let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        let told = |own, other| same_settings(&of(own), &of(other)).map_err(|e| e.to_string());
+        let result = |own, other| same_settings(&of(own), &of(other)).map_err(|e| e.to_string());
         let settings = r#"{"lr":0.1,"model":{"width":8,"layers":2}}"#;
-        assert_eq!(told(settings, settings), Ok(()));
+        assert_eq!(result(settings, settings), Ok(()));
         let differs = |other, what: &str| {
-            let found = told(settings, other).unwrap_err();
+            let found = result(settings, other).unwrap_err();
             assert!(found.starts_with(&format!("it was started with other settings than process 0: {what}; ")), "{found}");
         };
         differs(r#"{"lr":0.2,"model":{"width":8,"layers":2}}"#, "lr is 0.1, in process 0 0.2");

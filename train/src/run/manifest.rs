@@ -122,12 +122,12 @@ mod tests {
     fn a_new_run_keeps_its_lock() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("run");
-        let told = |found: Result<Lock, RunError>| found.unwrap_err().to_string();
-        let refused = |out: &Path| told(Any::reclaim(out).map(|(lock, _)| lock));
+        let message = |found: Result<Lock, RunError>| found.unwrap_err().to_string();
+        let refused = |out: &Path| message(Any::reclaim(out).map(|(lock, _)| lock));
         assert!(refused(&out).contains("run.json") && !out.exists());
         let lock = Any::claim(&out).unwrap();
         Any {}.write(&out, Vec::new()).unwrap();
-        assert!(told(Any::claim(&out)).contains("another gradus process is using the folder"));
+        assert!(message(Any::claim(&out)).contains("another gradus process is using the folder"));
         assert!(refused(&out).contains("another gradus process is using the folder"));
         drop(lock);
         let taken = Any::claim(&out).unwrap_err();

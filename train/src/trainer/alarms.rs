@@ -212,7 +212,7 @@ mod tests {
         (0..50).for_each(|_| alarms.observe_loss(127_270.0));
         let raised = alarms.take();
         // The mean of nine losses of 5 and the first diverging one.
-        let told = "the loss of the last 10 steps is 12,732, the first was 3.00: training diverges";
-        assert!(raised.len() == 1 && raised[0].starts_with(told), "{raised:?}");
+        let expected = "the loss of the last 10 steps is 12,732, the first was 3.00: training diverges";
+        assert!(raised.len() == 1 && raised[0].starts_with(expected), "{raised:?}");
     }
 }

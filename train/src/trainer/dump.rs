@@ -142,9 +142,9 @@ mod tests {
         assert!(!run.path().join(ANOMALY).exists());
         let error =
             TrainError::NotFinite { step: 2, loss: f64::NAN, norm: 1.0, matmul_precision: MatmulPrecision::F32, anomaly: None };
-        let told = trainer.keep(&batch, &error, run.path()).unwrap();
+        let message = trainer.keep(&batch, &error, run.path()).unwrap();
         let kept = run.path().join(ANOMALY);
-        assert_eq!(told, format!("the step is kept in {0}; `gradus audit replay {0}` repeats it", kept.display()));
+        assert_eq!(message, format!("the step is kept in {0}; `gradus audit replay {0}` repeats it", kept.display()));
         let replay = Trainer::replay(&kept).unwrap();
         assert_eq!((replay.trainer.done(), &replay.batch, replay.error), (1, &batch, error.to_string()));
         assert!(replay.trainer.params == trainer.params);

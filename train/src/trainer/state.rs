@@ -145,15 +145,15 @@ mod tests {
 
     #[test]
     fn an_invalid_state_is_rejected_by_name() {
-        let told =
+        let loaded =
             |bytes: &[u8]| Trainer::from_state(Path::new("state"), bytes, tiny_gpt(), recipe()).map(|(trainer, _)| trainer.done);
         let refused = |bytes: &[u8], words: &str| {
-            let told = told(bytes).unwrap_err().to_string();
-            assert!(told.starts_with("state: ") && told.contains(words), "{told}");
+            let error = loaded(bytes).unwrap_err().to_string();
+            assert!(error.starts_with("state: ") && error.contains(words), "{error}");
         };
         let same = |_: &str, view: TensorView<'_>| (view.dtype(), view.shape().to_vec());
         let steps = [("steps", "7"), ("extra", "")];
-        assert_eq!(told(&rewritten(same, &steps)).unwrap(), 7);
+        assert_eq!(loaded(&rewritten(same, &steps)).unwrap(), 7);
         let flat = |name: &str, view: TensorView<'_>| {
             let shape = if name == "m.h.0.mlp.c_fc.weight" { vec![view.shape().iter().product()] } else { view.shape().to_vec() };
             (view.dtype(), shape)

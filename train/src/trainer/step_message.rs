@@ -133,14 +133,14 @@ mod tests {
     #[test]
     fn messages_of_all_processes_are_combined() {
         let [one, two] = [false, true].map(|is| StepMessage { stops: is, saves: is, ..message() });
-        let told = [one.to_bytes(), two.to_bytes(), one.to_bytes()];
-        let all = StepMessage::of_all(&told, 3).unwrap();
+        let messages = [one.to_bytes(), two.to_bytes(), one.to_bytes()];
+        let all = StepMessage::of_all(&messages, 3).unwrap();
         assert_eq!((all.losses.len(), all.marks.len(), all.stops, all.digest), (6, 3, true, vec![7; 32]));
         assert_eq!((all.saves, all.times), (true, vec![[2.0, 3.0]; 3]));
-        let first = StepMessage::of_all(&told[..1], 3).unwrap();
+        let first = StepMessage::of_all(&messages[..1], 3).unwrap();
         assert!(!first.stops && !first.saves);
         let other = StepMessage { digest: vec![8; 32], ..message() }.to_bytes();
-        let told = StepMessage::of_all(&[one.to_bytes(), two.to_bytes(), other], 3).unwrap_err().problem;
-        assert!(told.starts_with("after step 3 the parameters of process 2 are not those of process 0"), "{told}");
+        let problem = StepMessage::of_all(&[one.to_bytes(), two.to_bytes(), other], 3).unwrap_err().problem;
+        assert!(problem.starts_with("after step 3 the parameters of process 2 are not those of process 0"), "{problem}");
     }
 }

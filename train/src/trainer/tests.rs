@@ -99,8 +99,8 @@ fn a_warm_up_longer_than_the_run_is_reported() {
         let schedule = Schedule { kind, warmup: warmup.parse().unwrap() };
         Recipe { schedule, ..Recipe::new(steps, 1) }.doubt()
     };
-    let told = doubt(ScheduleKind::Paper, "200", 100).unwrap();
-    assert!(told.starts_with("a warm-up of 200 steps in a run of 100: the rate never reaches --lr"), "{told}");
+    let warning = doubt(ScheduleKind::Paper, "200", 100).unwrap();
+    assert!(warning.starts_with("a warm-up of 200 steps in a run of 100: the rate never reaches --lr"), "{warning}");
     assert_eq!(doubt(ScheduleKind::Paper, "100", 100), None);
     assert_eq!(doubt(ScheduleKind::Paper, "0.1", 100), None);
     assert_eq!(doubt(ScheduleKind::Constant, "200", 100), None, "it has no warm-up");
@@ -136,13 +136,13 @@ fn a_non_finite_number_is_attributed_to_model_or_training() {
 
 #[test]
 fn a_divergence_error_gives_the_origin_and_remedies() {
-    let told = |matmul_precision, anomaly| {
+    let message = |matmul_precision, anomaly| {
         TrainError::NotFinite { step: 1, loss: f64::NAN, norm: 2.0, matmul_precision, anomaly }.to_string()
     };
-    let plain = told(MatmulPrecision::F32, None);
+    let plain = message(MatmulPrecision::F32, None);
     let end = "(--clip). Within each shard of the batch every number is finite; only their sum is not";
     assert!(plain.starts_with("step 1: the loss is NaN and its gradient's norm 2: ") && plain.ends_with(end), "{plain}");
-    let half = told(MatmulPrecision::F16, None);
+    let half = message(MatmulPrecision::F16, None);
     assert!(
         half.contains("(--clip), or with --matmul-precision f32: a factor of a product in f16 is at most 65,504. Within"),
         "{half}"
@@ -152,7 +152,7 @@ fn a_divergence_error_gives_the_origin_and_remedies() {
     let mut broken: Trainer = Trainer::new(Recipe::new(20, 1), Model::init(&config, 1));
     broken.params.as_mut().visit(|_, p| p.set(0, f32::INFINITY));
     let anomaly = broken.anomaly(&batch(&tiny_gpt())).map(Box::new);
-    let named = told(MatmulPrecision::F32, anomaly.clone());
+    let named = message(MatmulPrecision::F32, anomaly.clone());
     assert!(named.ends_with(&format!(". The first non-finite number: {}", anomaly.unwrap())), "{named}");
 }
 
@@ -243,20 +243,20 @@ fn waiting_for_processes_and_for_the_wire_is_separated() {
     let of = |own, slowest, wire| ProcessTimes { own, slowest, wire };
     assert_eq!(trainer.take_times(), [of(4.0, 2.0, 1.0), of(6.0, 0.0, 0.5), of(1.0, 4.0, 0.0)]);
     assert!(!trainer.stops(), "alone, it is asked itself");
-    let asked = processes(2, |rank| {
+    let stops = processes(2, |rank| {
         let mut trainer = larger().0;
         trainer.collective = rank;
         trainer.stops = true;
         trainer.stops()
     });
-    assert_eq!(asked, [true, true]);
+    assert_eq!(stops, [true, true]);
 }
 
 /// A request to one process reaches all, and a difference in parameters is reported by all.
 #[test]
 fn processes_share_save_requests_and_detect_differences() {
     let (_, batch) = larger();
-    let heard = processes(3, |rank| {
+    let received = processes(3, |rank| {
         let mut trainer = larger().0;
         let me = Collective::process(&*rank);
         trainer.collective = rank;
@@ -281,9 +281,9 @@ fn processes_share_save_requests_and_detect_differences() {
         }
         (first, trainer.compare().unwrap_err().problem)
     });
-    for (saves, told) in heard {
+    for (saves, error) in received {
         assert!(saves);
-        assert!(told.starts_with("after step 2 the parameters of process 2 are not those of process 0"), "{told}");
+        assert!(error.starts_with("after step 2 the parameters of process 2 are not those of process 0"), "{error}");
     }
 }
 
@@ -301,9 +301,9 @@ fn differing_parameters_are_detected_during_training() {
         trainer.step(&batch).unwrap();
         trainer.step(&batch).map_err(|e| e.to_string())
     });
-    for told in made {
-        let told = told.unwrap_err();
-        assert!(told.starts_with("step 101: after step 100 the parameters of process 1 are not those of process 0"), "{told}");
+    for error in made {
+        let error = error.unwrap_err();
+        assert!(error.starts_with("step 101: after step 100 the parameters of process 1 are not those of process 0"), "{error}");
     }
 }
 

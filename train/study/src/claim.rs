@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn differences_are_printed_with_a_sign() {
-        let told = [&[0.012][..], &[-0.012], &[-0.01, -0.03]].map(|d| signed(Mean::of(d).unwrap(), Unit::Score));
-        assert_eq!(told, ["+1.2", "−1.2", "−2.0 ± 1.4"]);
+        let printed = [&[0.012][..], &[-0.012], &[-0.01, -0.03]].map(|d| signed(Mean::of(d).unwrap(), Unit::Score));
+        assert_eq!(printed, ["+1.2", "−1.2", "−2.0 ± 1.4"]);
         let zero = [&[0.0001][..], &[-0.0001], &[0.0]].map(|d| signed(Mean::of(d).unwrap(), Unit::Score));
         assert_eq!(zero, ["0.0"; 3], "what is rounded to 0 has no sign");
     }

@@ -44,27 +44,28 @@ mod tests {
     use crate::measure::{Estimate, Generation, Understanding};
     use crate::results::Asked;
 
-    fn set(asked: &mut Asked, figure: Figure, mean: f64) {
+    fn set(evaluated: &mut Asked, figure: Figure, mean: f64) {
         let estimate = Estimate { mean, error: 0.0, places: 9 };
         match figure {
-            Figure::Understanding => asked.understanding.given_all = estimate,
-            Figure::UnderstandingFar => asked.understanding.by_distance[3] = estimate, // last mentioned 20 words ago or more
-            Figure::UnderstandingLeftOnly => asked.generation.left_only = estimate,
-            Figure::Generation => asked.generation.before = estimate,
+            Figure::Understanding => evaluated.understanding.given_all = estimate,
+            Figure::UnderstandingFar => evaluated.understanding.by_distance[3] = estimate, // last mentioned 20 words ago or more
+            Figure::UnderstandingLeftOnly => evaluated.generation.left_only = estimate,
+            Figure::Generation => evaluated.generation.before = estimate,
         }
     }
 
     /// Returns a system's results on a seed: one figure is `mean`, all others are `rest`.
-    fn asked(survey: &Survey, system: &str, seed: u64, (figure, mean): (Figure, f64), rest: f64) -> Asked {
+    fn evaluated(survey: &Survey, system: &str, seed: u64, (figure, mean): (Figure, f64), rest: f64) -> Asked {
         let (understanding, generation) = (Understanding::none(), Generation::none());
         let (system, world, budget) = (system.to_owned(), survey.world.clone(), survey.most());
         let everywhere = None;
-        let mut asked = Asked { system, world, seed, budget, understanding, everywhere, generation, told: (0, 1), seconds: 1.0 };
+        let mut evaluated =
+            Asked { system, world, seed, budget, understanding, everywhere, generation, told: (0, 1), seconds: 1.0 };
         for figure in [Figure::Understanding, Figure::UnderstandingFar, Figure::UnderstandingLeftOnly, Figure::Generation] {
-            set(&mut asked, figure, rest);
+            set(&mut evaluated, figure, rest);
         }
-        set(&mut asked, figure, mean);
-        asked
+        set(&mut evaluated, figure, mean);
+        evaluated
     }
 
     /// The claim is that a card's system is nearer to exact, by the figures that its comparison names and no others.
@@ -78,8 +79,8 @@ mod tests {
                 // By any other figure of either system, the comparison would have the opposite sign.
                 let rest = if own < 0.4 { [0.9, 0.2] } else { [0.1, 0.6] };
                 let of_seed = |seed| {
-                    let own = asked(&survey, card.name, seed, (it.figure, own), rest[0]);
-                    [own, asked(&survey, it.other, seed, (it.other_figure, 0.4), rest[1])]
+                    let own = evaluated(&survey, card.name, seed, (it.figure, own), rest[0]);
+                    [own, evaluated(&survey, it.other, seed, (it.other_figure, 0.4), rest[1])]
                 };
                 let results = Results { asked: survey.all_seeds().flat_map(of_seed).collect(), ..Results::default() };
                 let claims = all(&results, &survey);

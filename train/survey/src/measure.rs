@@ -220,14 +220,14 @@ mod tests {
             |words: &[usize], ago: &[Option<usize>]| Story { words: words.into(), places: ago.iter().map(place).collect() };
         let stories = [story(&[7, 8, 7, 9], &[None, None, Some(2), None]), story(&[8, 7], &[Some(20), Some(19)])];
         let (places, found) = ([vec![0, 1, 2], vec![0, 1]], [vec![0.5, 2.0, 1.5], vec![4.0, 0.25]]);
-        let told = |e: &Estimate| (e.mean, e.places);
+        let numbers = |e: &Estimate| (e.mean, e.places);
         let Understanding { given_all, by_distance } = understanding(&stories, &places, &found);
-        assert_eq!(told(&given_all), (1.65, 5));
+        assert_eq!(numbers(&given_all), (1.65, 5));
         let [near, middle, further, far, never] = &by_distance[..] else { panic!("{by_distance:?}") };
-        assert_eq!([near, further, far, never].map(told), [(1.5, 1), (0.25, 1), (4.0, 1), (1.25, 2)]);
+        assert_eq!([near, further, far, never].map(numbers), [(1.5, 1), (0.25, 1), (4.0, 1), (1.25, 2)]);
         assert_eq!(middle.places, 0);
         let by_word = by_word(&stories, &places, &found);
-        let by_word: Vec<(usize, (f64, usize))> = by_word.iter().map(|(word, e)| (*word, told(e))).collect();
+        let by_word: Vec<(usize, (f64, usize))> = by_word.iter().map(|(word, e)| (*word, numbers(e))).collect();
         assert_eq!(by_word, [(8, (3.0, 2)), (7, (0.75, 3))], "the last word of the first story was not asked");
     }
 

@@ -211,7 +211,7 @@ mod tests {
             loss: 1.0,
             seconds: 1.0,
         };
-        let asked = Asked {
+        let evaluated = Asked {
             system,
             world: world.clone(),
             seed,
@@ -222,7 +222,7 @@ mod tests {
             told: (0, 1),
             seconds: 1.0,
         };
-        (trained, asked, Counted { world, seed, by_reach: vec![Understanding::none(); REACH + 1] })
+        (trained, evaluated, Counted { world, seed, by_reach: vec![Understanding::none(); REACH + 1] })
     }
 
     #[test]
@@ -232,9 +232,9 @@ mod tests {
         let survey = Survey::new(vec![SURVEYED[0].name.into()], 1, 201, true, 1.0);
         let all = stages(&survey);
         let [train, ask, count] = &all[..] else { panic!("{all:?}") };
-        let read = |(trained, asked, counted): (Trained, Asked, Counted)| {
+        let read = |(trained, evaluated, counted): (Trained, Asked, Counted)| {
             records::write(&paths.result(train), &trained).unwrap();
-            records::write(&paths.result(ask), &asked).unwrap();
+            records::write(&paths.result(ask), &evaluated).unwrap();
             records::write(&paths.result(count), &counted).unwrap();
             collect(&paths, &survey, &all).map_err(|e| e.to_string())
         };
@@ -242,8 +242,8 @@ mod tests {
         let refused = |change: fn(&mut (Trained, Asked, Counted)), stage: &Stage| {
             let mut all = results(&survey);
             change(&mut all);
-            let told = read(all).unwrap_err();
-            assert!(told.contains(&format!("expected the result of {stage}, in this plan's world")), "{told}");
+            let error = read(all).unwrap_err();
+            assert!(error.contains(&format!("expected the result of {stage}, in this plan's world")), "{error}");
         };
         refused(|all| all.0.lr *= 2.0, train);
         refused(|all| all.0.steps += 1, train);

@@ -357,8 +357,8 @@ mod tests {
         for stage in [Stage::Ask { card, budget, seed }, Stage::Count { seed }] {
             run(&paths, &survey, &stage, &Silent).unwrap();
         }
-        let asked: Asked = records::read(&paths.result(&Stage::Ask { card, budget, seed })).unwrap();
-        assert!(asked.understanding.is_whole() && asked.understanding.given_all.mean.is_nan());
-        assert!(asked.generation.before.mean.is_nan() && asked.everywhere.is_none());
+        let evaluated: Asked = records::read(&paths.result(&Stage::Ask { card, budget, seed })).unwrap();
+        assert!(evaluated.understanding.is_whole() && evaluated.understanding.given_all.mean.is_nan());
+        assert!(evaluated.generation.before.mean.is_nan() && evaluated.everywhere.is_none());
     }
 }

@@ -109,10 +109,10 @@ mod tests {
         let targets = |text| parse_targets(Path::new("targets.txt"), text, 9).map_err(|e| e.to_string());
         assert_eq!(targets("- 8\n-"), Ok(vec![None, Some(8), None]));
         for wrong in ["- 9", "- -100", "- --"] {
-            let told = targets(wrong).unwrap_err();
+            let error = targets(wrong).unwrap_err();
             assert!(
-                told.contains("line 1: entry 1 (from 0) is") && told.contains("or `-` for tokens without a target"),
-                "{told}"
+                error.contains("line 1: entry 1 (from 0) is") && error.contains("or `-` for tokens without a target"),
+                "{error}"
             );
         }
         let segments = |text| parse_segments(Path::new("segments.txt"), text, 2).map_err(|e| e.to_string());

@@ -352,8 +352,8 @@ mod tests {
             words.add(text);
             words.note()
         };
-        let told = note(Mode::Basic, "Eine Brücke, für alle <unk>").expect("a note");
-        assert!(told.contains("2 of 5 words") && told.contains("(Brücke becomes brucke)"), "{told}");
+        let message = note(Mode::Basic, "Eine Brücke, für alle <unk>").expect("a note");
+        assert!(message.contains("2 of 5 words") && message.contains("(Brücke becomes brucke)"), "{message}");
         assert_eq!(note(Mode::Spacy, "Eine Brücke"), None);
         assert_eq!(note(Mode::Basic, "A bridge — for all of us: 橋"), None);
         assert_eq!(note(Mode::Basic, &("café ".to_owned() + &"tea ".repeat(2000))), None);

@@ -163,11 +163,14 @@ fn memory_grows_at_most_linearly_with_the_text() {
         let mode = tokenizer.kind();
         memory(&tokenizer, "Ã© warm.");
         for (short, long) in families(N).iter().zip(&families(8 * N)) {
-            let ([held, asked], [held_8, asked_8]) = (memory(&tokenizer, short), memory(&tokenizer, long));
+            let ([held, allocated], [held_8, allocated_8]) = (memory(&tokenizer, short), memory(&tokenizer, long));
             let what: String = short.chars().take(12).collect();
             // Vectors double as they grow, so a vector's capacity may be up to twice its length.
             assert!(held_8 <= 16 * (held + N), "{mode}, {what:?}: {held} bytes held, {held_8} for eight times the text");
-            assert!(asked_8 <= 16 * (asked + N), "{mode}, {what:?}: {asked} bytes asked for, {asked_8} for eight times the text");
+            assert!(
+                allocated_8 <= 16 * (allocated + N),
+                "{mode}, {what:?}: {allocated} bytes allocated, {allocated_8} for eight times the text"
+            );
             assert!(held_8 <= 64 * long.len(), "{mode}, {what:?}: {held_8} bytes held for {}", long.len());
         }
     }

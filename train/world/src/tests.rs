@@ -251,7 +251,7 @@ fn facts_agree_with_one_another() {
     for Story { facts, .. } in World::default().corpus(&mut rng(9), 500) {
         let carried = [Some(facts.hero_tool), facts.friend_tool];
         assert!(matches!(facts.price, Price::Treat(_)) || carried.iter().flatten().any(|tool| facts.price == Price::Tool(tool)));
-        let tool = facts.rescuer.map(|who| if who == Who::Hero { carried[0] } else { carried[1] });
+        let tool = facts.rescuer.map(|rescuer| if rescuer == Who::Hero { carried[0] } else { carried[1] });
         assert_eq!(tool.is_some(), carried.contains(&Some(facts.needed_tool())));
         assert!(tool.is_none_or(|tool| tool == Some(facts.needed_tool())));
         assert_eq!(facts.mishap, facts.rescuer.is_none().then(|| facts.threat()));
@@ -280,8 +280,8 @@ fn half_of_the_retellings_contain_corrected_slips() {
         let is_wrong = retelling.contains(" No, ");
         wrong += usize::from(is_wrong);
         firsts += usize::from(retelling.contains(" owned it."));
-        let told = [facts.hero.animal, facts.place, facts.hero_tool, facts.colour, facts.thing, facts.keeper];
-        let missing = told.iter().filter(|word| !retelling.split(". No, ").next().unwrap().contains(**word)).count();
+        let named = [facts.hero.animal, facts.place, facts.hero_tool, facts.colour, facts.thing, facts.keeper];
+        let missing = named.iter().filter(|word| !retelling.split(". No, ").next().unwrap().contains(**word)).count();
         assert_eq!(missing, usize::from(is_wrong), "{retelling}");
     }
     // Half of 4,000, with a tolerance of nearly four standard deviations of 32.
@@ -297,8 +297,8 @@ fn the_worlds_are_frozen() {
     ] {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64; // FNV-1a
         let stories = world.corpus(&mut rng(15), 500);
-        let told = stories.iter().map(|story| format!("{} {:.6}\n", story.text, story.log_prob));
-        told.collect::<String>().bytes().for_each(|byte| hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let lines = stories.iter().map(|story| format!("{} {:.6}\n", story.text, story.log_prob));
+        lines.collect::<String>().bytes().for_each(|byte| hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
         assert_eq!((world.name().as_str(), format!("{hash:016x}").as_str()), (name, digest));
     }
     assert_eq!(small().name(), "micro-world-1-other-words");

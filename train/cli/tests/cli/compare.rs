@@ -67,8 +67,8 @@ fn the_best_model_has_the_lowest_loss_over_the_same_tokens() {
 #[test]
 fn a_page_shows_whether_the_run_is_complete() {
     let desk = desk();
-    let told = desk.gradus(&format!("{LINE} --out run --stop-at 4"));
-    assert_holds(&told.stderr, &["run/report.html shows the progress"]);
+    let run = desk.gradus(&format!("{LINE} --out run --stop-at 4"));
+    assert_holds(&run.stderr, &["run/report.html shows the progress"]);
     let page = desk.text("run/report.html");
     assert_holds(&page, &["Stopped at step 4 of 6; <code>gradus pretrain --resume run</code> continues."]);
     assert!(!page.contains("http-equiv=\"refresh\""));

@@ -48,9 +48,9 @@ struct Kept {
 
 impl Kept {
     fn of(desk: &Desk, top: &'static str) -> Self {
-        let told = desk.gradus(&format!("verify {top}")).printed().to_owned();
+        let report = desk.gradus(&format!("verify {top}")).printed().to_owned();
         let mut files: Vec<String> =
-            told.lines().filter_map(|line| line.strip_prefix("as written")).map(|path| path.trim().to_owned()).collect();
+            report.lines().filter_map(|line| line.strip_prefix("as written")).map(|path| path.trim().to_owned()).collect();
         let mut folders: Vec<String> = files.iter().flat_map(|file| Path::new(file).ancestors().skip(1)).map(text).collect();
         folders.sort();
         folders.dedup();
@@ -153,10 +153,10 @@ fn every_damage_is_named() {
             }
         };
         let found = desk.gradus(&format!("verify {}", kept.top));
-        let told = format!("damage {n} (GRADUS_SEED={seed}): {name} {what}: {}", found.stderr);
+        let message = format!("damage {n} (GRADUS_SEED={seed}): {name} {what}: {}", found.stderr);
         let nothing = format!("{}: expected files with checksums, found no checksums.json", kept.top);
         let is_named = found.stderr.contains(name) || name.ends_with("/checksums.json") && found.stderr.contains(&nothing);
-        assert!(found.code == Some(1) && is_named, "{told}");
+        assert!(found.code == Some(1) && is_named, "{message}");
         match good {
             Some(good) => desk.write(name, good),
             None => put_back(&desk, name),

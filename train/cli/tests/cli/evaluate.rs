@@ -264,8 +264,8 @@ fn losses_of_given_targets_agree_with_transformers() {
         let targets: Vec<Option<u32>> =
             (0..t).map(|slot| (slot % 3 != 1).then_some((5 * slot as u32 + 2) % vocab as u32)).collect();
         desk.write("ids", words(ids));
-        let told = |target: &Option<u32>| target.map_or("-".into(), |id| id.to_string());
-        desk.write("targets", targets.iter().map(told).collect::<Vec<_>>().join("\n"));
+        let entry = |target: &Option<u32>| target.map_or("-".into(), |id| id.to_string());
+        desk.write("targets", targets.iter().map(entry).collect::<Vec<_>>().join("\n"));
         let is_told_segments = model.contains("bert") && !model.contains("roberta") || model.contains("ernie");
         let segments = if is_told_segments {
             desk.write("segments", words(&fixture.ids("token_type_ids").0[..t]));
@@ -273,9 +273,9 @@ fn losses_of_given_targets_agree_with_transformers() {
         } else {
             ""
         };
-        let asked =
+        let arguments =
             format!("evaluate --model golden/{model} --ids ids --targets targets {segments} --dtype f64 --gradients --json");
-        let json = desk.gradus(&asked).json();
+        let json = desk.gradus(&arguments).json();
         let nll = |slot: usize, id: u32| {
             let row = &logits[slot * vocab..][..vocab];
             row.iter().map(|z| z.exp()).sum::<f64>().ln() - row[id as usize]

@@ -386,8 +386,8 @@ fn tasks_are_listed() {
     let text = gradus("tasks");
     let paragraphs: Vec<&str> = text.printed().trim_end().split("\n\n").collect();
     assert_eq!(paragraphs.len(), names.len());
-    for (task, told) in listed.iter().zip(paragraphs) {
-        let (first, second) = told.split_once('\n').unwrap();
+    for (task, paragraph) in listed.iter().zip(paragraphs) {
+        let (first, second) = paragraph.split_once('\n').unwrap();
         let [name, title, metric, folder] = ["name", "title", "metric", "folder"].map(|field| task[field].as_str().unwrap());
         assert!(first.starts_with(&format!("{name} ")) && first.contains(&format!(" {title}: ")), "{first}");
         assert!(first.contains(&format!("); {metric}")), "{first}");
@@ -467,8 +467,8 @@ fn row_counts_and_notes_on_the_data_are_reported() {
             (&15.into(), &used.into(), &0.into())
         );
     }
-    let told = desk.begin("story-cloze", "again", &SHORT.replace("--json", "--rows 4"));
-    assert_holds(told.printed(), &["train 12 of 15 rows, 4 of them used; dev 3 of 15 rows)"]);
+    let run = desk.begin("story-cloze", "again", &SHORT.replace("--json", "--rows 4"));
+    assert_holds(run.printed(), &["train 12 of 15 rows, 4 of them used; dev 3 of 15 rows)"]);
     for number in [1, 3, 5] {
         desk.remove(&format!("data-race/dev/high/{number}.txt"));
     }
@@ -483,10 +483,10 @@ fn row_counts_and_notes_on_the_data_are_reported() {
 fn rows_of_a_task_are_printed_as_read() {
     let desk = Desk::with_data(&["race", "wsc273", "cola"]);
     let show = |task: &str, options: &str| desk.gradus(&format!("tasks show {task} --data data-{task} {options}"));
-    let told = show("race", "--split dev --rows 2");
-    assert_eq!(told.printed().matches("  label: ").count(), 2);
+    let output = show("race", "--split dev --rows 2");
+    assert_eq!(output.printed().matches("  label: ").count(), 2);
     assert_holds(
-        told.printed(),
+        output.printed(),
         &["RACE, split dev: 6 of 6 rows", "document: It was", "question: What was _ ?", "answer 3: they"],
     );
     let json = show("race", "--split dev --model model --json").json();
@@ -502,9 +502,9 @@ fn rows_of_a_task_are_printed_as_read() {
         tokens[1]
     );
     desk.write("data-cola/dev.tsv", format!("src\t0\t*\t{}\n", "very ".repeat(99)));
-    let told = show("cola", "--split dev --model model");
+    let output = show("cola", "--split dev --model model");
     assert_holds(
-        told.printed(),
+        output.printed(),
         &["label: unacceptable", "text: very very", "<start>|v|e|r|y", "a text was cut to the context of"],
     );
     assert_holds(show("cola", "--split test").printed(), &["label: none", "text: "]);
@@ -620,9 +620,9 @@ fn bad_models_are_rejected() {
     // A head with equal classes may answer, but with a note.
     let other = desk.text("data-rte/dev.tsv").replace("sentence1\tsentence2", "question\tsentence");
     desk.write("data-qnli/dev.tsv", other);
-    let asked = desk.ask("evaluate", "rte", "qnli", "");
-    assert_eq!(asked.code, Some(0));
-    assert_holds(&asked.stderr, &["fine-tuned on rte, not on qnli"]);
+    let run = desk.ask("evaluate", "rte", "qnli", "");
+    assert_eq!(run.code, Some(0));
+    assert_holds(&run.stderr, &["fine-tuned on rte, not on qnli"]);
     assert!(!desk.ask("evaluate", "rte", "rte", "").stderr.contains("fine-tuned on"));
     both("rte", "race", &["another task", "race"]);
     both("rte", "mnli", &["another task", "3"]);
@@ -768,10 +768,10 @@ fn a_run_that_cannot_be_resumed_is_an_error_with_the_cause() {
 #[test]
 fn a_warm_up_longer_than_the_run_causes_a_warning() {
     let desk = Desk::with_data(&["rte"]);
-    let said = |name: &str, options: &str| desk.begin("rte", name, &format!("{SHORT} {options}")).stderr;
-    assert_holds(&said("long", "--warmup 7"), &["a warm-up of 7 steps in a run of 6"]);
-    assert!(!said("whole", "--warmup 6").contains("warm-up"));
-    assert!(!said("none", "--warmup 7 --schedule constant").contains("warm-up"));
+    let warnings = |name: &str, options: &str| desk.begin("rte", name, &format!("{SHORT} {options}")).stderr;
+    assert_holds(&warnings("long", "--warmup 7"), &["a warm-up of 7 steps in a run of 6"]);
+    assert!(!warnings("whole", "--warmup 6").contains("warm-up"));
+    assert!(!warnings("none", "--warmup 7 --schedule constant").contains("warm-up"));
 }
 
 /// If no model survives the rate, the message names the rate, not the checkpoint.

@@ -101,12 +101,12 @@ fn invalid_requests_to_a_masked_model_are_rejected() {
     // A blank is an answer like any other, and is visible.
     let all = Run::from(desk.prepare(command("fill --model bert --top 1000 --text")).arg("Mia s[MASK]w.").output().unwrap());
     assert!(all.printed().lines().any(|line| line.ends_with(" %  \" \"")), "{}", all.stdout);
-    let told = desk.gradus("generate --model bert --prompt Mia --tokens 3 --greedy --json");
+    let run = desk.gradus("generate --model bert --prompt Mia --tokens 3 --greedy --json");
     assert_holds(
-        &told.stderr,
+        &run.stderr,
         &["this model fills masks and was not trained to continue a text", "at the first of as many masks"],
     );
-    let made = told.json();
+    let made = run.json();
     assert_eq!(made["text"].as_str().unwrap().chars().count(), 6, "{made}");
     assert!(made["ids"].as_array().unwrap().len() == 6 && made["text"].as_str().unwrap().starts_with("Mia"), "{made}");
     desk.gradus("generate --model bert --prompt Mia --tokens 50 --no-slide")

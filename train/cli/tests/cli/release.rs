@@ -53,8 +53,8 @@ fn import_and_export_are_inverses() {
 #[test]
 fn importing_a_model_that_needs_no_import_is_an_error() {
     let desk = Desk::new();
-    let told = desk.gradus("import --openai golden/relative-gpt2 --out out");
-    told.misused(&["expected OpenAI's release (params_shapes.json)", "Hugging Face's format, which needs no import", "--model"]);
+    let run = desk.gradus("import --openai golden/relative-gpt2 --out out");
+    run.misused(&["expected OpenAI's release (params_shapes.json)", "Hugging Face's format, which needs no import", "--model"]);
     assert!(!desk.exists("out"));
 }
 

@@ -114,7 +114,7 @@ fn experiments_extend_an_existing_reproduction() {
 
 #[test]
 fn the_report_has_the_papers_tables_and_statements() {
-    let told = [
+    let expected = [
         "Table 2",
         "Table 3",
         "Table 4",
@@ -134,7 +134,7 @@ fn the_report_has_the_papers_tables_and_statements() {
         "Convergence and generalisation",
     ];
     let page = Miniature::get().desk.text("mini/report.html");
-    assert_holds(&page, &told);
+    assert_holds(&page, &expected);
     assert!(!page.contains('`') && !page.contains("not reached") && !page.contains("undecided"));
     let places = [
         "This reproduction was made with <code>--scale 0.01</code>: 40 steps of pre-training instead of 4,000",
@@ -152,7 +152,7 @@ fn the_report_has_the_papers_tables_and_statements() {
 #[test]
 fn the_terminal_output_ends_with_the_results() {
     let desk = Miniature::copy();
-    let told = desk.gradus("reproduce --resume mini");
+    let run = desk.gradus("reproduce --resume mini");
     let words = [
         "made with `--scale 0.01`: 40 steps of pre-training instead of 4,000",
         "loss above the exact limit, %: Transformer ",
@@ -160,9 +160,9 @@ fn the_terminal_output_ends_with_the_results() {
         "table 5's average: ",
         "1 seed cannot decide them, 6 or more can: --seeds 6",
     ];
-    assert_holds(told.printed(), &words);
-    assert_holds(told.printed(), &["points the paper's way: ", "seed-3/gpt/report.html", "the report: mini/report.html"]);
-    assert!(!told.stdout.contains("undecided"), "{}", told.stdout);
+    assert_holds(run.printed(), &words);
+    assert_holds(run.printed(), &["points the paper's way: ", "seed-3/gpt/report.html", "the report: mini/report.html"]);
+    assert!(!run.stdout.contains("undecided"), "{}", run.stdout);
 }
 
 #[test]
@@ -216,8 +216,8 @@ fn a_reproduction_of_other_sizes_is_rejected() {
         "--scale 0.01 --seed 3 --retold",
     ];
     for other in others {
-        let said = ["mini", "another reproduction", "--seed 3 --scale 0.01 --full", "for more seeds too"];
-        desk.gradus(&format!("reproduce {other} --full --out mini")).fails_with(&said);
+        let expected = ["mini", "another reproduction", "--seed 3 --scale 0.01 --full", "for more seeds too"];
+        desk.gradus(&format!("reproduce {other} --full --out mini")).fails_with(&expected);
     }
 }
 
@@ -314,8 +314,8 @@ fn a_page_does_not_overwrite_files_of_the_reproduction() {
         "seed-3/world/rte/train.tsv",
     ] {
         let before = desk.read(&format!("mini/{kept}"));
-        let told = ["gradus needs this file", "name another path"];
-        desk.gradus(&format!("reproduce --resume mini --quiet --markdown mini/{kept} --overwrite")).misused(&told);
+        let expected = ["gradus needs this file", "name another path"];
+        desk.gradus(&format!("reproduce --resume mini --quiet --markdown mini/{kept} --overwrite")).misused(&expected);
         assert!(desk.read(&format!("mini/{kept}")) == before, "{kept}");
     }
     desk.gradus("reproduce --resume mini --quiet --markdown mini/page.md").printed();

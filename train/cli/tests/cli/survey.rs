@@ -25,7 +25,7 @@ fn bad_surveys_are_rejected() {
 pub struct Made {
     pub desk: Desk,
     /// The output of the program.
-    told: Value,
+    output: Value,
 }
 
 impl Made {
@@ -37,8 +37,8 @@ impl Made {
             let _ = fs::remove_dir_all(&folder); // from an earlier run of the tests
             fs::create_dir_all(&folder).unwrap();
             let desk = Desk { folder, _temporary: None };
-            let told = desk.gradus(Made::BEGIN).json();
-            Made { desk, told }
+            let output = desk.gradus(Made::BEGIN).json();
+            Made { desk, output }
         });
         &MADE
     }
@@ -62,19 +62,19 @@ fn a_run_of_a_survey_is_continued_by_the_survey() {
 
 #[test]
 fn a_survey_measures_each_system() {
-    let Made { desk, told } = Made::get();
-    let asked = items(&told["asked"]);
-    assert!(asked.iter().map(|a| a["system"].as_str().unwrap()).eq(["gpt", "bert"]));
-    for one in asked {
+    let Made { desk, output } = Made::get();
+    let evaluated = items(&output["asked"]);
+    assert!(evaluated.iter().map(|a| a["system"].as_str().unwrap()).eq(["gpt", "bert"]));
+    for one in evaluated {
         let (u, g) = (number(&one["understanding"]["given_all"]["mean"]), number(&one["generation"]["before"]["mean"]));
         assert!(u > 1.0 && g > 1.0 && u.is_finite() && g.is_finite(), "three steps teach little: {one}");
         assert_eq!(one["told"], serde_json::json!([0, 2]));
     }
     // Both are measured in equal six places of two stories; BERT, which answers in one pass, also in all places.
     let places = |of: &Value| of["given_all"]["places"].as_u64();
-    assert!(asked.iter().all(|one| places(&one["understanding"]) == Some(6)));
-    assert!(asked[0]["everywhere"].is_null() && places(&asked[1]["everywhere"]).unwrap() > 50);
-    let claims = items(&told["claims"]);
+    assert!(evaluated.iter().all(|one| places(&one["understanding"]) == Some(6)));
+    assert!(evaluated[0]["everywhere"].is_null() && places(&evaluated[1]["everywhere"]).unwrap() > 50);
+    let claims = items(&output["claims"]);
     assert!(claims.iter().any(|claim| claim["name"] == "both-sides" && claim["primary"] == true), "{claims:?}");
     assert!(claims.iter().all(|claim| claim["name"] != "recurrent"), "there is no LSTM");
     let results = desk.json("s/results.json");
@@ -99,7 +99,7 @@ fn a_lost_stage_is_done_again_to_the_same_result() {
     desk.remove(lost);
     let again = desk.gradus("survey --resume s --quiet --json --markdown PAGE.md").json();
     assert_eq!(desk.json(lost)["understanding"], before["understanding"]);
-    assert_eq!(again["claims"], Made::get().told["claims"]);
+    assert_eq!(again["claims"], Made::get().output["claims"]);
     assert_eq!(desk.json("s/results.json")["trained"], results["trained"]);
     let page = desk.text("PAGE.md");
     assert!(page.starts_with("<!-- Written by `gradus survey --resume DIR --markdown FILE --overwrite`"), "{page}");
@@ -115,10 +115,10 @@ fn a_lost_stage_is_done_again_to_the_same_result() {
 #[test]
 fn a_damaged_run_is_rejected_and_retrained_to_the_same_result() {
     let desk = Made::copy();
-    let (run, asked, trained) =
+    let (run, evaluated, trained) =
         ("s/seed-201/gpt-3", "s/seed-201/results/gpt-3.asked.json", "s/seed-201/results/gpt-3.trained.json");
-    let before = desk.json(asked);
-    desk.remove(asked);
+    let before = desk.json(evaluated);
+    desk.remove(evaluated);
     // The previous checkpoint is whole, but of another model.
     let state = format!("{run}/trainer.safetensors");
     fs::write(desk.path(&state), b"damaged").unwrap();
@@ -145,7 +145,7 @@ fn a_damaged_run_is_rejected_and_retrained_to_the_same_result() {
     refused().fails_with(&["s/seed-201/gpt-3/checksums.json: it is missing, though it was written", "--accept"]);
     fs::remove_dir_all(desk.path(run)).unwrap();
     refused().printed();
-    assert_eq!(desk.json(asked)["understanding"], before["understanding"]);
+    assert_eq!(desk.json(evaluated)["understanding"], before["understanding"]);
 }
 
 #[test]

@@ -354,8 +354,8 @@ fn control_characters_are_not_sent_to_the_terminal() {
     let filled = Run::from(desk.prepare(command("")).args(fill).output().unwrap());
     assert_holds(filled.printed(), &[r"a\u{1b}[31m "]);
     assert!(!filled.stdout.contains(|c: char| c.is_control() && c != '\n'), "{:?}", filled.stdout);
-    let told = Run::from(desk.prepare(command("")).args(["verify", "no\x1b[31m"]).output().unwrap()).stderr;
-    assert_holds(&told, &[r"no\u{1b}[31m: there is no such directory"]);
+    let message = Run::from(desk.prepare(command("")).args(["verify", "no\x1b[31m"]).output().unwrap()).stderr;
+    assert_holds(&message, &[r"no\u{1b}[31m: there is no such directory"]);
 }
 
 /// A name that is not Unicode is not an error.

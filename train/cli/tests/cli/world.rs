@@ -27,8 +27,8 @@ fn descriptions_and_bad_input() {
     let desk = Desk::new();
     // The described entropy fits the stories: it is their negative mean log-probability.
     let described = gradus("world --describe --json").json();
-    let told = gradus("world --stories 2000 --json").json();
-    let mean = items(&told["stories"]).iter().map(|s| number(&s["log_prob"])).sum::<f64>() / 2000.0;
+    let output = gradus("world --stories 2000 --json").json();
+    let mean = items(&output["stories"]).iter().map(|s| number(&s["log_prob"])).sum::<f64>() / 2000.0;
     assert_near(&described["entropy"], -mean, 0.01 * -mean);
     for stories in ["0", "18446744073709551615"] {
         gradus(&format!("world --stories {stories}")).misused(&[&format!("--stories {stories}: expected")]);
@@ -57,8 +57,8 @@ fn tasks_in_folders() {
 #[test]
 fn a_run_without_a_corpus_reads_stories() {
     let desk = Desk::new();
-    for (wrong, said) in [("--context 206", "--context 206"), ("--preset tiny --context 64", "--context 64")] {
-        desk.gradus(&format!("pretrain --out run {wrong}")).misused(&[said, "at least 207", "--corpus"]);
+    for (wrong, expected) in [("--context 206", "--context 206"), ("--preset tiny --context 64", "--context 64")] {
+        desk.gradus(&format!("pretrain --out run {wrong}")).misused(&[expected, "at least 207", "--corpus"]);
     }
     assert!(!desk.exists("run"));
     let small = "--layers 1 --width 8 --heads 1 --batch 2 --steps 1 --eval-tokens 400 --quiet --json";

@@ -79,12 +79,12 @@ fn knocked(door: &Door, secret: &Secret) -> (Result<(), Failure>, Result<(), Fai
     let (mut near, far) = pair();
     thread::scope(|scope| {
         let opened = scope.spawn(|| door.open(far, &AtomicBool::new(false)));
-        let said = HELLO_OF_3.to_bytes();
-        near.write_all(&said).unwrap();
+        let hello = HELLO_OF_3.to_bytes();
+        near.write_all(&hello).unwrap();
         let mut theirs = Nonce::default();
         let answer = verdict(&mut near, soon()).and_then(|()| {
             read(&mut near, &mut theirs, soon())?;
-            near.write_all(&secret.prove("connects", &said, &theirs))?;
+            near.write_all(&secret.prove("connects", &hello, &theirs))?;
             verdict(&mut near, soon())
         });
         (opened.join().unwrap(), answer, near)
@@ -113,9 +113,9 @@ fn a_door_keeps_one_connection_of_each_process() {
     drop(first);
     let (opened, answer, mut second) = knocked(&door, &secret);
     assert!(opened.is_ok() && answer.is_ok(), "it has come again");
-    let (mut proof, said) = (Proof::default(), HELLO_OF_3.to_bytes());
+    let (mut proof, hello) = (Proof::default(), HELLO_OF_3.to_bytes());
     read(&mut second, &mut proof, soon()).unwrap();
-    assert!(secret.is_proven(&proof, "listens", &said, &HELLO_OF_3.nonce));
+    assert!(secret.is_proven(&proof, "listens", &hello, &HELLO_OF_3.nonce));
     second.write_all(&[5]).unwrap();
 
     let mut inside = door.close();

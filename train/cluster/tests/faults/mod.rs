@@ -113,15 +113,16 @@ fn process(place: &Setup, hosts: &Hosts, secret: &Secret, breaks: Option<Break>)
 
 /// Runs `processes` processes in this place. Returns each one's result, and whether the connection has broken.
 fn run(place: &Setup, processes: usize, breaks: Option<Break>) -> (Vec<End>, bool) {
-    let (addresses, secret, (says, said)) = (local_addresses(processes).unwrap(), Secret::random().unwrap(), mpsc::channel());
+    let (addresses, secret, (sender, receiver)) =
+        (local_addresses(processes).unwrap(), Secret::random().unwrap(), mpsc::channel());
     for me in 0..processes {
-        let (place, hosts, secret, says) =
-            (place.clone(), Hosts { addresses: addresses.clone(), me }, secret.clone(), says.clone());
-        std::thread::spawn(move || drop(says.send((me, process(&place, &hosts, &secret, breaks)))));
+        let (place, hosts, secret, sender) =
+            (place.clone(), Hosts { addresses: addresses.clone(), me }, secret.clone(), sender.clone());
+        std::thread::spawn(move || drop(sender.send((me, process(&place, &hosts, &secret, breaks)))));
     }
-    drop(says);
+    drop(sender);
     let wait =
-        |_| said.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("{breaks:?} of {processes}: a process hangs, or panicked"));
+        |_| receiver.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("{breaks:?} of {processes}: a process hangs, or panicked"));
     let mut all: Vec<_> = (0..processes).map(wait).collect();
     all.sort_by_key(|(me, _)| *me);
     let has_broken = all.iter().any(|(_, (_, has_broken))| *has_broken);

@@ -26,7 +26,7 @@ const STRANGERS: usize = 6;
 /// The number of connections by strangers before the last process starts.
 const BEFORE: usize = 60;
 /// The most bytes that a stranger receives: a verdict, a nonce, a verdict.
-const TOLD: usize = 34;
+const LONGEST_ANSWER: usize = 34;
 
 /// The first message of a process, field by field.
 #[derive(Clone)]
@@ -86,20 +86,20 @@ fn strangers(mut rng: Philox, addresses: &[String], knocked: &AtomicUsize, close
     for _ in 0..most {
         // Process 1 accepts others only after all have connected to process 0.
         let to = u16::from(rng.below(4) == 0);
-        let (said, verdict, stays) = knock(&mut rng, addresses, to);
+        let (bytes, verdict, stays) = knock(&mut rng, addresses, to);
         let address: SocketAddr = addresses[usize::from(to)].parse().unwrap();
         let Some(mut socket) = connect(address, closed, until) else { return };
         knocked.fetch_add(1, Relaxed);
-        if socket.write_all(&said).is_err() {
+        if socket.write_all(&bytes).is_err() {
             continue; // closed to make room for others
         }
         socket.set_read_timeout(Some(Duration::from_millis(if to == 0 { 30 } else { 1 }))).unwrap();
         if rng.below(3) == 0 {
             let _ = socket.shutdown(Shutdown::Write);
         }
-        let mut told = Vec::new();
-        let _ = (&mut socket).take(1000).read_to_end(&mut told);
-        assert_tells_nothing(&told, verdict);
+        let mut answer = Vec::new();
+        let _ = (&mut socket).take(1000).read_to_end(&mut answer);
+        assert_reveals_nothing(&answer, verdict);
         if stays {
             silent.push(socket);
         }
@@ -107,8 +107,8 @@ fn strangers(mut rng: Philox, addresses: &[String], knocked: &AtomicUsize, close
 }
 
 /// Asserts that a refused stranger receives at most a verdict, a nonce and a verdict: no proof.
-fn assert_tells_nothing(told: &[u8], verdict: Option<u8>) {
-    let fits = match (told, verdict) {
+fn assert_reveals_nothing(answer: &[u8], verdict: Option<u8>) {
+    let fits = match (answer, verdict) {
         ([], _) => true,
         ([code], Some(expected @ 1..=3)) => *code == expected || *code == 2,
         ([0, nonce @ ..], Some(0)) => nonce.len() == 32,
@@ -118,7 +118,7 @@ fn assert_tells_nothing(told: &[u8], verdict: Option<u8>) {
         ([2], _) => verdict.is_some(),
         _ => false,
     };
-    assert!(fits && told.len() <= TOLD, "{told:?} for {verdict:?}");
+    assert!(fits && answer.len() <= LONGEST_ANSWER, "{answer:?} for {verdict:?}");
 }
 
 /// Connects to an address. Returns `None` once the door is closed.
@@ -258,11 +258,11 @@ fn a_process_that_died_early_may_reconnect() {
         let mut socket = connect(address, &AtomicUsize::new(0), Instant::now() + DEADLINE).unwrap();
         let hello = Hello::true_one(addresses, 2, 0).to_bytes();
         socket.write_all(&hello).unwrap();
-        let mut told = [0; 33];
-        socket.read_exact(&mut told).unwrap();
-        socket.write_all(&secret.prove("connects", &hello, told[1..].try_into().unwrap())).unwrap();
-        socket.read_exact(&mut told).unwrap();
-        assert!(secret.is_proven(told[1..].try_into().unwrap(), "listens", &hello, &[7; 32]), "process 0 proves it too");
+        let mut answer = [0; 33];
+        socket.read_exact(&mut answer).unwrap();
+        socket.write_all(&secret.prove("connects", &hello, answer[1..].try_into().unwrap())).unwrap();
+        socket.read_exact(&mut answer).unwrap();
+        assert!(secret.is_proven(answer[1..].try_into().unwrap(), "listens", &hello, &[7; 32]), "process 0 proves it too");
         drop(socket);
         all.extend([start(2), start(1)]);
         for process in all {
@@ -272,11 +272,11 @@ fn a_process_that_died_early_may_reconnect() {
 }
 
 /// Poses as process 0: sends these bytes in portions of `portion`.
-fn false_process(listener: &TcpListener, says: &[u8], portion: usize, closed: &AtomicUsize) {
+fn false_process(listener: &TcpListener, content: &[u8], portion: usize, closed: &AtomicUsize) {
     listener.set_nonblocking(true).unwrap();
     let mut kept = Vec::new();
     let drip = |mut socket: TcpStream| {
-        for bytes in says.chunks(portion) {
+        for bytes in content.chunks(portion) {
             if closed.load(Relaxed) > 0 || socket.write_all(bytes).is_err() {
                 return None;
             }
@@ -306,14 +306,14 @@ fn an_impostor_of_process_0_does_not_delay_others() {
         (proven_by_nobody, 66, "refused: it has another secret"),
     ];
     std::thread::scope(|scope| {
-        for (says, portion, words) in cases {
+        for (content, portion, words) in cases {
             let secret = &secret;
             scope.spawn(move || {
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
                 let addresses = vec![listener.local_addr().unwrap().to_string(), "127.0.0.1:1".into()];
                 let (closed, started) = (AtomicUsize::new(0), Instant::now());
                 let error = std::thread::scope(|scope| {
-                    scope.spawn(|| false_process(&listener, &says, portion, &closed));
+                    scope.spawn(|| false_process(&listener, &content, portion, &closed));
                     let error = meet(&Hosts { addresses, me: 1 }, secret, within).unwrap_err().to_string();
                     closed.store(1, Relaxed);
                     error

@@ -101,31 +101,31 @@ fn beat(sockets: &mut [TcpStream], ends: &AtomicBool) {
 fn train(cluster: &dyn Collective<f32>) -> Result<Infallible, PeerError> {
     let tree = AdditionTree::new(PROCESSES);
     loop {
-        let told = cluster.all_gather(vec![7; 20]);
+        let gathered = cluster.all_gather(vec![7; 20]);
         let sum = cluster.sum(tree.clone(), vec![Some(Shape::from([NUMBERS]))], Reduction::AllReduce);
         cluster.shards(&tree)?.for_each(|shard| sum.add(shard, 0, Tensor::new([NUMBERS], vec![1.0; NUMBERS])));
         sum.all_reduce()?;
-        told.wait()?;
+        gathered.wait()?;
     }
 }
 
 /// Returns the errors of the true processes if a false one does `harm`, with or without heartbeats.
 pub fn harmed(false_one: usize, beats: bool, harm: impl FnOnce(&mut Links)) -> Vec<String> {
-    let (says, said) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let mut links = links();
     let mut own = links.remove(false_one);
     for links in links {
-        let says = says.clone();
+        let sender = sender.clone();
         std::thread::spawn(move || {
             let cluster = Cluster::over(links.me, links.control, links.data, [0x5a; 32], LIMITS).unwrap();
             let problem = train(&cluster).unwrap_err().problem;
             assert_eq!(cluster.verdict().unwrap().problem, problem);
             cluster.leave(None);
-            let _ = says.send((links.me, problem));
+            let _ = sender.send((links.me, problem));
         });
     }
     let ends = AtomicBool::new(false);
-    let mut said: Vec<_> = std::thread::scope(|scope| {
+    let mut problems: Vec<_> = std::thread::scope(|scope| {
         let (mut control, ends) = (own.try_clone(), &ends);
         if beats {
             scope.spawn(move || beat(&mut control, ends));
@@ -133,8 +133,8 @@ pub fn harmed(false_one: usize, beats: bool, harm: impl FnOnce(&mut Links)) -> V
         harm(&mut own);
         own.stay();
         ends.store(true, Relaxed);
-        (1..PROCESSES).map(|_| said.recv_timeout(DEADLINE).expect("a true process hangs, or has panicked")).collect()
+        (1..PROCESSES).map(|_| receiver.recv_timeout(DEADLINE).expect("a true process hangs, or has panicked")).collect()
     });
-    said.sort();
-    said.into_iter().map(|(_, problem)| problem).collect()
+    problems.sort();
+    problems.into_iter().map(|(_, problem)| problem).collect()
 }

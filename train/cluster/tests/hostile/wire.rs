@@ -82,7 +82,7 @@ fn nonsense(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
     let sum = |kind, node, piece, pieces| message(way, Head(RUN, 1, [kind, node, piece, pieces]), &numbers);
     let words = |number, piece, pieces| message(way, Head(RUN, number, [WORDS, 0, piece, pieces]), &[7; 20]);
     let (own, far) = (way[0] as u32, 1 + rng.word() / 2);
-    let (says, messages) = match rng.below(18) {
+    let (expected, messages) = match rng.below(18) {
         0 => ("a message of another run", vec![message(way, Head(RUN ^ 1 << rng.below(64), 1, [PART, own, 0, 1]), &numbers)]),
         1 => ("without a valid header", vec![sum(6 + far, own, 0, 1)]),
         2 => ("without a valid header", vec![sum(0, own, 0, 1)]),
@@ -103,7 +103,7 @@ fn nonsense(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
         16 => ("", vec![sum(TOTAL, 4, 0, 1), sum(TOTAL, 4, 0, 1)]),
         _ => ("which is not in progress", vec![message(way, Head(RUN, 3 + u64::from(far), [PART, own, 0, 1]), &numbers)]),
     };
-    (frames(&messages), says)
+    (frames(&messages), expected)
 }
 
 /// Sends invalid data on a data connection.
@@ -113,7 +113,7 @@ fn harm_data(rng: &mut Philox, links: &mut Links) -> &'static str {
     let kind = rng.below(20);
     let to = if links.me == 0 || kind == 1 { others } else { vec![others[rng.below(2) as usize]] };
     let position = rng.position();
-    let mut says = "";
+    let mut expected = "";
     for to in to {
         rng.set_position(position);
         let way = [links.me, to].map(|process| process as u64);
@@ -130,9 +130,9 @@ fn harm_data(rng: &mut Philox, links: &mut Links) -> &'static str {
         if kind < 2 {
             links.data[to].as_ref().unwrap().shutdown(Shutdown::Write).unwrap();
         }
-        says = words;
+        expected = words;
     }
-    says
+    expected
 }
 
 /// Sends invalid data on the control connection, which carries nothing else.
@@ -142,7 +142,7 @@ fn harm_control(rng: &mut Philox, links: &mut Links) -> &'static str {
     damaged[rng.below(14) as usize] ^= 1 << rng.below(8);
     damaged.extend(&random);
     let out_of_turn = if links.me == 0 { word(1, b"x") } else { word(3, b"x") };
-    let (bytes, says) = match rng.below(12) {
+    let (bytes, expected) = match rng.below(12) {
         0 => (random, "sent invalid data"),
         1 => ([&[1, 2, 3, 4, 1, 0xff, 0xff][..], &random].concat(), "sent invalid data"),
         2 => (damaged, "sent invalid data"),
@@ -157,23 +157,24 @@ fn harm_control(rng: &mut Philox, links: &mut Links) -> &'static str {
         _ => (vec![], "ended without reporting an error"),
     };
     links.say(&bytes);
-    if says == "ended without reporting an error" {
+    if expected == "ended without reporting an error" {
         links.control.iter().for_each(|(_, socket)| socket.shutdown(Shutdown::Write).unwrap());
     }
-    says
+    expected
 }
 
 /// Runs one false process, drawn from a seed.
 fn one(seed: u64, number: u64) {
     let mut rng = Philox::with_stream(seed, 1_000_000 + number);
-    let (false_one, on_control, mut says) = ([0, 2][rng.below(2) as usize], rng.below(3) == 0, "");
+    let (false_one, on_control, mut expected) = ([0, 2][rng.below(2) as usize], rng.below(3) == 0, "");
     let harm = |links: &mut Links| {
-        says = if on_control { harm_control(&mut rng, links) } else { harm_data(&mut rng, links) };
+        expected = if on_control { harm_control(&mut rng, links) } else { harm_data(&mut rng, links) };
     };
-    let said = harmed(false_one, !on_control, harm);
-    for problem in &said {
-        let named = problem.contains(&format!("process {false_one} ")) && says.split('|').any(|says| problem.contains(says));
-        assert!(named, "GRADUS_SEED={seed}, number {number}: expected {says:?} of process {false_one}, found {said:#?}");
+    let problems = harmed(false_one, !on_control, harm);
+    for problem in &problems {
+        let named =
+            problem.contains(&format!("process {false_one} ")) && expected.split('|').any(|expected| problem.contains(expected));
+        assert!(named, "GRADUS_SEED={seed}, number {number}: expected {expected:?} of process {false_one}, found {problems:#?}");
     }
 }
 

@@ -274,10 +274,10 @@ mod tests {
             let packed = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/packed").join(name)).unwrap();
             let path = folder.path().join(name);
             fs::write(&path, &packed[..packed.len() * 2 / 3]).unwrap();
-            let told = SetFile::read(Task::named("sst-2").unwrap(), &Location::of(&path, &crate::sets::location::Disk))
+            let error = SetFile::read(Task::named("sst-2").unwrap(), &Location::of(&path, &crate::sets::location::Disk))
                 .unwrap_err()
                 .to_string();
-            assert!(told.contains("its compressed contents are damaged") && told.contains("put back a copy"), "{told}");
+            assert!(error.contains("its compressed contents are damaged") && error.contains("put back a copy"), "{error}");
         }
     }
 }

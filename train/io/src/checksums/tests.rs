@@ -41,28 +41,32 @@ fn files_that_differ_from_their_checksums_are_reported() {
     let folder = folder();
     let at = folder.path();
     write(at, &[("a", b"one".to_vec()), ("metrics.jsonl", b"{}\n".to_vec())]).unwrap();
-    let told = |name: &str| check(at, &[name]).unwrap_err().to_string();
+    let message = |name: &str| check(at, &[name]).unwrap_err().to_string();
     fs::write(at.join("a"), "onf").unwrap();
-    assert!(told("a").contains("SHA-256 7692c3ad3540bb80… was written") && told("a").contains("--accept"), "{}", told("a"));
+    assert!(
+        message("a").contains("SHA-256 7692c3ad3540bb80… was written") && message("a").contains("--accept"),
+        "{}",
+        message("a")
+    );
     fs::write(at.join("a"), "on").unwrap();
-    assert!(told("a").contains("3 bytes were written, it has 2"), "{}", told("a"));
+    assert!(message("a").contains("3 bytes were written, it has 2"), "{}", message("a"));
     fs::write(at.join("a"), "one more").unwrap();
-    assert!(told("a").contains("3 bytes were written, it has 8"), "{}", told("a"));
+    assert!(message("a").contains("3 bytes were written, it has 8"), "{}", message("a"));
     fs::remove_file(at.join("a")).unwrap();
-    assert!(told("a").contains("missing, though it was written"), "{}", told("a"));
+    assert!(message("a").contains("missing, though it was written"), "{}", message("a"));
     assert!(!check(at, &["a"]).unwrap_err().is_of_sums());
     fs::create_dir(at.join("a")).unwrap();
-    assert!(told("a").starts_with("cannot read "), "{}", told("a"));
+    assert!(message("a").starts_with("cannot read "), "{}", message("a"));
     fs::remove_dir(at.join("a")).unwrap();
     assert!(read(at, "a").is_err());
     // Only the log may grow, and its first bytes may not change.
     fs::write(at.join("metrics.jsonl"), "{}\n{}\n").unwrap();
     assert!(check(at, &["metrics.jsonl"]).unwrap());
     fs::write(at.join("metrics.jsonl"), "{ \n{}\n").unwrap();
-    assert!(told("metrics.jsonl").contains("damaged"));
+    assert!(message("metrics.jsonl").contains("damaged"));
     write(at, &[("test.jsonl", b"{}\n".to_vec())]).unwrap();
     fs::write(at.join("test.jsonl"), "{}\n{}\n").unwrap();
-    assert!(told("test.jsonl").contains("3 bytes were written, it has 6"), "{}", told("test.jsonl"));
+    assert!(message("test.jsonl").contains("3 bytes were written, it has 6"), "{}", message("test.jsonl"));
     // Missing sums are no error; unreadable sums are.
     fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
     assert!(!check(at, &["a", "metrics.jsonl"]).unwrap());
@@ -85,8 +89,8 @@ fn a_file_is_covered_by_checksums_of_any_folder_above() {
     assert!(kept("task/train.tsv") && kept(CHECKSUMS_FILE));
     assert!(!kept("task/notes.md") && !kept("task/none") && !is_kept(folder.path()).unwrap());
     check_listed(&at, "task/train.tsv").unwrap();
-    let told = check_listed(&at, "task/notes.md").unwrap_err().to_string();
-    assert!(told.contains("its checksum is missing from checksums.json"), "{told}");
+    let error = check_listed(&at, "task/notes.md").unwrap_err().to_string();
+    assert!(error.contains("its checksum is missing from checksums.json"), "{error}");
 }
 
 /// In any state that a crash leaves of a group, each file has one of its sums, and the next group settles them.
@@ -281,28 +285,28 @@ fn a_listed_folder_must_exist() {
     write(beside, &[("a", b"one".to_vec())]).unwrap();
     replace(beside, b"2");
     assert_eq!(faults(at), [""; 0]);
-    let told = |words: &str| {
+    let assert_reported = |words: &str| {
         let found = faults(at);
         assert!(found.len() == 1 && found[0].contains(words), "{words}: {found:?}");
         assert!(found[0].contains("put back a copy") && found[0].contains("--accept"), "{found:?}");
     };
     fs::rename(at.join("best"), at.join("away")).unwrap();
-    told("best: this directory is missing, though it was written");
+    assert_reported("best: this directory is missing, though it was written");
     assert_eq!(check_folder(at, "best").unwrap(), Some(Lost(at.join("best"))));
     fs::write(at.join("best"), "").unwrap();
-    told("best: expected a directory, found a file");
+    assert_reported("best: expected a directory, found a file");
     fs::remove_file(at.join("best")).unwrap();
     // An undamaged subfolder of another run.
     fs::rename(beside.join("best"), at.join("best")).unwrap();
-    told("it belongs to another directory: SHA-256 ");
+    assert_reported("it belongs to another directory: SHA-256 ");
     assert!(check_folder(at, "best").is_err());
     accept(at).unwrap();
     assert_eq!(faults(at), [""; 0]);
     // A subfolder whose checksums are lost.
     fs::remove_file(at.join("best/checksums.json")).unwrap();
-    told("best/checksums.json: it is missing, though it was written");
-    let told = read(&at.join("best"), "model").unwrap_err();
-    assert!(told.is_of_sums() && told.to_string().contains("states that checksums are kept"), "{told}");
+    assert_reported("best/checksums.json: it is missing, though it was written");
+    let error = read(&at.join("best"), "model").unwrap_err();
+    assert!(error.is_of_sums() && error.to_string().contains("states that checksums are kept"), "{error}");
     // Checksums that cannot be read are not missing.
     fs::create_dir(at.join("best/checksums.json")).unwrap();
     assert!(faults(at)[0].starts_with("cannot read"), "{:?}", faults(at));
@@ -452,8 +456,8 @@ fn each_part_of_the_list_is_covered_by_its_checksum() {
     assert!(Checksums::parse(folder.path(), text.as_bytes()).is_ok());
     for name in ["file", "folder", "link"] {
         let other = text.replace(&format!("\"{name}\""), "\"other\"");
-        let told = Checksums::parse(folder.path(), other.as_bytes()).unwrap_err();
-        assert!(told.contains("its own SHA-256"), "{name}: {told}");
+        let error = Checksums::parse(folder.path(), other.as_bytes()).unwrap_err();
+        assert!(error.contains("its own SHA-256"), "{name}: {error}");
     }
 }
 
@@ -497,9 +501,9 @@ fn missing_checksums_are_reported_if_the_settings_require_them() {
     for name in ["run.json", "plan.json"] {
         write(at, &[(name, settings.clone())]).unwrap();
         fs::remove_file(at.join(CHECKSUMS_FILE)).unwrap();
-        let told = read(at, name).unwrap_err().to_string();
+        let error = read(at, name).unwrap_err().to_string();
         let remedy = format!("gradus verify {} --accept", at.display());
-        assert!(told.contains("checksums.json: it is missing, though ") && told.contains(&remedy), "{told}");
+        assert!(error.contains("checksums.json: it is missing, though ") && error.contains(&remedy), "{error}");
         assert!(write(at, &[("a", vec![])]).is_err() && faults(at).len() == 1);
         accept(at).unwrap();
         assert_eq!(read(at, name).unwrap(), settings);

@@ -111,8 +111,8 @@ fn a_watcher_receives_every_call() {
 fn a_call_rejected_by_the_watcher_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
-    let (told, result) = calls(folder.path(), "create", || write(&path, b"x"));
-    assert_eq!((told, result.unwrap_err().kind()), (vec!["create file".to_owned()], io::ErrorKind::StorageFull));
+    let (observed, result) = calls(folder.path(), "create", || write(&path, b"x"));
+    assert_eq!((observed, result.unwrap_err().kind()), (vec!["create file".to_owned()], io::ErrorKind::StorageFull));
     assert!(!path.exists());
     write(&path, b"x").unwrap();
     for refused in ["sync file", "read file", "remove file"] {

@@ -60,13 +60,13 @@ fn a_file_is_replaced_whole_and_a_full_disk_leaves_the_old_one() {
 fn errors_name_the_path_and_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let message = |path: &Path| write_atomically(path, |out| out.write_all(b"x")).unwrap_err().to_string();
-    let told = |path: &Path, remedy: &str| {
+    let assert_message = |path: &Path, remedy: &str| {
         let message = message(path);
         assert!(message.starts_with(&format!("cannot write {}: ", path.display())) && message.contains(remedy), "{message}");
     };
-    told(&folder.path().join("no/such/file"), "folders above it exist");
-    told(folder.path(), "name a file");
-    told(Path::new(".."), "plain name");
+    assert_message(&folder.path().join("no/such/file"), "folders above it exist");
+    assert_message(folder.path(), "name a file");
+    assert_message(Path::new(".."), "plain name");
 
     let file = folder.path().join("plain");
     fs::write(&file, "mine").unwrap();
@@ -152,7 +152,7 @@ fn every_crash_leaves_a_complete_checkpoint() {
 #[test]
 fn every_cause_of_a_file_error_has_a_remedy() {
     use io::ErrorKind as Kind;
-    let told = |action: &'static str, kind: Kind| {
+    let advice = |action: &'static str, kind: Kind| {
         let message = FileError::new(action, Path::new("runs/my run/log"), kind.into()).to_string();
         let begins = format!("cannot {action} runs/my run/log: {}; ", io::Error::from(kind));
         message.strip_prefix(&begins).unwrap_or_else(|| panic!("{message}")).to_owned()
@@ -173,16 +173,16 @@ fn every_cause_of_a_file_error_has_a_remedy() {
         (Kind::InvalidInput, "a plain name"),
         (Kind::Other, "check the path and its disk"),
     ] {
-        assert!(told("write", kind).contains(remedy), "{}", told("write", kind));
+        assert!(advice("write", kind).contains(remedy), "{}", advice("write", kind));
     }
     for action in ["read", "list"] {
-        assert_eq!(told(action, Kind::PermissionDenied), "check its read permission");
+        assert_eq!(advice(action, Kind::PermissionDenied), "check its read permission");
     }
-    assert!(told("read", Kind::ReadOnlyFilesystem).contains("check the write permission"));
+    assert!(advice("read", Kind::ReadOnlyFilesystem).contains("check the write permission"));
     for kind in [Kind::PermissionDenied, Kind::ReadOnlyFilesystem] {
-        assert!(told("make the cache", kind).ends_with("with --cache"));
+        assert!(advice("make the cache", kind).ends_with("with --cache"));
     }
-    assert!(told("make the cache", Kind::StorageFull).contains("free some space"));
+    assert!(advice("make the cache", Kind::StorageFull).contains("free some space"));
     let ours = io::Error::new(Kind::InvalidInput, "expected a plain file");
     let ours = FileError::new("lock", Path::new("run/x"), ours).to_string();
     assert_eq!(ours, "cannot lock run/x: expected a plain file; replace the existing file or folder by it, or name another path");
@@ -190,7 +190,7 @@ fn every_cause_of_a_file_error_has_a_remedy() {
     let damaged = FileError::damaged(Path::new("runs/my run/log"), "it has 2 bytes".into()).to_string();
     assert!(damaged.starts_with("cannot trust runs/my run/log: it has 2 bytes; "), "{damaged}");
     assert!(damaged.ends_with("`gradus verify 'runs/my run' --accept`"), "{damaged}");
-    assert!(!told(TRUST, Kind::NotFound).contains("--accept"));
+    assert!(!advice(TRUST, Kind::NotFound).contains("--accept"));
 }
 
 #[test]
@@ -341,9 +341,12 @@ fn files_and_folders_are_renamed_only_after_they_are_synced() {
         };
         calls.iter().map(|call| call.split(' ').map(short).collect::<Vec<_>>().join(" ")).collect()
     };
-    let (told, result) = calls(at, "", || write_atomically(&at.join("log"), |out| out.write_all(b"new")));
+    let (observed, result) = calls(at, "", || write_atomically(&at.join("log"), |out| out.write_all(b"new")));
     result.unwrap();
-    assert_eq!(plain(told), ["create .log.tmp", "write .log.tmp 3", "sync .log.tmp", "rename .log.tmp -> log", "sync folder"]);
+    assert_eq!(
+        plain(observed),
+        ["create .log.tmp", "write .log.tmp 3", "sync .log.tmp", "rename .log.tmp -> log", "sync folder"]
+    );
 
     let fill = |fresh: &Path| -> Result<(), FileError> {
         fs::create_dir(fresh.join("in")).unwrap();

@@ -220,20 +220,20 @@ mod tests {
     #[test]
     fn the_papers_drops_are_differences_of_table_5() {
         let claims = all(&Results::default(), &Sizes::new(1, 1, 1.0, false));
-        let said = |statement: &str| -> f64 {
+        let figure = |statement: &str| -> f64 {
             let claim = claims.iter().find(|claim| claim.statement.starts_with(statement)).expect("a claim");
             claim.paper.split(' ').next().unwrap().parse().expect("a figure")
         };
         let [.., table_5] = paper::tables();
         let line = |name: &str| &table_5.systems.iter().find(|line| line.name == name).unwrap().scores;
         let check = |system: &str, columns: &[&str], statement: &str| {
-            let said = said(statement);
+            let stated = figure(statement);
             let fall = |column| {
                 let at = 1 + TABLE_5.iter().position(|c| *c == column).unwrap();
                 line("full")[at].unwrap() - line(system)[at].unwrap()
             };
             let mean = columns.iter().map(|c| fall(*c)).sum::<f64>() / columns.len() as f64;
-            assert!((mean.abs() - said).abs() < 0.12, "{system}, {columns:?}: {mean}, said {said}");
+            assert!((mean.abs() - stated).abs() < 0.12, "{system}, {columns:?}: {mean}, stated {stated}");
         };
         check("no pre-training", &TABLE_5, "Without pre-training");
         check("no pre-training", &INFERENCE_5, "… MNLI, QNLI and RTE");
@@ -278,8 +278,8 @@ mod tests {
         assert_eq!(rows.len(), claims.len());
         let agreed = claims.iter().zip(rows).filter(|(_, row)| row.contains("| 8 of 8 |")).map(|(claim, _)| claim.name.as_str());
         // `too_few` names these in words.
-        let told = ["pre-training", "pre-training-nats", "answering", "similarity", "classification"];
-        assert!(agreed.eq(told.into_iter().chain(["zero-shot", "zero-shot-steady", "zero-shot-guessing"])));
+        let named = ["pre-training", "pre-training-nats", "answering", "similarity", "classification"];
+        assert!(agreed.eq(named.into_iter().chain(["zero-shot", "zero-shot-steady", "zero-shot-guessing"])));
     }
 
     #[test]

@@ -56,19 +56,19 @@ fn verdict(premise: &str, claim: &str) -> Option<bool> {
 }
 
 fn follows(premise: &str, claim: &str) -> Option<bool> {
-    let said = words(claim);
-    let last = said.last().unwrap().as_str();
+    let claimed = words(claim);
+    let last = claimed.last().unwrap().as_str();
     let tools = TOOLS.map(|tool| tool.name);
-    let subject = match said[0].as_str() {
-        "once" => said[3].as_str(),
-        "the" => said[1].as_str(),
+    let subject = match claimed[0].as_str() {
+        "once" => claimed[3].as_str(),
+        "the" => claimed[1].as_str(),
         name => name,
     };
     if !has(premise, subject) {
         return None;
     }
-    Some(if said[0] == "once" {
-        of(&COLOURS, premise)[0] == said[2] && of(&PLACES, premise)[0] == last
+    Some(if claimed[0] == "once" {
+        of(&COLOURS, premise)[0] == claimed[2] && of(&PLACES, premise)[0] == last
     } else if claim.contains(" carried ") {
         belongs(premise, subject, &tools) == Some(of(&tools, claim)[0]) && of(&PLACES, premise)[0] == last
     } else if claim.contains(" it from ") {
@@ -184,22 +184,22 @@ fn exactly_one_answer_of_race_is_right() {
     let all = rows("race", Split::Train);
     for row in &all {
         let (article, question, answers) = (&row.texts[0], &row.texts[1], &row.texts[2..]);
-        let asked = words(question).pop().unwrap();
+        let target = words(question).pop().unwrap();
         let right = |answer: &str| match words(question)[0].as_str() {
             "where" => of(&PLACES, article) == of(&PLACES, answer),
             "and" => match (physics(article), answer.contains(" used ")) {
                 ((needed, had, _), true) => had && has(answer, needed),
                 ((_, had, mishap), false) => !had && has(answer, mishap),
             },
-            _ if FEELINGS.contains(&asked.as_str()) => {
+            _ if FEELINGS.contains(&target.as_str()) => {
                 let sad = names_in(
                     article.split(" because ").next().unwrap().split(" since ").next().unwrap().split(" as ").next().unwrap(),
                 );
-                let (sad, who) = (sad.last().copied().unwrap(), words(answer));
-                who[0] == sad && (row.kind == "middle" || verdict(article, &format!("{sad} was a {}.", who[2])) == Some(true))
+                let (sad, given) = (sad.last().copied().unwrap(), words(answer));
+                given[0] == sad && (row.kind == "middle" || verdict(article, &format!("{sad} was a {}.", given[2])) == Some(true))
             }
             _ if row.kind == "middle" => {
-                belongs(article, &words(answer)[0], &TOOLS.map(|tool| tool.name)).is_some_and(|tool| tool == asked)
+                belongs(article, &words(answer)[0], &TOOLS.map(|tool| tool.name)).is_some_and(|tool| tool == target)
             }
             _ => of(&KEEPERS, article) == of(&KEEPERS, answer) && of(&PLACES, article).contains(&of(&PLACES, answer)[0]),
         };
@@ -212,13 +212,13 @@ fn exactly_one_answer_of_race_is_right() {
 #[test]
 fn exactly_one_ending_agrees_with_the_story() {
     for row in rows("story-cloze", Split::Train) {
-        let told = row.texts[..4].join(" ");
+        let story = row.texts[..4].join(" ");
         let right = |ending: &str| {
             if ending.contains(" because ") {
-                let known = |list: &[&'static str]| of(list, ending).iter().all(|word| has(&told, word));
-                known(&THINGS) && names_in(ending).iter().all(|name| [names_in(&told)[0], names_in(&told)[1]].contains(name))
+                let known = |list: &[&'static str]| of(list, ending).iter().all(|word| has(&story, word));
+                known(&THINGS) && names_in(ending).iter().all(|name| [names_in(&story)[0], names_in(&story)[1]].contains(name))
             } else {
-                let (needed, had, mishap) = physics(&told);
+                let (needed, had, mishap) = physics(&story);
                 if ending.contains(" used ") { had && has(ending, needed) } else { !had && has(ending, mishap) }
             }
         };

@@ -163,10 +163,10 @@ fn bad_tokenizer_json() {
         *document.pointer_mut(changed).unwrap() = value.clone();
         fs::write(&path, document.to_string()).unwrap();
         let error = Tokenizer::load(folder.path()).unwrap_err();
-        let TextError::Format { path: named, place: told, found: what, .. } = &error else {
+        let TextError::Format { path: named, place: located, found: what, .. } = &error else {
             panic!("{changed} = {value}: {error}")
         };
-        assert_eq!((named, &**told), (&path, place), "{changed} = {value}");
+        assert_eq!((named, &**located), (&path, place), "{changed} = {value}");
         assert!(what.starts_with(found), "{changed} = {value}: {what}");
     }
 }
@@ -307,11 +307,11 @@ fn a_damaged_configuration_is_named() {
 fn a_file_with_nul_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("tokenizer.json"), b"{\"model\": \0}").unwrap();
-    let told = Tokenizer::load(folder.path()).unwrap_err().to_string();
+    let error = Tokenizer::load(folder.path()).unwrap_err().to_string();
     assert!(
-        told.ends_with(
+        error.ends_with(
             "tokenizer.json, byte 10: expected text, found NUL. The file is damaged or of another format: put back a copy of it"
         ),
-        "{told}"
+        "{error}"
     );
 }

@@ -235,14 +235,14 @@ fn bad_files() {
         (bytes, "/model/merges", json!([]), "the merges", "0 merges, and none for 120 tokens"),
     ] {
         let error = changed(folder, &[(changed_place, value.clone())]).expect_err(changed_place);
-        let TextError::Format { place: told, found: what, .. } = &error else { panic!("{changed_place}: {error}") };
-        assert_eq!(&**told, place, "{changed_place} = {value}");
+        let TextError::Format { place: located, found: what, .. } = &error else { panic!("{changed_place}: {error}") };
+        assert_eq!(&**located, place, "{changed_place} = {value}");
         assert!(what.starts_with(found), "{changed_place} = {value}: {what}");
     }
-    let told = |files: &Files| read(files).unwrap_err().to_string();
-    assert!(told(&vec![(LINES.into(), "a\n".into())]).contains(r#"token "[UNK]": expected a token for unknown symbols"#));
+    let error = |files: &Files| read(files).unwrap_err().to_string();
+    assert!(error(&vec![(LINES.into(), "a\n".into())]).contains(r#"token "[UNK]": expected a token for unknown symbols"#));
     let config = (CONFIG.into(), r#"{"do_lower_case": "yes"}"#.to_owned());
     assert!(
-        told(&vec![(LINES.into(), "[UNK]\n".into()), config]).contains("/do_lower_case: expected true or false, found \"yes\"")
+        error(&vec![(LINES.into(), "[UNK]\n".into()), config]).contains("/do_lower_case: expected true or false, found \"yes\"")
     );
 }
