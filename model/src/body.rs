@@ -246,11 +246,15 @@ mod tests {
 
     #[test]
     fn both_families_implement_the_common_interface() {
-        let gpt = TransformerConfig { layers: 3, heads: 4, initializer_range: 0.5, ..TransformerConfig::default() };
+        let gpt = TransformerConfig { layers: 3, heads: 4, segments: 2, initializer_range: 0.5, ..TransformerConfig::default() };
         let lstm = LstmConfig { units: 7, initializer_range: 0.5, ..LstmConfig::default() };
         let sizes = Sizes { vocab: 5, context: 6, width: 8 };
-        for (config, layers) in [(BodyConfig::from(gpt), 3), (lstm.into(), 0)] {
-            assert_eq!((config.layers(), config.initializer_range(), config.check(sizes)), (layers, 0.5, Ok(())));
+        let wide = [gpt.with_inner(9, 8).into(), LstmConfig { units: 9, ..lstm }.into()];
+        let all = [(BodyConfig::from(gpt), "a Transformer", 3, 2), (lstm.into(), "an LSTM of one layer", 0, 0)];
+        assert_eq!(all.map(|(config, ..)| config.with_units(9, 8)), wide);
+        for (config, words, layers, segments) in all {
+            assert_eq!((config.words(), config.layers(), config.segments()), (words, layers, segments));
+            assert_eq!((config.initializer_range(), config.check(sizes)), (0.5, Ok(())));
             assert_eq!((Body::declare(sizes, &config).sizes(), config.output_rows(sizes)), (sizes, 5));
             assert_ne!(config.with_dropout(0.25), config);
         }

@@ -30,13 +30,13 @@ struct Followers {
     kinds: [u32; 3],
 }
 
-/// An n-gram model of sequences of ids below a vocabulary size. Each sequence is opened by a begin symbol, which is never
-/// predicted, and closed by an end symbol, which is predicted.
+/// An n-gram model of sequences of ids below a vocabulary size. A begin symbol opens each sequence; it is never predicted. With a
+/// separator each sequence has an end, which is predicted: the separator. Without one, a text is a section of a longer text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KneserNey {
     order: usize,
     vocab: u32,
-    /// The id that stands for both symbols in texts; `None` if no id does.
+    /// The id that stands for begin and end in texts; `None` if texts have neither.
     separator: Option<u32>,
     /// The n-gram that each node extends, and its last symbol, in the order in which they were first seen. A node comes after its
     /// parent; the root is no part of the list.
@@ -62,15 +62,18 @@ struct Level {
 }
 
 impl KneserNey {
-    /// Counts n-grams up to length `order` (≥ 1) in `sequences` of ids below `vocab`.
+    /// Counts n-grams up to length `order` in `sequences` of ids below `vocab`; the end symbol is the id `vocab`.
     ///
     /// # Panics
-    /// If `order` is 0 or an id is not below `vocab`.
+    /// If `order` is 0 or above 255, or an id is not below `vocab`.
     pub fn train<'a>(order: usize, sequences: impl IntoIterator<Item = &'a [u32]>, vocab: usize) -> Self {
-        Self::between(None, order, sequences.into_iter().map(|ids| ids.iter().copied()), vocab)
+        let ids = |ids: &'a [u32]| {
+            ids.iter().inspect(move |id| assert!((**id as usize) < vocab, "id {id}, vocabulary {vocab}")).copied()
+        };
+        Self::between(Some(vocab as u32), order, sequences.into_iter().map(ids), vocab + 1)
     }
 
-    /// Counts n-grams as [`train`](Self::train) does; in texts, `separator` opens and closes each sequence.
+    /// Counts n-grams up to length `order` in `sequences` of ids below `vocab`, in texts between separators.
     ///
     /// # Panics
     /// If `order` is 0 or above 255, or an id is not below `vocab`.
@@ -112,7 +115,7 @@ impl KneserNey {
         self.vocab as usize
     }
 
-    /// The id that opens and closes each sequence in texts.
+    /// The id that opens and closes each sequence in texts, where it is the end symbol.
     pub fn separator(&self) -> Option<u32> {
         self.separator
     }
@@ -122,27 +125,17 @@ impl KneserNey {
         self.nodes.len()
     }
 
-    /// The end symbol, as an id for [`probability`](Self::probability).
-    pub fn end(&self) -> u32 {
-        self.separator.unwrap_or(self.vocab)
-    }
-
     /// The begin symbol, as the first id of a context for [`probability`](Self::probability).
     pub fn begin(&self) -> u32 {
-        self.vocab + 1
-    }
-
-    /// A sequence between the begin and the end symbol.
-    fn symbols(&self, sequence: &[u32]) -> Vec<u32> {
-        [&[self.begin()], sequence, &[self.end()]].concat()
+        self.vocab
     }
 
     fn count(&mut self, sequence: impl IntoIterator<Item = u32>) {
-        let (begin, end, vocab) = (self.begin(), self.end(), self.vocab);
+        let (begin, end, vocab) = (self.begin(), self.separator, self.vocab);
         let ids = sequence.into_iter().inspect(|id| assert!(*id < vocab, "id {id} is not below the vocabulary size {vocab}"));
         // The n-grams that end at the last symbol, by length; none but the empty one at first.
         let mut last: Vec<Node> = vec![ROOT];
-        for (at, symbol) in [begin].into_iter().chain(ids).chain([end]).enumerate() {
+        for (at, symbol) in [begin].into_iter().chain(ids).chain(end).enumerate() {
             let mut ending = vec![ROOT];
             for (length, &context) in (1..=self.order).zip(&last) {
                 let fresh = self.counts.len() as Node;
@@ -225,7 +218,7 @@ impl KneserNey {
 
     /// p(w | h) of one symbol w, from the uniform distribution up to the longest context h.
     fn of_symbol(&self, levels: &[Level], symbol: u32) -> f64 {
-        let mut p = 1.0 / f64::from(self.vocab + u32::from(self.separator.is_none()));
+        let mut p = 1.0 / f64::from(self.vocab);
         for Level { node, total, handed_out, discounts } in levels {
             let own = match self.children.get(&(*node, symbol)).map_or(0, |&child| self.counts[child as usize]) {
                 0 => 0.0,
@@ -238,7 +231,7 @@ impl KneserNey {
 
     /// −ln p of a sequence, its end included, in nats.
     pub fn nll(&self, sequence: &[u32]) -> f64 {
-        let symbols = self.symbols(sequence);
+        let symbols: Vec<u32> = [self.begin()].into_iter().chain(sequence.iter().copied()).chain(self.separator).collect();
         (1..symbols.len()).map(|at| -self.probability(&symbols[..at], symbols[at]).ln()).sum()
     }
 
@@ -266,15 +259,17 @@ impl KneserNey {
         if symbols.len() != n || counts.len() != n || n >= u32::MAX as usize {
             return Err(format!("expected lists of one length, found {n}, {} and {}", symbols.len(), counts.len()));
         }
+        if counts.iter().all(|&count| count == 0) {
+            return Err("expected an n-gram that occurs, found none".into());
+        }
         let mut model = Self::empty(separator, order, vocab);
         let mut lengths = vec![0];
         for (node, (&parent, symbol)) in (1..).zip(parents.iter().zip(symbols)) {
-            let is_symbol = symbol <= model.begin();
+            let is_symbol = symbol < model.begin() || symbol == model.begin() && parent == ROOT;
             let length = lengths.get(parent as usize).map_or(usize::MAX, |length| length + 1);
             if !is_symbol || length > order || model.children.insert((parent, symbol), node).is_some() {
                 return Err(format!(
-                    "n-gram {node}: expected a new n-gram of at most {order} symbols, each at most {}",
-                    model.begin()
+                    "n-gram {node}: expected a new n-gram of at most {order} ids below {vocab}; the first may be the begin symbol, {vocab}"
                 ));
             }
             lengths.push(length);
@@ -306,17 +301,17 @@ mod tests {
 
     #[test]
     fn probabilities_sum_to_one_in_every_context() {
-        for order in 1..=6 {
-            let model = KneserNey::train(order, CORPUS, 8);
+        let open = |order| KneserNey::between(None, order, CORPUS.map(<[u32]>::to_vec), 8);
+        for model in (1..=6).flat_map(|order| [KneserNey::train(order, CORPUS, 8), open(order)]) {
             let begin = model.begin();
-            let mut contexts: Vec<Vec<u32>> = vec![vec![], vec![7], vec![6, 7, 6], vec![begin, 7]];
+            let mut contexts: Vec<Vec<u32>> = vec![vec![], vec![7], vec![6, 7, 6], vec![begin, 7], vec![5]];
             for sequence in CORPUS {
                 let opened = [&[begin], sequence].concat();
                 contexts.extend((0..=opened.len()).map(|n| opened[..n].to_vec()));
             }
             for context in contexts {
-                let sum: f64 = (0..=model.end()).map(|w| model.probability(&context, w)).sum();
-                assert!((sum - 1.0).abs() < 1e-12, "order {order}, {context:?}: {sum}");
+                let sum: f64 = (0..model.vocab() as u32).map(|w| model.probability(&context, w)).sum();
+                assert!((sum - 1.0).abs() < 1e-12, "order {}, {context:?}: {sum}", model.order());
             }
         }
     }
@@ -352,8 +347,7 @@ mod tests {
     fn the_loss_of_a_sequence_is_the_sum_over_its_symbols_and_its_end() {
         let model = KneserNey::train(3, CORPUS, 8);
         let begin = model.begin();
-        let p =
-            model.probability(&[begin], 0) * model.probability(&[begin, 0], 1) * model.probability(&[begin, 0, 1], model.end());
+        let p = model.probability(&[begin], 0) * model.probability(&[begin, 0], 1) * model.probability(&[begin, 0, 1], 8);
         assert!((model.nll(&[0, 1]) + p.ln()).abs() < 1e-12);
     }
 
@@ -385,7 +379,10 @@ mod tests {
                 of(order, lists).is_err()
             };
             assert!(broken(|lists| lists[0][5] = 6), "a later parent");
-            assert!(broken(|lists| lists[1][5] = 10), "no symbol");
+            assert!(broken(|lists| lists[1][5] = 9), "no symbol");
+            assert!(broken(|lists| lists[1][5] = 8), "a begin symbol after the first place");
+            assert!(broken(|lists| lists[2].fill(0)), "nothing occurs");
+            assert!(broken(|lists| lists.iter_mut().for_each(Vec::clear)), "no n-grams");
             assert!(broken(|lists| (lists[0][5], lists[1][5]) = (lists[0][4], lists[1][4])), "twice");
             assert!(broken(|lists| _ = lists[2].pop()), "a count is missing");
             assert!(of(1, model.to_lists()).is_err(), "too long");

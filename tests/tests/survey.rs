@@ -159,11 +159,7 @@ fn by_bayes(gpt: &Stored, lexicon: &Lexicon, story: &Story) {
 /// Compares the answers of counted n-grams with the probabilities of [`KneserNey`] on the same stories, and their measures with those of
 /// exact answers.
 fn by_counts(dir: &Path) {
-    let options = PretrainOptions {
-        system: Some("kneser-ney".into()),
-        context: PretrainOptions::micro_world().context,
-        ..Default::default()
-    };
+    let options = PretrainOptions { system: Some("kneser-ney".into()), ..Default::default() };
     let control =
         PretrainControl { run: Control::new(&Silent), samples: false, cache: dir.to_owned(), probe: None, recompute: None };
     let run = dir.join("counts");

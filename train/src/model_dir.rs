@@ -42,12 +42,12 @@ pub enum ModelDirError {
     Vocabulary { path: PathBuf, tokenizer: usize, model: usize },
     #[error(
         "{path}: expected a model that predicts the next token, found one that fills masks (BERT, RoBERTa or ERNIE), which \
-         `gradus fill` uses: give --model a GPT or an LSTM"
+         `gradus fill` uses: give --model a GPT, an LSTM or counts of n-grams"
     )]
     Masked { path: PathBuf },
     #[error(
-        "{path}: expected a network, found counts of n-grams, which have no parameters to train or to inspect: give --model a network, \
-         or evaluate, generate or fill with these counts"
+        "{path}: expected a network, found counts of n-grams, which have no parameters to train or to inspect: give --model a network; \
+         counts can be used by evaluate --corpus or --ids, generate, fill, and predict or evaluate --zero-shot"
     )]
     Counts { path: PathBuf },
 }

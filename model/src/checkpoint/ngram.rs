@@ -5,8 +5,9 @@ use std::path::Path;
 
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::fields::field;
 use super::source::{Bytes, Source};
 use super::{CONFIG_FILE, CheckpointError, WEIGHTS_FILE, config_json};
 use crate::ngram::KneserNey;
@@ -16,12 +17,12 @@ pub const NGRAM: &str = "gradus-ngram";
 /// The names of the lists.
 const LISTS: [&str; 3] = ["parents", "symbols", "counts"];
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Config {
     model_type: String,
     order: usize,
     vocab_size: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     separator: Option<u32>,
 }
 
@@ -49,14 +50,16 @@ pub fn read_ngram(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -
     if fields.get("model_type").is_none_or(|found| *found != NGRAM) {
         return Ok(None);
     }
-    let problem = |problem: String| CheckpointError::ConfigFile { path: path.clone(), problem };
-    let Config { order, vocab_size, separator, .. } =
-        serde_json::from_value(fields.into()).map_err(|e| problem(e.to_string()))?;
-    for (field, found, most) in [("order", order, 255), ("vocab_size", vocab_size, 1 << 24)] {
-        if !(1..=most).contains(&found) {
-            return Err(problem(format!("{field}: expected a number from 1 to {most}, found {found}")));
+    let problem = |problem: String| CheckpointError::ConfigFile { path: source.path(CONFIG_FILE), problem };
+    let number = |name: &str, most: usize| match field(&fields, name, None).map_err(problem)? {
+        Some(found) if (1..=most).contains(&found) => Ok(found),
+        found => {
+            let found = found.map_or("none".into(), |found| found.to_string());
+            Err(problem(format!("{name}: expected a number from 1 to {most}, found {found}")))
         }
-    }
+    };
+    let (order, vocab_size) = (number("order", 255)?, number("vocab_size", 1 << 24)?);
+    let separator: Option<u32> = field(&fields, "separator", None).map_err(problem)?;
     if let Some(found) = separator.filter(|&id| id as usize >= vocab_size) {
         return Err(problem(format!("separator: expected an id below the vocabulary size {vocab_size}, found {found}")));
     }
@@ -99,14 +102,17 @@ mod tests {
             let error = read(&[(CONFIG_FILE, config.into()), files[1].clone()]).unwrap_err();
             assert!(error.contains(expected), "{error}");
         };
-        refused(r#"{"model_type": "gradus-ngram", "order": 3}"#, "config.json: missing field `vocab_size`");
+        refused(
+            r#"{"model_type": "gradus-ngram", "order": 3}"#,
+            "config.json: vocab_size: expected a number from 1 to 16777216, found none",
+        );
         refused(
             r#"{"model_type": "gradus-ngram", "order": 0, "vocab_size": 4}"#,
             "order: expected a number from 1 to 255, found 0",
         );
         let other = r#"{"model_type": "gradus-ngram", "order": 3, "vocab_size": 4, "separator": 4}"#;
         refused(other, "separator: expected an id below the vocabulary size 4, found 4");
-        refused(r#"{"model_type": "gradus-ngram", "order": 2, "vocab_size": 4}"#, "expected a new n-gram of at most 2 symbols");
+        refused(r#"{"model_type": "gradus-ngram", "order": 2, "vocab_size": 4}"#, "expected a new n-gram of at most 2 ids");
         let cut = [files[0].clone(), (WEIGHTS_FILE, files[1].1[..40].to_vec())];
         assert!(read(&cut).unwrap_err().contains("model.safetensors"));
         assert!(read(&files[..1]).unwrap_err().contains("cannot read there/model.safetensors"));

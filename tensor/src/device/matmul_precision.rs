@@ -34,7 +34,7 @@ impl FromStr for MatmulPrecision {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|it| it.to_string() == name);
-        found.ok_or_else(|| format!("the precision of products is f32 or f16, got {name:?}"))
+        found.ok_or_else(|| format!("expected f32 or f16, found {name:?}"))
     }
 }
 
@@ -47,6 +47,6 @@ mod tests {
         for precision in MatmulPrecision::ALL {
             assert_eq!(precision.to_string().parse(), Ok(precision));
         }
-        assert_eq!("bf16".parse::<MatmulPrecision>(), Err("the precision of products is f32 or f16, got \"bf16\"".into()));
+        assert_eq!("bf16".parse::<MatmulPrecision>(), Err("expected f32 or f16, found \"bf16\"".into()));
     }
 }

@@ -132,7 +132,7 @@ pub enum CliError {
 /// The reason why a line is not a story of the given world.
 #[derive(Debug, thiserror::Error)]
 pub enum StoryError {
-    #[error("expected a story of the world asked for, found one of {found}: {remedy}")]
+    #[error("expected a story of this world, found one of {found}: {remedy}")]
     Other { found: String, remedy: &'static str },
     #[error(transparent)]
     None(WorldError),

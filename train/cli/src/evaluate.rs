@@ -103,9 +103,9 @@ pub struct Args {
     /// and gives every token more history.
     #[arg(long, value_name = "S", conflicts_with_all = ["ids", "task"])]
     stride: Option<usize>,
-    /// Precision of the computation. The weights are read as f32 in both cases.
-    #[arg(long, value_enum, default_value_t = Dtype::F32, conflicts_with = "task")]
-    dtype: Dtype,
+    /// Precision of the computation [default: f32; f64 for counts]. The weights are read as f32 in both cases.
+    #[arg(long, value_enum, conflicts_with = "task")]
+    dtype: Option<Dtype>,
     /// Also print `gradient_norms`: the L2 norm of the gradient of the mean nll, by parameter, in Hugging Face's names.
     #[arg(long, conflicts_with = "task")]
     gradients: bool,
@@ -150,12 +150,18 @@ struct Sequences {
     bytes: Option<usize>,
 }
 
+impl Args {
+    fn dtype(&self) -> Dtype {
+        self.dtype.unwrap_or(Dtype::F32)
+    }
+}
+
 pub fn run(args: &Args) -> Result<(), CliError> {
     args.talk.start()?;
     if let (Some(task), Some(data)) = (&args.input.task, &args.data) {
         return task::run(args, task, data);
     }
-    if args.dtype == Dtype::F64 {
+    if args.dtype() == Dtype::F64 {
         args.on.takes_f64()?;
     }
     let dir = open_model(&args.model)?;
@@ -170,7 +176,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     say_if_headless(&model);
     if let (Some(ids), Some(targets)) = (&args.input.ids, &args.targets) {
         let sequence = numbers::read(args, ids, targets, &config)?;
-        let result = match args.dtype {
+        let result = match args.dtype() {
             Dtype::F32 => numbers::measure(args, &model.to(&device)?, &sequence),
             Dtype::F64 => numbers::measure(args, &model.cast::<_, f64>().to(&device)?, &sequence),
         }?;
@@ -185,7 +191,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         if sequences.ids.iter().all(Vec::is_empty) {
             return Err(CliError::Empty { path: path.to_owned() });
         }
-        let result = match args.dtype {
+        let result = match args.dtype() {
             Dtype::F32 => pseudo(args, &model.to(&device)?, &sequences, (special, context)),
             Dtype::F64 => pseudo(args, &model.cast::<_, f64>().to(&device)?, &sequences, (special, context)),
         }?;
@@ -193,7 +199,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     }
     let windows = windows(args, &config)?;
     let sequences = sequences(args, &dir, (config.sizes.vocab, Some(config.sizes.context)))?;
-    let result = match args.dtype {
+    let result = match args.dtype() {
         Dtype::F32 => measure(args, &model.to(&device)?, &sequences, windows),
         Dtype::F64 => measure(args, &model.cast::<_, f64>().to(&device)?, &sequences, windows),
     }?;
@@ -221,9 +227,10 @@ fn counted(args: &Args, dir: &ModelDir, counts: &KneserNey) -> Result<Value, Cli
         ("context", args.context.is_some()),
         ("stride", args.stride.is_some()),
         ("gradients", args.gradients),
+        ("dtype f32", args.dtype == Some(Dtype::F32)),
     ];
     if let Some((flag, _)) = unused.into_iter().find(|(_, is_given)| *is_given) {
-        let what = "counts of n-grams, which have no windows and no parameters";
+        let what = "counts of n-grams, without windows, parameters or f32";
         return Err(RangeError::new(flag, "with this model", format!("a network; this one is {what}: leave --{flag} out")).into());
     }
     let sequences = sequences(args, dir, (counts.vocab(), None))?;
@@ -327,7 +334,7 @@ fn pseudo<T: Real>(
         "pseudo_nll": nll,
         "pseudo_perplexity": nll.exp(),
         "context": context,
-        "dtype": args.dtype.name(),
+        "dtype": args.dtype().name(),
     }))
 }
 
@@ -340,7 +347,7 @@ fn measure<T: Real>(
     let mut result = measured(args, sequences, &Causal::with_windows(model, windows))?;
     result["context"] = json!(windows.context);
     result["stride"] = json!(windows.stride);
-    result["dtype"] = json!(args.dtype.name());
+    result["dtype"] = json!(args.dtype().name());
     if args.gradients {
         let ids: Vec<&[u32]> = sequences.ids.iter().map(Vec::as_slice).collect();
         let (total, mut norms) = (predicted(&ids), Map::new());

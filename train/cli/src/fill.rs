@@ -21,7 +21,7 @@ use crate::progress::Display;
 #[command(
     long_about = "Predict the missing tokens of a text, each marked by [MASK].\n\n\
         A model that fills masks (BERT, RoBERTa) predicts each gap directly. A model that predicts the next token (a GPT, an \
-        LSTM) fills one gap, by Bayes' rule: the probability of the whole text with a token in the gap, divided by the sum over \
+        LSTM, counts of n-grams) fills one gap, by Bayes' rule: the probability of the whole text with a token in the gap, divided by the sum over \
         all tokens. It reads the text after the gap once per token of the vocabulary. If the tokenizer has <story>, which begins \
         every story of the micro-world, the text begins with it too.\n\n\
         The text is read as one segment, whether the model was trained on pairs of texts or not. A gap is one token; a word of \

@@ -44,7 +44,7 @@ pub struct Args {
     /// Continue the run in this directory, with the settings stored there
     #[arg(long, conflicts_with = "config")]
     resume: Option<PathBuf>,
-    /// TOML file of settings: flags with `_` for `-`, except --out, --cache, --threads, --quiet, --corpus; flags override it
+    /// TOML file of settings, named like the flags of model, view, training, data and evaluation, with `_` for `-`; flags override it
     #[arg(long)]
     config: Option<PathBuf>,
     /// Stop after this many steps, with the schedule unchanged, so that --resume can continue
@@ -195,7 +195,7 @@ fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<Pretrain
     };
     let mut options = over(file.map_err(PretrainError::from)?, &args.options, given);
     options.check_source(args.corpus.is_some()).map_err(PretrainError::from)?;
-    if args.corpus.is_none() {
+    if args.corpus.is_none() && !options.counts() {
         let context = PretrainOptions::world_context(options.retold.unwrap_or(false));
         options.context = options.context.or(Some(context));
     }

@@ -36,7 +36,7 @@ pub enum DataError {
     )]
     Id { id: u32, position: usize, vocab_size: usize },
     /// There are fewer tokens than one window needs.
-    #[error("the {part} of the corpus has {tokens} tokens, but a window needs {needed}. {remedy}")]
+    #[error("{part} of the corpus: expected at least {needed} tokens, found {tokens}. {remedy}")]
     TooShort { part: &'static str, tokens: usize, needed: usize, remedy: String },
     #[error(
         "sequence {row} takes {found} positions, but the context has {context}. \

@@ -71,7 +71,7 @@ pub enum GenerateError {
     #[error(
         "{prompt} prompt tokens and {tokens} new ones do not fit the {room} tokens of a text that the model reads at once; {}leave out \
          --no-slide to continue from the end of the text",
-        room.checked_sub(*prompt).filter(|&left| left > 0).map_or("shorten the prompt, or ".into(), |left| format!("ask for at most --tokens {left}, or "))
+        room.checked_sub(*prompt).filter(|&left| left > 0).map_or("shorten the prompt, or ".into(), |left| format!("give at most --tokens {left}, or "))
     )]
     TooLong { prompt: usize, tokens: usize, room: usize },
     #[error(
@@ -97,7 +97,12 @@ impl Choice {
         let Choice::Sample { temperature, top_k, top_p } = self else { return Ok(()) };
         // A logit of f32 divided by less could overflow f64.
         let in_bounds = temperature >= 1e-200 && temperature.is_finite();
-        require("temperature", temperature, in_bounds, "a number from 1e-200 (for the most probable token, use --greedy)")?;
+        require(
+            "temperature",
+            temperature,
+            in_bounds,
+            "a finite number from 1e-200 (for the most probable token, use --greedy)",
+        )?;
         require("top-k", 0, top_k != Some(0), "a number of tokens from 1 (leave it out to keep all)")?;
         Ok(require("top-p", top_p, top_p > 0.0 && top_p <= 1.0, "a probability above 0, at most 1")?)
     }
@@ -279,9 +284,7 @@ mod tests {
         let mut ids = vec![3, 1];
         let error = run(&mut ids, 3, Overflow::Refuse).unwrap_err();
         assert!(
-            error
-                .to_string()
-                .contains("do not fit the 4 tokens of a text that the model reads at once; ask for at most --tokens 2"),
+            error.to_string().contains("do not fit the 4 tokens of a text that the model reads at once; give at most --tokens 2"),
             "{error}"
         );
         assert_eq!(ids, [3, 1], "nothing is generated");

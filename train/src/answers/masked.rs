@@ -199,7 +199,7 @@ mod tests {
         let error = run(&mut ids, 3, Overflow::Refuse).unwrap_err().to_string();
         assert!(
             error.contains(
-                "5 prompt tokens and 3 new ones do not fit the 7 tokens of a text that the model reads at once; ask for at most --tokens 2"
+                "5 prompt tokens and 3 new ones do not fit the 7 tokens of a text that the model reads at once; give at most --tokens 2"
             ),
             "{error}"
         );

@@ -114,7 +114,9 @@ impl Corpus {
             digest.update(file.path().file_name().unwrap_or_default().as_encoded_bytes());
             Ok(Arc::new(file))
         };
-        let (tokens, context) = (open(corpus)?, settings.model.sizes.context);
+        let (tokens, counts) = (open(corpus)?, settings.order.is_some());
+        // Counts have no windows.
+        let context = |whole: usize| if counts { whole } else { settings.model.sizes.context };
         let (train, rest) = match &settings.held_out_corpus {
             None => {
                 let (train, rest) = gradus_data::split(tokens.len(), settings.held_out)?;
@@ -125,8 +127,9 @@ impl Corpus {
                 (0..tokens.len(), Some((other.clone(), 0..other.len())))
             }
         };
-        let in_order = rest.clone().map(|(tokens, range)| Evaluation::new(tokens, range, context)).transpose()?;
-        let windows = RandomWindows::new(tokens.clone(), train.clone(), context, settings.seed)?;
+        let in_order =
+            rest.clone().map(|(tokens, range)| Evaluation::new(tokens, range.clone(), context(range.len() - 1))).transpose()?;
+        let windows = RandomWindows::new(tokens.clone(), train.clone(), context(1), settings.seed)?;
         let (train, held_out) = match settings.view.is_next() {
             true => (Texts::Windows(windows.clone()), in_order.map(Texts::InOrder)),
             false => {
@@ -208,8 +211,7 @@ mod tests {
     use gradus_model::check::tiny_gpt;
 
     use super::*;
-    use crate::pretrain::{PretrainOptions, ViewOption, Viewer};
-    use crate::views::ViewPlan;
+    use crate::pretrain::{PretrainOptions, Viewer};
 
     /// Of 180 letters to train on, a window of 22 reads 22, a masked view two less; an epoch reads each letter once.
     #[test]
@@ -217,9 +219,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("text.txt");
         std::fs::write(&text, "abcdefghi\n".repeat(20)).unwrap();
-        for (view, tokens) in [(ViewOption::Plan(ViewPlan::Next), 66.0), (ViewOption::Masked, 60.0)] {
+        for (view, tokens) in [("next", 66.0), ("masked", 60.0)] {
             let settings =
-                PretrainOptions { view: Some(view), context: Some(22), held_out: Some(0.1), ..PretrainOptions::default() };
+                PretrainOptions { view: Some(view.into()), context: Some(22), held_out: Some(0.1), ..PretrainOptions::default() };
             let settings = settings.settle().unwrap();
             let source = Corpus::open(&settings, &text, Tokenizer::bytes(), dir.path(), &Silent).unwrap();
             assert_eq!((source.tokens(), source.tokens_per_step(3)), (180, tokens));

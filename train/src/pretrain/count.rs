@@ -47,11 +47,13 @@ pub(super) fn count(
     let texts = source.sequences().map(|text| text.take_while(goes_on));
     let counts = KneserNey::between(source.separator(), order, texts, vocab);
     let mut progress = progress.into_inner();
-    progress.complete();
-    progress.finish();
     if interrupt::requested() {
+        progress.finish();
         return Err(PretrainError::Interrupted);
     }
+    progress.reach(done.get());
+    progress.complete();
+    progress.finish();
     let at = Moment { step: 0, tokens: source.tokens(), elapsed: begin.elapsed().as_secs_f64() };
     let validation = validate(&counts, source).map(|validation| validation.record(at));
     let mut files = source.tokenizer().files();

@@ -50,7 +50,7 @@ use crate::trainer::{self, ANOMALY, Trainer, check_room};
 pub use count::Counted;
 pub use flops::flops_per_step;
 pub use report::compared;
-pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError, ViewOption};
+pub use settings::{Length, PretrainOptions, PretrainSettings, SettingsError};
 pub use source::{Sequences, Split, TextSource, Validation, weighted};
 pub use stored::{PretrainManifest, Stored};
 pub use viewer::Viewer;
@@ -80,7 +80,7 @@ pub enum PretrainError {
     Generate(#[from] GenerateError),
     #[error("the model could not be probed: {problem}")]
     Probe { problem: String },
-    #[error("interrupted before the first step: nothing was trained, nothing is lost")]
+    #[error("interrupted before anything was trained or counted: nothing is lost")]
     Interrupted,
     #[error(
         "after step {step} the model's loss is {loss}: training diverged; this model was not saved, and the last checkpoint, if \

@@ -87,8 +87,8 @@ hyperparameters! {
         }
         "View": {
             /// The view of texts: what the model predicts, from which tokens [default: next]
-            #[cfg_attr(feature = "clap", arg(value_parser = named::<ViewOption>, help = ViewPlan::HELP))]
-            view: Option<ViewOption>,
+            #[cfg_attr(feature = "clap", arg(help = ViewPlan::HELP))]
+            view: Option<String>,
             /// Fraction of the tokens that is predicted in a masked view [default: 0.15]
             mask_rate: Option<f64>,
             /// Fraction of the predicted tokens that is replaced by the mask token [default: 0.8]
@@ -176,39 +176,6 @@ hyperparameters! {
     }
 }
 
-/// A view, as `--view` takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum ViewOption {
-    /// Some tokens, with the options of the system.
-    Masked,
-    /// Some tokens of pairs of texts, with the options of the system.
-    Pairs,
-    /// A view with its options.
-    Plan(ViewPlan),
-}
-
-impl TryFrom<String> for ViewOption {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        match &*text {
-            "masked" => Ok(ViewOption::Masked),
-            "pairs" => Ok(ViewOption::Pairs),
-            plan => plan.parse().map(ViewOption::Plan),
-        }
-    }
-}
-
-impl From<ViewOption> for String {
-    fn from(option: ViewOption) -> Self {
-        match option {
-            ViewOption::Masked => "masked".into(),
-            ViewOption::Pairs => "pairs".into(),
-            ViewOption::Plan(plan) => plan.into(),
-        }
-    }
-}
-
 /// A value by its name in a config file.
 #[cfg(feature = "clap")]
 fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
@@ -278,12 +245,11 @@ pub enum SettingsError {
 }
 
 /// The options of a run that counts.
-const COUNTED: [&str; 13] = [
+const COUNTED: [&str; 12] = [
     "system",
     "backbone",
     "order",
     "view",
-    "context",
     "seed",
     "held_out",
     "held_out_corpus",
@@ -370,7 +336,7 @@ impl PretrainOptions {
         let (batch, accumulate) = (self.batch.unwrap_or(batch), self.accumulate.unwrap_or(1));
         let settings = PretrainSettings {
             model: self.model(&base, &axes),
-            order: if let SystemBody::Ngram { order } = axes.body { Some(order) } else { None },
+            order: axes.body.order(),
             view: axes.view,
             optimizer: self.optimizer(lr),
             schedule: Schedule { kind: self.schedule.unwrap_or_default(), warmup: self.warmup.unwrap_or(warmup) },
@@ -400,6 +366,13 @@ impl PretrainOptions {
 
     /// Returns an error if an option was given that has no effect with these settings.
     fn check_used(&self, settings: &PretrainSettings) -> Result<(), RangeError> {
+        let unused = |is_so: bool, given: &[(&str, bool)], with: &str, expected: &str| match first(given) {
+            Some(flag) if is_so => Err(RangeError::new(&*flag, with, format!("{expected} with it, or no --{flag}"))),
+            _ => Ok(()),
+        };
+        let tokenizer = settings.tokenizer.as_deref().unwrap_or_default();
+        let with = format!("with --tokenizer {tokenizer}, which has a vocabulary of its own");
+        unused(settings.tokenizer.is_some(), &given!(self; vocab), &with, "a BPE that is trained here")?;
         if let Some(order) = settings.order {
             require("order", order, (1..256).contains(&order), "a number of tokens from 1 to 255")?;
             let given = serde_json::to_value(self).expect("plain values");
@@ -418,10 +391,6 @@ impl PretrainOptions {
         }
         let sizes = given!(self; layers, heads, inner, positions, embedding, attn_dropout, transform, recompute);
         let of_transformers = [&sizes[..], &transformer_axes!(given!(self))].concat();
-        let unused = |is_so: bool, given: &[(&str, bool)], with: &str, expected: &str| match first(given) {
-            Some(flag) if is_so => Err(RangeError::new(&*flag, with, format!("{expected} with it, or no --{flag}"))),
-            _ => Ok(()),
-        };
         let body = settings.model.body;
         let (with, is_recurrent) = (format!("with {}, which has no such part", body.words()), body.transformer().is_none());
         unused(is_recurrent, &of_transformers, &with, "--backbone transformer")?;
@@ -430,23 +399,34 @@ impl PretrainOptions {
         let (optimizer, schedule) = (settings.optimizer.name, settings.schedule.kind);
         let of_moments = given!(self; beta1, beta2, adam_eps);
         unused(!optimizer.has_moments(), &of_moments, "with sgd, which has no moments", "another --optimizer")?;
-        unused(schedule == ScheduleKind::Constant, &given!(self; warmup), "with a constant rate", "another --schedule")?;
-        let tokenizer = settings.tokenizer.as_deref().unwrap_or_default();
-        let with = format!("with --tokenizer {tokenizer}, which has a vocabulary of its own");
-        unused(settings.tokenizer.is_some(), &given!(self; vocab), &with, "a BPE that is trained here")
+        unused(schedule == ScheduleKind::Constant, &given!(self; warmup), "with a constant rate", "another --schedule")
     }
 
-    /// Returns an error if an option was given that has no effect in the micro-world, which a run without a corpus reads.
+    /// Returns whether the run counts n-grams, which has neither windows nor steps.
+    pub fn counts(&self) -> bool {
+        self.axes().is_ok_and(|axes| axes.body.network().is_none())
+    }
+
+    /// Returns an error if an option was given that has no effect on a corpus, or in the micro-world, which a run without a corpus
+    /// reads.
     ///
     /// # Errors
     /// [`SettingsError::Range`].
     pub fn check_source(&self, has_corpus: bool) -> Result<(), SettingsError> {
-        let unused = first(&given!(self; held_out, held_out_corpus, tokenizer, vocab)).filter(|_| !has_corpus);
-        let with = "in the micro-world, which has a tokenizer and held-out stories of its own";
-        unused.map_or(Ok(()), |flag| Err(RangeError::new(&*flag, with, format!("a --corpus with it, or no --{flag}")).into()))
+        let (unused, with, expected) = match has_corpus {
+            true if self.counts() => (first(&given!(self; seed)), "with counts of a corpus, which are not random", "a network"),
+            true => return Ok(()),
+            false => (
+                first(&given!(self; held_out, held_out_corpus, tokenizer, vocab)),
+                "in the micro-world, which has a tokenizer and held-out stories of its own",
+                "a --corpus",
+            ),
+        };
+        let refused = |flag: String| RangeError::new(&*flag, with, format!("{expected} with it, or no --{flag}"));
+        unused.map_or(Ok(()), |flag| Err(refused(flag).into()))
     }
 
-    /// The axes of the system, but for those that are said.
+    /// The axes of the system, overridden by the options that are given.
     fn axes(&self) -> Result<Axes, RangeError> {
         let system = self.system.as_deref().unwrap_or(systems::DEFAULT.name);
         let card = systems::named(system).ok_or_else(|| RangeError::new("system", system, systems::names()))?;
@@ -454,11 +434,13 @@ impl PretrainOptions {
         let named = |name: &str| SystemBody::named(name).ok_or_else(|| RangeError::new("backbone", name, SystemBody::names()));
         let own = self.backbone.as_deref().map(named).transpose()?.filter(|body| body.name() != card.axes.body.name());
         let mut body = own.unwrap_or(card.axes.body);
-        let expected = "a Transformer, in a system with further parts or a masked view";
-        let flag = if self.backbone.is_some() { "backbone" } else { "system" };
-        let has_parts = card.axes.body.transformer().is_some_and(|c| c.parts() != TransformerConfig::GPT1);
-        let plain = !has_parts && !transform && view.is_next();
-        require(flag, body.name(), body.transformer().is_some() || plain, expected)?;
+        if body.transformer().is_none() {
+            let has_parts = card.axes.body.transformer().is_some_and(|c| c.parts() != TransformerConfig::GPT1);
+            let is_of_gpt = !has_parts && !card.axes.transform && card.axes.view.is_next();
+            require("backbone", body.name(), is_of_gpt, format!("transformer, for the other axes of --system {system}"))?;
+            let expected = format!("next with {}, which reads from left to right", body.words());
+            require("view", view, view.is_next(), expected)?;
+        }
         macro_rules! set {
             ($c:ident; $($option:ident $field:ident),*) => { $($c.$field = self.$option.unwrap_or($c.$field);)* };
         }
@@ -472,13 +454,13 @@ impl PretrainOptions {
         Ok(Axes { body, transform, view })
     }
 
-    /// The view of the system, but for what is said.
+    /// The view of the system, overridden by the options that are given.
     fn view(&self, of_system: ViewPlan) -> Result<ViewPlan, RangeError> {
-        let plan = match self.view {
-            Some(ViewOption::Plan(plan)) => plan,
-            Some(ViewOption::Masked) if of_system.is_next() => ViewPlan::Masked(Corrupt::BERT),
-            Some(ViewOption::Pairs) => ViewPlan::Pairs(of_system.corrupt().copied().unwrap_or(Corrupt::BERT)),
-            Some(ViewOption::Masked) | None => of_system,
+        let text = self.view.as_deref().unwrap_or_default();
+        let plan = match text {
+            "" => of_system,
+            text => ViewPlan::read(text, of_system.corrupt().copied().unwrap_or(Corrupt::BERT))
+                .map_err(|expected| RangeError::new("view", text, expected))?,
         };
         let Some(&Corrupt { noise, replacement: MaskMix { mask, replace }, redraw }) = plan.corrupt() else {
             return match first(&given!(self; mask_rate, mask_hide, mask_replace, masks, pairs)) {
@@ -486,12 +468,17 @@ impl PretrainOptions {
                 None => Ok(plan),
             };
         };
+        for (name, (flag, is_given)) in ViewPlan::OPTIONS.iter().zip(given!(self; mask_rate, mask_hide, mask_replace, masks)) {
+            let is_twice = is_given && text.contains(&format!("{name}="));
+            require("view", text, !is_twice, format!("{name} here or as --{}, found both", flag.replace('_', "-")))?;
+        }
+        let pairs = self.pairs.unwrap_or(plan.has_pairs());
+        require("view", text, text.is_empty() || pairs == plan.has_pairs(), format!("no --pairs {pairs} with it"))?;
         let corrupt = Corrupt {
             noise: self.mask_rate.map_or(noise, Noise::Share),
             replacement: MaskMix { mask: self.mask_hide.unwrap_or(mask), replace: self.mask_replace.unwrap_or(replace) },
             redraw: self.masks.unwrap_or(redraw),
         };
-        let pairs = self.pairs.unwrap_or(plan.has_pairs());
         Ok(if pairs { ViewPlan::Pairs(corrupt) } else { ViewPlan::Masked(corrupt) })
     }
 
@@ -499,7 +486,9 @@ impl PretrainOptions {
     pub fn model(&self, preset: &ModelConfig, axes: &Axes) -> ModelConfig {
         let base = preset.transformer().expect("presets are Transformers");
         let (width, dropout) = (self.width.unwrap_or(preset.sizes.width), self.dropout.unwrap_or(base.embd_dropout));
-        let sizes = Sizes { vocab: 1, context: self.context.unwrap_or(preset.sizes.context), width };
+        // Counts have no windows: any story of the micro-world is short enough.
+        let context = axes.body.order().map_or(preset.sizes.context, |_| Self::world_context(true));
+        let sizes = Sizes { vocab: 1, context: self.context.unwrap_or(context), width };
         let initializer_range = self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt());
         let dropouts = [self.embd_dropout, self.attn_dropout, self.resid_dropout];
         let [embd_dropout, attn_dropout, resid_dropout] = dropouts.map(|p| p.unwrap_or(dropout));
@@ -584,15 +573,15 @@ impl PretrainSettings {
         if self.view.is_next() {
             return require("view", "next", predicts == Predicts::Next, "masked, for a model that fills masks");
         }
-        self.view.corrupt().map_or(Ok(()), Corrupt::check)?;
+        self.view.check()?;
         let pairs = self.view.has_pairs();
         require("view", "masked", predicts == Predicts::Masked, "next, for a model that predicts the next token")?;
         let segments = self.model.body.segments();
-        require("segments", segments, !pairs || segments >= 2, "at least 2, for the two texts of --pairs")?;
+        require("segments", segments, !pairs || segments >= 2, "at least 2, for the two texts of a pair")?;
         let (found, context) = (self.objective, self.model.sizes.context);
         require("objective", found, found == Objective::TokenMean, "token_mean, over the predicted tokens")?;
         require("context", context, context > Corrupt::SPECIAL_SLOTS, "more than 2, since a view has two special tokens")?;
-        let expected = "more than 4 with --pairs, for a token of each text and three special tokens";
+        let expected = "more than 4 with pairs, for a token of each text and three special tokens";
         require("context", context, !pairs || context > Corrupt::SPECIAL_SLOTS + 2, expected)
     }
 
@@ -678,17 +667,37 @@ mod tests {
             ("eval_every = 0", "--eval-every 0: expected at least 1"),
             ("system = 'gpt9'", "--system gpt9: expected kneser-ney, gpt, lstm, "),
             ("mask_rate = 0.1", "--mask-rate with a view without random masks: expected --view masked with it"),
-            ("view = 'masked'\nmask_rate = 0.0", "--mask-rate 0: expected a fraction of the tokens"),
+            (
+                "view = 'masked'\nmask_rate = 0.0",
+                "--view masked:rate=0,hide=0.8,replace=0.1,masks=dynamic: expected a rate (--mask-rate) above 0",
+            ),
+            (
+                "view = 'masked:rate=0.2'\nmask_rate = 0.3",
+                "--view masked:rate=0.2: expected rate here or as --mask-rate, found both",
+            ),
+            ("view = 'masked:rate=0.2,rate=0.3'", "--view masked:rate=0.2,rate=0.3: expected rate once, found"),
+            ("view = 'mask'", "--view mask: expected next, masked or pairs"),
+            ("view = 'pairs'\npairs = false", "--view pairs: expected no --pairs false with it"),
             ("view = 'masked'\nobjective = 'sequence_mean'", "--objective sequence_mean: expected token_mean"),
-            ("view = 'masked'\npairs = true", "--segments 0: expected at least 2"),
-            ("system = 'bert'\nbackbone = 'lstm'", "--backbone lstm: expected a Transformer"),
-            ("system = 'lstm'\nview = 'masked'", "--system lstm: expected a Transformer"),
+            ("view = 'masked'\npairs = true", "--view masked: expected no --pairs true with it"),
+            ("view = 'pairs'", "--segments 0: expected at least 2, for the two texts of a pair"),
+            ("system = 'bert'\nbackbone = 'lstm'", "--backbone lstm: expected transformer, for the other axes of --system bert"),
+            (
+                "system = 'lstm'\nview = 'masked'",
+                "--view masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic: expected next with an LSTM",
+            ),
+            (
+                "backbone = 'ngram'\nview = 'pairs'",
+                "--view pairs:rate=0.15,hide=0.8,replace=0.1,masks=dynamic: expected next with counts",
+            ),
+            ("system = 'kneser-ney'\ntokenizer = 'char'\nvocab = 300", "--vocab with --tokenizer char, which has a vocabulary"),
+            ("system = 'kneser-ney'\ncontext = 4", "--context with counts of n-grams"),
             (
                 "tokenizer = 'byte'\nvocab = 99",
                 "--vocab with --tokenizer byte, which has a vocabulary of its own: expected a BPE",
             ),
             ("system = 'bert'\ncontext = 2", "--context 2: expected more than 2"),
-            ("system = 'bert'\ncontext = 4", "--context 4: expected more than 4 with --pairs"),
+            ("system = 'bert'\ncontext = 4", "--context 4: expected more than 4 with pairs"),
             ("units = 64", "--units with a Transformer, which has none: expected --system lstm with it, or no --units"),
             (
                 "system = 'lstm'\ninner = 64",
@@ -713,6 +722,11 @@ mod tests {
         let single = settle("system = 'bert'\npairs = false");
         assert_eq!((single.system(), single.model.head().cloned()), (None, None));
         assert_eq!(single.view, ViewPlan::Masked(Corrupt { redraw: Redraw::Copies, ..Corrupt::BERT }));
+        assert_eq!(
+            settle("system = 'bert'\nview = 'masked'\nmask_rate = 0.3"),
+            settle("system = 'bert'\nview = 'masked:rate=0.3'")
+        );
+        assert_eq!(settle("system = 'bert'\nview = 'masked'"), single, "the other options are the system's");
         let bert = settle("system = 'bert'");
         assert_eq!(bert.model.head().unwrap().labels, NEXT);
         // RoBERTa is BERT without pairs, with one segment, and a new mask each time (and in fairseq's numbers).

@@ -19,6 +19,7 @@ use crate::trainer::{Recipe, StateError, TRAINER_FILE, Trainer};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PretrainManifest {
     /// The settings of the run.
+    #[serde(with = "used")]
     pub settings: PretrainSettings,
     /// The path of the corpus; `None`: the micro-world.
     pub corpus: Option<PathBuf>,
@@ -45,10 +46,49 @@ impl Manifest for PretrainManifest {
     fn precision(&mut self) -> &mut Precision {
         &mut self.precision
     }
+
+    fn has_steps(&self) -> bool {
+        self.settings.order.is_none()
+    }
 }
 
 impl run::SharedManifest for PretrainManifest {
     const COMMAND: &'static str = <Self as Manifest>::COMMAND;
+}
+
+/// The settings in `run.json`: a run that counts has those of its texts only.
+mod used {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+    use serde_json::{Map, Value};
+
+    use super::PretrainSettings;
+    use crate::pretrain::PretrainOptions;
+
+    /// The settings of training.
+    const TRAINING: [&str; 9] =
+        ["model", "optimizer", "schedule", "batch", "accumulate", "shards", "length", "clip", "objective"];
+
+    pub fn serialize<S: Serializer>(settings: &PretrainSettings, to: S) -> Result<S::Ok, S::Error> {
+        let mut all = serde_json::to_value(settings).expect("plain values");
+        if let (Some(_), Value::Object(all)) = (settings.order, &mut all) {
+            all.retain(|name, _| !TRAINING.contains(&name.as_str()));
+        }
+        all.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PretrainSettings, D::Error> {
+        let mut all = Map::deserialize(from)?;
+        if all.contains_key("order") {
+            let counts = PretrainOptions { system: Some("kneser-ney".into()), ..PretrainOptions::default() };
+            let Value::Object(rest) = serde_json::to_value(counts.settle().expect("a system")).expect("plain values") else {
+                unreachable!("an object")
+            };
+            rest.into_iter()
+                .filter(|(name, _)| TRAINING.contains(&name.as_str()))
+                .for_each(|(name, value)| _ = all.insert(name, value));
+        }
+        serde_json::from_value(all.into()).map_err(D::Error::custom)
+    }
 }
 
 impl PretrainManifest {
@@ -70,7 +110,7 @@ impl PretrainManifest {
             );
             return Err(RunError::Resume { problem }.into());
         }
-        settings.check()?;
+        settings.check().map_err(|e| RunError::Resume { problem: format!("{}: {e}", dir.join(run::FILE).display()) })?;
         let tokenizer = Tokenizer::load(dir)?;
         let source: Box<dyn TextSource> = match &self.corpus {
             Some(path) => Box::new(Corpus::open(settings, path, tokenizer, cache, monitor)?),
@@ -123,9 +163,8 @@ impl Stored {
     /// No run, a damaged run, or a corpus that has changed.
     pub fn read(dir: &Path, cache: &Path, monitor: &dyn Monitor) -> Result<Self, PretrainError> {
         let manifest = PretrainManifest::read(dir)?;
-        if manifest.settings.order.is_some() {
-            let problem =
-                "it counted n-grams in one pass, so there are no steps to continue; count again with another --out".into();
+        if !manifest.has_steps() {
+            let problem = format!("{}: expected a network, found counts of n-grams, which have no steps", dir.display());
             return Err(RunError::Resume { problem }.into());
         }
         let (settings, source) = (&manifest.settings, manifest.source(dir, cache, monitor)?);

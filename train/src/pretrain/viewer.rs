@@ -203,11 +203,11 @@ mod tests {
 
     use super::*;
     use crate::pretrain::world::WorldSource;
-    use crate::pretrain::{PretrainControl, PretrainOptions, ViewOption, begin};
+    use crate::pretrain::{PretrainControl, PretrainOptions, begin};
 
     #[test]
     fn rows_of_a_step_are_sorted_by_length() {
-        let options = PretrainOptions { view: Some(ViewOption::Masked), ..PretrainOptions::micro_world() };
+        let options = PretrainOptions { view: Some("masked".into()), ..PretrainOptions::micro_world() };
         let settings = options.settle().unwrap();
         let source = WorldSource::new(&settings, None).unwrap();
         let viewer = Viewer::new(&settings, &source).unwrap();
@@ -225,10 +225,8 @@ mod tests {
     /// The longest story has 206 tokens; a masked view has a slot more at each end, a causal view at one end.
     #[test]
     fn a_context_must_hold_the_longest_story_in_its_view() {
-        for (view, context, least) in
-            [(ViewOption::Masked, 207, "at least 208"), (ViewOption::Plan(ViewPlan::Next), 206, "at least 207")]
-        {
-            let options = PretrainOptions { view: Some(view), context: Some(context), ..PretrainOptions::micro_world() };
+        for (view, context, least) in [("masked", 207, "at least 208"), ("next", 206, "at least 207")] {
+            let options = PretrainOptions { view: Some(view.into()), context: Some(context), ..PretrainOptions::micro_world() };
             let dir = tempfile::tempdir().unwrap();
             let run = crate::run::Control::new(&gradus_io::progress::Silent);
             let control = PretrainControl { run, samples: false, cache: dir.path().to_owned(), probe: None, recompute: None };

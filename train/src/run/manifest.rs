@@ -14,7 +14,7 @@ use crate::model_dir::BEST;
 use crate::trainer::ANOMALY;
 use crate::trainer::precision::Precision;
 
-const FILE: &str = "run.json";
+pub(crate) const FILE: &str = "run.json";
 
 /// The manifest of a run; a directory with its `run.json` can be resumed.
 pub trait Manifest: Serialize + DeserializeOwned {
@@ -37,6 +37,11 @@ pub trait Manifest: Serialize + DeserializeOwned {
             _ => e.into(),
         })?;
         Self::parse(&file, &text)
+    }
+
+    /// Returns whether the run has steps, so that it can be resumed.
+    fn has_steps(&self) -> bool {
+        true
     }
 
     /// Decodes a manifest from the bytes of its file; errors name `path`.
@@ -84,8 +89,8 @@ pub trait Manifest: Serialize + DeserializeOwned {
             return Ok(lock);
         };
         let hint = match Self::read(dir) {
-            Ok(_) => format!("; the run there can be continued with --resume {}", quoted(dir)),
-            Err(_) => String::new(),
+            Ok(run) if run.has_steps() => format!("; the run there can be continued with --resume {}", quoted(dir)),
+            _ => String::new(),
         };
         Err(RunError::Taken { dir: dir.to_owned(), found, hint })
     }

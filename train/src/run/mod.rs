@@ -31,6 +31,7 @@ use crate::trainer::{StateError, TrainError, Trainer};
 
 pub use distributed::{Begun, SharedManifest, end, follow, is_common, same_settings, share};
 pub use journal::{Journal, METRICS_FILE, Past, State, load_state};
+pub(crate) use manifest::FILE;
 pub use manifest::Manifest;
 
 /// The options of a session, besides the run's settings.

@@ -24,6 +24,11 @@ pub const CARD: Card = Card {
             by: "KenLM",
         },
         Settled {
+            what: "the end of a text",
+            here: "the separator, which is predicted; a corpus without separators is one text without an end, its files joined",
+            by: "us",
+        },
+        Settled {
             what: "an estimated discount of n-grams of count k, if it is outside (0, k]",
             here: "k/2",
             by: "KenLM’s fallback",

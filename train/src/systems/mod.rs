@@ -56,9 +56,19 @@ impl SystemBody {
         }
     }
 
+    /// The length of the longest n-gram that is counted; `None` for a network.
+    pub fn order(&self) -> Option<usize> {
+        if let SystemBody::Ngram { order } = self { Some(*order) } else { None }
+    }
+
     /// The name of the body: of the network, or `ngram`.
     pub fn name(&self) -> &'static str {
         self.network().map_or(NGRAM, BodyConfig::name)
+    }
+
+    /// The body in words.
+    pub fn words(&self) -> &'static str {
+        self.network().map_or("counts of n-grams", BodyConfig::words)
     }
 
     /// The bodies by their names, with their default options.

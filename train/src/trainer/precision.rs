@@ -59,7 +59,7 @@ mod tests {
         assert!(text.starts_with(r#"{"products":"f16","#), "{text}");
         assert_eq!(serde_json::from_str::<Precision>(&text).unwrap(), precision);
         let error = serde_json::from_str::<Precision>(r#"{"products":"f8"}"#).unwrap_err().to_string();
-        assert!(error.contains(r#"the precision of products is f32 or f16, got "f8""#), "{error}");
+        assert!(error.contains(r#"expected f32 or f16, found "f8""#), "{error}");
         assert!(Precision::of(&Device::Cpu).is_full());
     }
 }

@@ -14,8 +14,7 @@ const COUNTED: u64 = 16;
 pub fn settings(card: &Card, seed: u64, lr: f64) -> Result<PretrainSettings, PretrainError> {
     let (system, seed) = (Some(card.name.to_owned()), Some(seed));
     if card.axes.body.network().is_none() {
-        let context = PretrainOptions::micro_world().context;
-        return Ok(PretrainOptions { system, seed, context, ..PretrainOptions::default() }.settle()?);
+        return Ok(PretrainOptions { system, seed, ..PretrainOptions::default() }.settle()?);
     }
     let options = PretrainOptions { system, lr: Some(lr), seed, ..PretrainOptions::micro_world() };
     let gpt = PretrainOptions::micro_world().settle()?;

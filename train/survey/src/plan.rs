@@ -205,10 +205,14 @@ pub enum Stage {
 
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |card: &Card, budget: &u64| match card.axes.body.network() {
+            Some(_) => format!("{}, {budget} steps of gpt", card.name),
+            None => card.name.into(),
+        };
         match self {
-            Stage::Search { card, budget } => write!(f, "rates for {}, {budget} steps of gpt", card.name),
-            Stage::Train { card, budget, seed } => write!(f, "seed {seed}: training {}, {budget} steps of gpt", card.name),
-            Stage::Ask { card, budget, seed } => write!(f, "seed {seed}: evaluating {}, {budget} steps of gpt", card.name),
+            Stage::Search { card, budget } => write!(f, "rates for {}", of(card, budget)),
+            Stage::Train { card, budget, seed } => write!(f, "seed {seed}: training {}", of(card, budget)),
+            Stage::Ask { card, budget, seed } => write!(f, "seed {seed}: evaluating {}", of(card, budget)),
             Stage::Count { seed } => write!(f, "seed {seed}: counting neighbours"),
         }
     }

@@ -34,11 +34,9 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
         kicker: "Gradus · GPT-1 and its relatives".into(),
         title: "Understanding and generation: every system in exact nats".into(),
         lead: format!(
-            "Systems of as many parameters (within 2 %), each head counted, were trained on stories of a made-up world ({}) for \
-             as many floating-point operations{}, and evaluated on held-out stories. The world's own probabilities are known, so \
-             each figure is a distance from a perfect model, which would be at the origin; {over}.",
-            survey.world,
-            within(results)
+            "{} The world's own probabilities are known, so each figure is a distance from a perfect model, which would be at the \
+             origin; {over}.",
+            compared(results, survey)
         ),
         ..Document::default()
     };
@@ -54,6 +52,28 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
     let commands = format!("{}\n{AGAIN}   # this page, from the records", survey.line());
     report.section("How to reproduce it", vec![Block::Text(format!("{survey}.")), Block::Listing(commands)]);
     report
+}
+
+/// Describes what the systems have in common, and which of them count.
+fn compared(results: &Results, survey: &Survey) -> String {
+    let counts: Vec<&str> = survey.cards().filter(|card| counts(card)).map(|card| card.title).collect();
+    let trained = (counts.len() < survey.cards().count()).then(|| {
+        format!(
+            "Systems of as many parameters (within 2 %), each head counted, were trained on stories of a made-up world ({}) for \
+             as many floating-point operations{}, and evaluated on held-out stories.",
+            survey.world,
+            within(results)
+        )
+    });
+    let counted = (!counts.is_empty()).then(|| {
+        let (names, world) = (counts.join(" and "), &survey.world);
+        format!("{names}: n-grams were counted in all training stories ({world}), once, without parameters or steps.")
+    });
+    trained.into_iter().chain(counted).collect::<Vec<_>>().join(" ")
+}
+
+fn counts(card: &Card) -> bool {
+    card.axes.body.network().is_none()
 }
 
 /// Describes the largest deviation of a system's work from the planned work, which comes from whole steps.
@@ -247,13 +267,14 @@ fn told<'a>(all: impl Iterator<Item = &'a Estimate>) -> String {
     }
 }
 
-/// Returns each system at each budget.
+/// Returns each system at each budget, but counts, which are the same at each, once.
 fn each(survey: &Survey) -> impl Iterator<Item = (&'static Card, u64)> + '_ {
-    survey.budgets.iter().flat_map(|&budget| survey.cards().map(move |card| (card, budget)))
+    let all = survey.budgets.iter().flat_map(|&budget| survey.cards().map(move |card| (card, budget)));
+    all.filter(|&(card, budget)| !counts(card) || budget == survey.most())
 }
 
 fn name(card: &Card, budget: u64) -> String {
-    format!("{}, {}", card.title, count_of(budget as usize, "step"))
+    if counts(card) { card.title.into() } else { format!("{}, {}", card.title, count_of(budget as usize, "step")) }
 }
 
 fn standing(results: &Results, survey: &Survey) -> Block {
@@ -360,12 +381,13 @@ fn training(results: &Results, survey: &Survey) -> Vec<Block> {
         let own: Vec<&Trained> = results.trained.iter().filter(|t| t.system == card.name && t.budget == budget).collect();
         let mean = |of: fn(&Trained) -> f64| Mean::of(&own.iter().map(|t| of(t)).collect::<Vec<_>>());
         let first = own.first()?;
+        let of_network = |cell: String| if counts(card) { "–".into() } else { cell };
         let cells = [
-            count(first.parameters as u64),
-            count(first.steps),
-            format!("{:.2}", first.flops / 1e9),
-            format!("{:.3}", first.flops * first.steps as f64 / 1e12),
-            if first.steps > 0 { first.lr.to_string() } else { "–".into() },
+            if counts(card) { count_of(first.parameters, "n-gram") } else { count(first.parameters as u64) },
+            of_network(count(first.steps)),
+            of_network(format!("{:.2}", first.flops / 1e9)),
+            of_network(format!("{:.3}", first.flops * first.steps as f64 / 1e12)),
+            of_network(first.lr.to_string()),
             Mean::of(&own.iter().map(|t| t.loss).filter(|l| l.is_finite()).collect::<Vec<_>>())
                 .map_or("diverged".into(), |m| m.told(1.0, 4)),
             duration(mean(|t| t.seconds)?.mean),

@@ -254,7 +254,7 @@ fn ask(
     let subject = subject(paths, survey, (card, budget, seed), &trained, monitor)?;
     let (stories, model, by_bayes) = (&subject.stories, subject.model(), subject.is_by_bayes());
     let passes = if by_bayes { 2 } else { 3 };
-    let job = Job::new("asking", passes * stories.len() as u64, "stories");
+    let job = Job::new("predicting words", passes * stories.len() as u64, "stories");
     let mut watched = Watched { progress: monitor.begin(job), done: 0, paths };
     let places = subject.drawn(survey.places, seed);
     let generation = generation(stories, &places, |story| watched.next(|| model.along(story)))?;

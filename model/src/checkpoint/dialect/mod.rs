@@ -22,6 +22,7 @@ use table::Names;
 pub(super) use table::Theirs;
 
 use super::fields::Fields;
+use super::ngram::NGRAM;
 use crate::body::BodyConfig;
 use crate::model::{Model, ModelConfig};
 use crate::tree::Tree;
@@ -93,11 +94,11 @@ pub(super) fn theirs_of(dialect: &dyn Dialect, config: &ModelConfig, path: &str)
     if path == OUTPUT { Theirs::same(dialect.names().copies[0].0.to_owned()) } else { dialect.theirs(config, path) }
 }
 
-/// All model types of networks that are read.
+/// All model types that are read.
 pub fn model_types() -> Vec<String> {
     let theirs = ALL.into_iter().flat_map(|dialect| dialect.names().model_types).map(|name| (*name).to_owned());
     let own = BodyConfig::ALL.into_iter().filter(|(_, body)| body.transformer().is_none());
-    theirs.chain(own.map(|(name, _)| format!("{OWN}{name}"))).collect()
+    theirs.chain(own.map(|(name, _)| format!("{OWN}{name}"))).chain([NGRAM.to_owned()]).collect()
 }
 
 /// The tensors of a model as `transformers` names and shapes them: of parameters, or of gradients.

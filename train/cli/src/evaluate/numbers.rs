@@ -46,7 +46,7 @@ pub fn measure<T: Real>(args: &Args, model: &Model<Tensor<T>>, sequence: &Target
     if !nll.is_finite() {
         return Err(CliError::NotFinite { nll });
     }
-    let mut result = json!({ "tokens": losses.len(), "nll": nll, "dtype": args.dtype.name(), "token_nll": losses });
+    let mut result = json!({ "tokens": losses.len(), "nll": nll, "dtype": args.dtype().name(), "token_nll": losses });
     if args.gradients {
         let mut norms = Map::new();
         let gradient = sequence.gradient(model);

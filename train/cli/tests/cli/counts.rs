@@ -24,17 +24,17 @@ fn n_grams_are_counted_and_evaluated() {
     let text = desk.text("corpus.txt");
     let ids: Vec<u32> = text.bytes().map(u32::from).collect();
     let (train, held_out) = ids.split_at(ids.len() * 9 / 10);
-    let expected = KneserNey::train(5, [train], 256);
+    let expected = KneserNey::between(None, 5, [train.to_vec()], 256);
     assert_eq!(
         (&counted["steps"], &counted["finished"], &counted["parameters"]),
         (&0.into(), &true.into(), &expected.ngrams().into())
     );
     let mean = |losses: Vec<f64>| losses.iter().sum::<f64>() / losses.len() as f64;
-    // Windows of the default context of 128 tokens, each with the first token of the next.
-    let windows = (0..held_out.len() - 1).step_by(128).map(|at| &held_out[at..(at + 129).min(held_out.len())]);
-    let nll = mean(windows.flat_map(|window| expected.losses(window)).collect());
+    let nll = mean(expected.losses(held_out));
     assert!((number(&counted["validation"]["nll"]) - nll).abs() < 1e-12 && nll < 1.5, "{counted} {nll}");
     assert_eq!(desk.json("counts/config.json")["model_type"], "gradus-ngram");
+    let settings = &desk.json("counts/run.json")["settings"];
+    assert!(settings["order"] == 5 && settings["model"].is_null() && settings["optimizer"].is_null(), "{settings}");
     assert_eq!(count(&desk, "again").json()["parameters_sha256"], counted["parameters_sha256"]);
 
     desk.write("text", &text[..300]);
@@ -66,11 +66,17 @@ fn n_grams_are_counted_and_evaluated() {
 #[test]
 fn commands_that_need_a_network_reject_n_gram_counts() {
     let (desk, _) = desk();
-    desk.gradus("pretrain --resume counts").fails_with(&["cannot resume: it counted n-grams in one pass"]);
+    desk.gradus("pretrain --resume counts")
+        .fails_with(&["cannot resume: counts: expected a network, found counts of n-grams, which have no steps"]);
+    desk.gradus("compare counts counts").fails_with(&["counts: expected a network, found counts of n-grams"]);
+    let again = count(&desk, "counts");
+    assert!(again.code == Some(1) && !again.stderr.contains("--resume"), "{}", again.stderr);
     for command in ["finetune --task cola --data nowhere --out tuned", "audit model", "export --openai there"] {
         desk.gradus(&format!("{command} --model counts")).fails_with(&["counts: expected a network, found counts of n-grams"]);
     }
     let count = |flags: &str| desk.gradus(&format!("pretrain --system kneser-ney --corpus corpus.txt --out other {flags}"));
+    count("--context 4").misused(&["--context with counts of n-grams"]);
+    count("--seed 2").misused(&["--seed with counts of a corpus, which are not random"]);
     count("--lr 1e-3").misused(&["--lr with counts of n-grams, which are not trained"]);
     count("--steps 3").misused(&["--steps with counts of n-grams"]);
     count("--order 0").misused(&["--order 0: expected a number of tokens from 1 to 255"]);

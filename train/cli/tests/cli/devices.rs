@@ -235,7 +235,7 @@ mod on_a_gpu {
         desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --matmul-precision f16"))
             .misused(&["the CPU multiplies in full precision: products in f16 need a GPU (--device gpu)"]);
         desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --device {gpu} --matmul-precision f8"))
-            .misused(&["the precision of products is f32 or f16, got \"f8\""]);
+            .misused(&["expected f32 or f16, found \"f8\""]);
     }
 
     #[test]

@@ -13,7 +13,6 @@
 
 use gradus_tensor::rng::Philox;
 
-use crate::hyperparameters::{RangeError, require};
 use crate::views::{Draw, Given, Redraw, Scheme, SpecialTokens, Text, View};
 
 /// A corruption of texts: noise × replacement × redraw. The unit of noise is a token, and each chosen token is predicted in its place.
@@ -49,19 +48,6 @@ impl Corrupt {
 
     /// The number of slots of a view for the tokens that open and close it.
     pub const SPECIAL_SLOTS: usize = 2;
-
-    /// Checks that the shares are fractions.
-    ///
-    /// # Errors
-    /// The flag that is out of range.
-    pub fn check(&self) -> Result<(), RangeError> {
-        let (Noise::Share(rate), MaskMix { mask, replace }) = (self.noise, self.replacement);
-        require("mask-rate", rate, rate > 0.0 && rate <= 1.0, "a fraction of the tokens, above 0 and at most 1")?;
-        require("mask-hide", mask, (0.0..=1.0).contains(&mask), "a fraction from 0 to 1")?;
-        require("mask-replace", replace, (0.0..=1.0).contains(&replace), "a fraction from 0 to 1")?;
-        let fits = mask + replace <= 1.0;
-        require("mask-hide", mask, fits, format!("at most {}, since --mask-replace is {replace}", 1.0 - replace))
-    }
 }
 
 impl Noise {
@@ -208,21 +194,5 @@ mod tests {
         }
         // 400 each, σ = 18.
         assert!(counts.iter().all(|n| (320..480).contains(n)), "{counts:?}");
-    }
-
-    #[test]
-    fn invalid_mask_rates_are_rejected() {
-        let check = |rate, replacement| corrupt(rate, replacement).check().map_err(|e| e.to_string());
-        assert_eq!(check(0.15, MaskMix::EIGHTY), Ok(()));
-        for (rate, mask, replace, expected) in [
-            (0.0, 0.8, 0.1, "--mask-rate 0: expected a fraction of the tokens"),
-            (f64::NAN, 0.8, 0.1, "--mask-rate NaN"),
-            (0.15, 1.1, 0.0, "--mask-hide 1.1"),
-            (0.15, 0.8, 0.3, "--mask-hide 0.8: expected at most 0.7, since --mask-replace is 0.3"),
-            (0.15, 0.8, -0.1, "--mask-replace -0.1"),
-        ] {
-            let error = check(rate, MaskMix { mask, replace }).unwrap_err();
-            assert!(error.starts_with(expected), "{error}");
-        }
     }
 }

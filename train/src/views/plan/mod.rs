@@ -19,12 +19,13 @@ use gradus_text::Tokenizer;
 use serde::{Deserialize, Serialize};
 
 use super::{Redraw, Scheme, SpecialTokens};
+use crate::hyperparameters::{RangeError, require};
 
 pub use corrupt::{Corrupt, MaskMix, MaskedLm, Noise};
 pub use next::Next;
 pub use pairs::Pairs;
 
-/// The objective on a text. Options that a text leaves out are BERT's ([`Corrupt::BERT`]).
+/// The objective on a text. A parsed text that leaves options out has BERT's ([`Corrupt::BERT`]).
 ///
 /// ```
 /// use gradus_train::views::{Corrupt, ViewPlan};
@@ -50,8 +51,60 @@ impl ViewPlan {
     /// The help of `--view`.
     pub const HELP: &str = "What the model predicts: `next`, the token after each token; `masked`, some tokens from all others (BERT), or \
         `pairs`, of two texts, and whether the second follows the first; optionally with options, as `gradus systems` \
-        prints them: masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic. Without options, they are those of the system \
+        prints them: masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic. An option that is left out is the system's, or BERT's \
         [default: next]";
+    /// The names of the options.
+    pub const OPTIONS: [&str; 4] = ["rate", "hide", "replace", "masks"];
+
+    /// Reads a text; options that it leaves out are those of `base`.
+    ///
+    /// # Errors
+    /// Returns what was expected, for an unknown view, or an option that is unknown, repeated or invalid.
+    pub fn read(text: &str, base: Corrupt) -> Result<Self, String> {
+        let (kind, options) = text.split_once(':').map_or((text, None), |(kind, options)| (kind, Some(options)));
+        let view: fn(Corrupt) -> Self = match kind {
+            "next" if options.is_none() => |_| ViewPlan::Next,
+            "masked" => ViewPlan::Masked,
+            "pairs" => ViewPlan::Pairs,
+            _ => return Err("next, masked or pairs, the last two optionally with options, as in masked:rate=0.15".into()),
+        };
+        let (mut corrupt, mut read) = (base, Vec::new());
+        for option in options.into_iter().flat_map(|options| options.split(',')) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            if read.contains(&name) {
+                return Err(format!("{name} once, found it twice"));
+            }
+            read.push(name);
+            let share = || value.parse().map_err(|_| format!("a number as {name}, found {value:?}"));
+            match name {
+                "rate" => corrupt.noise = Noise::Share(share()?),
+                "hide" => corrupt.replacement.mask = share()?,
+                "replace" => corrupt.replacement.replace = share()?,
+                "masks" => {
+                    corrupt.redraw = Redraw::deserialize(serde_json::Value::from(value))
+                        .map_err(|_| format!("static, copies or dynamic as masks, found {value:?}"))?;
+                }
+                other => return Err(format!("rate, hide, replace or masks, found {other:?}")),
+            }
+        }
+        Ok(view(corrupt))
+    }
+
+    /// Checks that the shares are fractions.
+    ///
+    /// # Errors
+    /// The view, with the option that is out of range.
+    pub fn check(&self) -> Result<(), RangeError> {
+        let Some(Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, .. }) = self.corrupt() else {
+            return Ok(());
+        };
+        let fits = |fits: bool, expected: String| require("view", self, fits, expected);
+        let share = "a fraction from 0 to 1";
+        fits(*rate > 0.0 && *rate <= 1.0, "a rate (--mask-rate) above 0 and at most 1".into())?;
+        fits((0.0..=1.0).contains(mask), format!("{share} to hide (--mask-hide)"))?;
+        fits((0.0..=1.0).contains(replace), format!("{share} to replace (--mask-replace)"))?;
+        fits(mask + replace <= 1.0, "at most 1 to hide and to replace together (--mask-hide, --mask-replace)".into())
+    }
 
     /// Returns the corruption of texts; `None` if the objective is the next token.
     pub fn corrupt(&self) -> Option<&Corrupt> {
@@ -119,29 +172,7 @@ impl fmt::Display for ViewPlan {
 impl FromStr for ViewPlan {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, options) = text.split_once(':').unwrap_or((text, ""));
-        let mut corrupt = Corrupt::BERT;
-        for option in options.split(',').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            let share = || value.parse().map_err(|_| format!("{name}: expected a number, found {value:?}"));
-            match name {
-                "rate" => corrupt.noise = Noise::Share(share()?),
-                "hide" => corrupt.replacement.mask = share()?,
-                "replace" => corrupt.replacement.replace = share()?,
-                "masks" => {
-                    corrupt.redraw = Redraw::deserialize(serde_json::Value::from(value)).map_err(|e| format!("masks: {e}"))?;
-                }
-                other => return Err(format!("expected rate, hide, replace or masks, found {other:?}")),
-            }
-        }
-        match kind {
-            "next" if options.is_empty() => Ok(ViewPlan::Next),
-            "masked" => Ok(ViewPlan::Masked(corrupt)),
-            "pairs" => Ok(ViewPlan::Pairs(corrupt)),
-            _ => Err(format!(
-                "expected next, masked or pairs, the last two optionally with options, as in masked:rate=0.15; found {text:?}"
-            )),
-        }
+        Self::read(text, Corrupt::BERT).map_err(|expected| format!("{text:?}: expected {expected}"))
     }
 }
 
@@ -223,14 +254,34 @@ mod tests {
         }
         assert_eq!("masked".parse(), Ok(ViewPlan::Masked(Corrupt::BERT)));
         for (text, expected) in [
-            ("mask", "found \"mask\""),
-            ("next:rate=0.1", "found \"next:rate=0.1\""),
+            ("mask", "\"mask\": expected next, masked or pairs"),
+            ("mask:rate=2", "expected next, masked or pairs"),
+            ("next:rate=0.1", "expected next, masked or pairs"),
+            ("next:", "expected next, masked or pairs"),
+            ("masked:", "expected rate, hide, replace or masks, found \"\""),
+            ("masked:rate=0.1,rate=0.2", "expected rate once, found it twice"),
             ("masked:rat=0.1", "expected rate, hide, replace or masks, found \"rat\""),
-            ("masked:rate", "rate: expected a number, found \"\""),
-            ("pairs:masks=often", "masks: unknown variant `often`"),
+            ("masked:rate", "expected a number as rate, found \"\""),
+            ("pairs:masks=often", "expected static, copies or dynamic as masks, found \"often\""),
         ] {
             let error = text.parse::<ViewPlan>().unwrap_err();
             assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn invalid_rates_are_rejected() {
+        let check = |text: &str| text.parse::<ViewPlan>().unwrap().check().map_err(|e| e.to_string());
+        assert_eq!((check("next"), check("masked:rate=1"), check("pairs:hide=1,replace=0")), (Ok(()), Ok(()), Ok(())));
+        for (options, expected) in [
+            ("rate=0", "a rate (--mask-rate) above 0 and at most 1"),
+            ("rate=NaN", "a rate (--mask-rate) above 0"),
+            ("hide=1.1,replace=0", "a fraction from 0 to 1 to hide (--mask-hide)"),
+            ("replace=-0.1", "a fraction from 0 to 1 to replace (--mask-replace)"),
+            ("replace=0.3", "at most 1 to hide and to replace together"),
+        ] {
+            let error = check(&format!("pairs:{options}")).unwrap_err();
+            assert!(error.starts_with("--view pairs:rate=") && error.contains(&format!(": expected {expected}")), "{error}");
         }
     }
 
