@@ -217,6 +217,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn reordering_permutes_the_classes_of_weight_and_bias() {
+        let config = HeadConfig { bias: true, pooler: true, ..HeadConfig::new(Form::Classify, 3) };
+        let count = |n: usize| (0..n).map(|i| i as f64).collect::<Vec<_>>();
+        let head = Head::declare(&config, 0, 2, 0.02).map(|_, p| Tensor::new(p.shape, count(p.shape.numel())));
+        let names: Vec<String> = ["c", "a", "b"].map(str::to_owned).into();
+        let found = head.clone().reordered(&[2, 0, 1], names.clone());
+        assert_eq!(found.weight.0.to_vec(), [4., 5., 0., 1., 2., 3.]);
+        assert_eq!(found.bias.as_ref().unwrap().0.to_vec(), [2., 0., 1.]);
+        assert_eq!(found.config().labels, names);
+        assert_eq!(found.pooler, head.pooler);
+    }
+
+    #[test]
+    fn the_head_of_next_sentence_prediction_is_recognised_by_its_labels() {
+        let head = HeadConfig::new(Form::Classify, 2);
+        assert!(!head.predicts_next());
+        assert!(HeadConfig { labels: NEXT.map(str::to_owned).into(), ..head }.predicts_next());
+    }
+
+    #[test]
     fn an_impossible_head_is_rejected() {
         let good = HeadConfig::new(Form::Classify, 3);
         good.check().unwrap();

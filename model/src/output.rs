@@ -199,3 +199,17 @@ impl<'t, T: Real> Hidden<'t, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_epsilon_of_a_transform_is_checked() {
+        let with = |layer_norm_epsilon| {
+            let transform = TransformConfig { activation: Activation::Relu, layer_norm_epsilon };
+            OutputConfig { transform: Some(transform), ..OutputConfig::NEXT }.check().is_ok()
+        };
+        assert!(with(1e-5) && !with(-1e-5));
+    }
+}

@@ -246,6 +246,8 @@ impl<T: Real> LstmState<T> {
 
 #[cfg(test)]
 mod tests {
+    use gradus_autograd::Tape;
+
     use super::*;
     use crate::model::ModelConfig;
     use crate::param::draw;
@@ -283,6 +285,20 @@ mod tests {
         assert_eq!(params.cell.bias.0.to_vec(), [0., 0., 1., 1., 0., 0., 0., 0.]);
         assert_eq!(params.c_proj.bias.0.to_vec(), [0.; 3]);
         assert_ne!(params.cell.weight_ih.0.to_vec()[..6], params.cell.weight_hh.0.to_vec()[..6], "separate streams");
+    }
+
+    #[test]
+    fn inputs_that_are_not_read_from_left_to_right_panic() {
+        let params: Lstm<Tensor<f64>> = draw(Lstm::declare(SIZES, &LstmConfig { units: 2, ..LstmConfig::default() }), 1);
+        let causal = || Input::causal(1, [1, 2]);
+        let reads = |input: Input| {
+            let read = || _ = params.constants(&Tape::new()).hidden(&input, None);
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).is_ok()
+        };
+        assert!(reads(causal()));
+        assert!(!reads(Input::full(1, [1, 2])));
+        assert!(!reads(Input { positions: Some([1, 0].into()), ..causal() }));
+        assert!(!reads(Input { query_only: 1, ..causal() }));
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl<T: Real> Model<Tensor<T>> {
         let mut streams = 0x726f_7773..; // one for each matrix with a row per token
         Model::declare(&grown).zip(self).map(|_, (declared, p)| {
             let fresh: Tensor<T> = match declared.role {
-                Role::TokenEmbedding if !tokens.is_empty() => {
+                Role::TokenEmbedding => {
                     let stream = streams.next().expect("few matrices");
                     Tensor::normal([tokens.len(), p.shape()[1]], std, &mut Philox::with_stream(seed, stream))
                 }
@@ -170,6 +170,23 @@ mod tests {
             assert_eq!((transfer.to_string().as_str(), name.parse()), (name, Ok(transfer)));
         }
         assert_eq!("some".parse::<Transfer>().unwrap_err(), "expected all, none or a number of blocks, got some");
+    }
+
+    #[test]
+    fn new_tokens_grow_the_table_and_the_bias_of_the_output() {
+        let old = began(tiny_bert());
+        let vocab = old.sizes().vocab;
+        assert!(old.clone().with_tokens(vocab..vocab, 0.02, 7) == old);
+        let new = old.clone().with_tokens(vocab..vocab + 2, 0.02, 7);
+        Model::declare(&new.config())
+            .zip(new.clone())
+            .visit(|name, (declared, p)| assert_eq!(declared.shape, *p.shape(), "{name}"));
+        let bias = |model: &Model<Tensor<f64>>| {
+            let mut found = Vec::new();
+            model.as_ref().visit(|name, p| found.extend((name == "transform.bias").then(|| p.to_vec())));
+            found.concat()
+        };
+        assert_eq!(bias(&new), [bias(&old), vec![0.0; 2]].concat());
     }
 
     #[test]

@@ -246,7 +246,7 @@ mod tests {
         };
         assert!(error(json!({"n_embd": -3})).starts_with("n_embd: invalid value: integer `-3`, expected usize"));
         assert_eq!(error(json!({"n_layer": null})), "n_layer is missing");
-        let known = "expected gpt2, bert, ernie, roberta, openai-gpt, gradus-gpt, gradus-lstm";
+        let known = "expected gpt2, bert, ernie, roberta, openai-gpt, gradus-gpt, gradus-lstm, gradus-ngram";
         assert_eq!(error(json!({"model_type": "gptj"})), format!("model_type: {known}, found \"gptj\""));
         assert_eq!(error(json!({"model_type": null})), format!("model_type is missing: {known}"));
         assert!(error(json!({"afn": "swish"})).starts_with("afn: unknown variant `swish`, expected one of `gelu`"));
