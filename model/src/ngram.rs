@@ -192,7 +192,7 @@ impl KneserNey {
 
     /// −ln p of each id of a text but the first, given those before it, in nats.
     pub fn losses(&self, text: &[u32]) -> Vec<f64> {
-        (1..text.len()).map(|at| -self.probability(&self.context(&text[..at]), text[at]).ln()).collect()
+        (1..text.len()).map(|at| 0.0 - self.probability(&self.context(&text[..at]), text[at]).ln()).collect() // no −0.0
     }
 
     /// The symbols of the end of a text, from its last separator on.

@@ -438,8 +438,7 @@ impl PretrainOptions {
             let has_parts = card.axes.body.transformer().is_some_and(|c| c.parts() != TransformerConfig::GPT1);
             let is_of_gpt = !has_parts && !card.axes.transform && card.axes.view.is_next();
             require("backbone", body.name(), is_of_gpt, format!("transformer, for the other axes of --system {system}"))?;
-            let expected = format!("next with {}, which reads from left to right", body.words());
-            require("view", view, view.is_next(), expected)?;
+            require("view", view, view.is_next(), format!("next, the only view of {}", body.words()))?;
         }
         macro_rules! set {
             ($c:ident; $($option:ident $field:ident),*) => { $($c.$field = self.$option.unwrap_or($c.$field);)* };
@@ -628,6 +627,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_epoch_draws_as_many_tokens_as_the_corpus_has() {
+        let steps =
+            |text: &str, per_step| toml::from_str::<PretrainOptions>(text).unwrap().settle().unwrap().steps(1000, per_step);
+        assert_eq!((steps("", 40.0), steps("", 30.0), steps("epochs = 0.5", 40.0)), (25, 34, 13));
+        assert_eq!((steps("epochs = 1e-6", 40.0), steps("steps = 7", 40.0)), (1, 7));
+    }
+
+    #[test]
     fn the_example_config_is_valid() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloze.toml");
         let settings = PretrainOptions::read(&path).unwrap().settle().unwrap();
@@ -684,11 +691,11 @@ mod tests {
             ("system = 'bert'\nbackbone = 'lstm'", "--backbone lstm: expected transformer, for the other axes of --system bert"),
             (
                 "system = 'lstm'\nview = 'masked'",
-                "--view masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic: expected next with an LSTM",
+                "--view masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic: expected next, the only view of an LSTM",
             ),
             (
                 "backbone = 'ngram'\nview = 'pairs'",
-                "--view pairs:rate=0.15,hide=0.8,replace=0.1,masks=dynamic: expected next with counts",
+                "--view pairs:rate=0.15,hide=0.8,replace=0.1,masks=dynamic: expected next, the only view of counts",
             ),
             ("system = 'kneser-ney'\ntokenizer = 'char'\nvocab = 300", "--vocab with --tokenizer char, which has a vocabulary"),
             ("system = 'kneser-ney'\ncontext = 4", "--context with counts of n-grams"),

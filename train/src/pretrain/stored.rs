@@ -65,8 +65,19 @@ mod used {
     use crate::pretrain::PretrainOptions;
 
     /// The settings of training.
-    const TRAINING: [&str; 9] =
-        ["model", "optimizer", "schedule", "batch", "accumulate", "shards", "length", "clip", "objective"];
+    const TRAINING: [&str; 11] = [
+        "model",
+        "optimizer",
+        "schedule",
+        "batch",
+        "accumulate",
+        "shards",
+        "length",
+        "clip",
+        "objective",
+        "eval_every",
+        "eval_tokens",
+    ];
 
     pub fn serialize<S: Serializer>(settings: &PretrainSettings, to: S) -> Result<S::Ok, S::Error> {
         let mut all = serde_json::to_value(settings).expect("plain values");
