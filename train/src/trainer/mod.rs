@@ -212,6 +212,11 @@ fn first(anomaly: &Option<Box<Anomaly>>) -> String {
     }
 }
 
+/// Splits the time of a step, after `between` seconds outside of steps: own work, and the rest, which waits for other processes.
+fn split(between: f64, step: f64, shards: f64) -> [f64; 2] {
+    [between + shards, step - shards]
+}
+
 /// Checks that a device has room to train `bytes` bytes of parameters: for them, their gradient and its moments.
 ///
 /// # Errors
@@ -441,12 +446,12 @@ impl<T: Real> Trainer<T> {
             }
             if reduction == Reduction::ReduceScatter {
                 let summary = self.apply_in_parts(batch, &shards, sum)?;
-                self.time = [between + shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
+                self.time = split(between, begin.elapsed().as_secs_f64(), shards.seconds);
                 self.ended = Some(Instant::now());
                 return Ok(summary);
             }
             let gradient = self.gradient_of(batch, sum.all_reduce().map_err(|error| self.peer(error))?);
-            self.time = [between + shards.seconds, begin.elapsed().as_secs_f64() - shards.seconds];
+            self.time = split(between, begin.elapsed().as_secs_f64(), shards.seconds);
             let summary = self.apply(batch, &shards, &gradient)?;
             self.ended = Some(Instant::now());
             Ok(summary)

@@ -55,8 +55,10 @@ fn a_step_is_counted_and_summarized() {
     assert_eq!(seen.rate, 0.01 * trainer.recipe.factors(1).schedule);
     assert_ne!(trainer.dropout(), DropoutSeed::new(3, 1));
     assert_eq!(trainer.dropout(), DropoutSeed::new(3, 2));
-    trainer.step(&batch).unwrap();
-    assert_eq!(trainer.done(), 2);
+    let next = trainer.step(&batch).unwrap();
+    assert_eq!((next.rate, trainer.done()), (0.01 * trainer.recipe.factors(2).schedule, 2));
+    assert_ne!(next.rate, seen.rate);
+    assert!(trainer.take_times().is_empty(), "a single process waits for no other");
 }
 
 #[test]
@@ -235,6 +237,7 @@ fn held_moments(trainer: &Trainer) -> usize {
 /// waited in total.
 #[test]
 fn waiting_for_processes_and_for_the_wire_is_separated() {
+    assert_eq!(split(1.0, 5.0, 3.0), [4.0, 2.0]);
     let mut trainer = larger().0;
     let times = vec![[2.0, 1.5], [3.0, 0.25], [0.5, 2.0]];
     for _ in 0..2 {
