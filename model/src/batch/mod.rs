@@ -148,6 +148,18 @@ mod tests {
     }
 
     #[test]
+    fn an_input_survives_serialization_and_omits_defaults() {
+        let sights =
+            [Sight::Full(None), Sight::Full(Some([1].into())), Sight::Prefix([2].into()), Sight::Allowed([true; 4].into())];
+        let causal = Input::causal(1, [3, 4]);
+        for input in sights.into_iter().map(|sight| Input { sight, ..causal.clone() }).chain([causal.clone()]) {
+            let json = serde_json::to_value(&input).unwrap();
+            assert_eq!(json.get("sight").is_none(), input == causal, "{json}");
+            assert_eq!(serde_json::from_value::<Input>(json).unwrap(), input);
+        }
+    }
+
+    #[test]
     fn splitting_a_batch_keeps_examples_whole() {
         let (n, k, t, c) = (5, 4, 3, 4);
         let b = n * k;

@@ -60,6 +60,6 @@ mod tests {
         assert_eq!(serde_json::from_str::<Precision>(&text).unwrap(), precision);
         let error = serde_json::from_str::<Precision>(r#"{"products":"f8"}"#).unwrap_err().to_string();
         assert!(error.contains(r#"expected f32 or f16, found "f8""#), "{error}");
-        assert!(Precision::of(&Device::Cpu).is_full());
+        assert!(Precision::of(&Device::Cpu).is_full() && !precision.is_full());
     }
 }
