@@ -69,6 +69,7 @@ mod roles;
 pub mod spacy;
 mod tokenizer;
 mod train;
+mod unicode;
 mod vocabulary;
 mod wordpiece;
 

@@ -9,6 +9,7 @@
 //! ```
 
 use super::classes::{self, LOWER};
+use crate::unicode::is_digit;
 
 /// Returns whether a text without white space is such an address as a whole.
 ///
@@ -27,7 +28,7 @@ fn scheme(text: &str) -> Option<usize> {
 
 /// Returns whether the text is a host with a permitted remainder.
 fn is_place(text: &str) -> bool {
-    let (address, after) = text.split_at(text.find(|c| !(classes::is_digit(c) || c == '.')).unwrap_or(text.len()));
+    let (address, after) = text.split_at(text.find(|c| !(is_digit(c) || c == '.')).unwrap_or(text.len()));
     let (name, behind) = text.split_at(text.find(|c| !is_of_host(c)).unwrap_or(text.len()));
     is_end(after) && is_address(address) || is_end(behind) && is_name(name)
 }
@@ -37,7 +38,7 @@ fn is_end(text: &str) -> bool {
     let path = match text.strip_prefix(':') {
         None => text,
         Some(port) => {
-            let digits = port.chars().take(6).take_while(|&c| classes::is_digit(c));
+            let digits = port.chars().take(6).take_while(|&c| is_digit(c));
             let (count, length) = digits.fold((0, 0), |(count, length), c| (count + 1, length + c.len_utf8()));
             if !(2..=5).contains(&count) {
                 return false;
