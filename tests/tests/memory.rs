@@ -1,11 +1,6 @@
 //! Training's use of the system's allocator: after the first steps it allocates no memory for tensors, and it holds no more
 //! memory after step 2,000 than after step 200.
 
-// A global allocator is an `unsafe` trait; this one only counts and forwards to the system's.
-#![allow(unsafe_code)]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use gradus_autograd::{Tape, Tensor};
@@ -14,59 +9,8 @@ use gradus_model::check::random_batch;
 use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, checkpoint};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
+use gradus_tests::allocations::{Counting, blocks, held, most_held};
 use gradus_train::trainer::{Recipe, Trainer};
-
-/// The size of a large block: a page.
-const LARGE: usize = 4096;
-
-/// The alignment of vectors. Only the crate `matrixmultiply` requests it, to pack its operands, on CPUs for which we have no
-/// tiles.
-const VECTOR: usize = 32;
-
-/// Returns whether products are computed by our own tiles, which allocate nothing.
-fn has_tiles() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    #[cfg(not(target_arch = "x86_64"))]
-    false
-}
-
-struct Counting;
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-static BLOCKS: AtomicUsize = AtomicUsize::new(0);
-static LARGE_BLOCKS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is forwarded unchanged to the system's allocator, which upholds the trait's contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), layout.align());
-        // SAFETY: the caller upholds the contract of this method.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), layout.align());
-        // SAFETY: the caller upholds the contract of this method.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        count(size, layout.align());
-        // SAFETY: the caller upholds the contract of this method.
-        unsafe { System.realloc(block, layout, size) }
-    }
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller upholds the contract of this method.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-fn count(size: usize, align: usize) {
-    MOST.fetch_max(LIVE.fetch_add(size, Relaxed) + size, Relaxed);
-    BLOCKS.fetch_add(1, Relaxed);
-    LARGE_BLOCKS.fetch_add(usize::from(size >= LARGE && (align < VECTOR || has_tiles())), Relaxed);
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -105,11 +49,11 @@ fn later_steps_allocate_no_tensor_memory() {
         for (shards, backward) in [(1, Whole), (1, Recompute), (4, Whole), (4, Recompute)] {
             let (mut trainer, batch) = (trainer(&config, shards, backward), batch(&config, 4));
             (0..3).for_each(|_| step(&mut trainer, &batch));
-            let before = [&BLOCKS, &LARGE_BLOCKS].map(|c| c.load(Relaxed));
+            let before = blocks();
             let pool = buffer::stats();
             const STEPS: usize = 10;
             (0..STEPS).for_each(|_| step(&mut trainer, &batch));
-            let after = [&BLOCKS, &LARGE_BLOCKS].map(|c| c.load(Relaxed));
+            let after = blocks();
             let what = format!("{shards} shards, {backward:?}");
             assert_eq!(buffer::stats(), pool, "{what}: the pool has changed");
             // The remaining allocations are the tapes' lists of nodes, which double as they grow, and small objects.
@@ -164,12 +108,12 @@ fn two_thousand_steps_hold_no_more_than_two_hundred() {
     let config = ModelConfig::gpt(Sizes { vocab: 11, context: 8, width: 8 }, 2, 2);
     on_one_thread(|| {
         let (mut trainer, batch) = (trainer(&config, 2, Whole), batch(&config, 2));
-        let held = |steps: usize, trainer: &mut Trainer| {
+        let held_after = |steps: usize, trainer: &mut Trainer| {
             (0..steps).for_each(|_| step(trainer, &batch));
-            (LIVE.load(Relaxed), buffer::stats())
+            (held(), buffer::stats())
         };
-        let early = held(200, &mut trainer);
-        assert_eq!(held(1800, &mut trainer), early);
+        let early = held_after(200, &mut trainer);
+        assert_eq!(held_after(1800, &mut trainer), early);
     });
 }
 
@@ -181,9 +125,8 @@ fn loading_a_model_takes_no_second_copy_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let model: Model<Tensor> = Model::init(&config, 4);
     checkpoint::save(folder.path(), &model).unwrap();
-    let before = LIVE.load(Relaxed);
-    MOST.store(before, Relaxed);
-    let loaded = checkpoint::load(folder.path()).unwrap();
-    let most = MOST.load(Relaxed) - before;
-    assert!(loaded == model && most < config.parameters() * 4 / 10, "{most} bytes beside {} parameters", config.parameters());
+    let mut loaded = None;
+    let most = most_held(|| loaded = Some(checkpoint::load(folder.path()).unwrap()));
+    assert!(loaded == Some(model));
+    assert!(most < config.parameters() * 4 / 10, "{most} bytes beside {} parameters", config.parameters());
 }

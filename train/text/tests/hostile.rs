@@ -3,46 +3,15 @@
 //!
 //! The growth of time is measured, not tested: `cargo run --release -p gradus-text --example slopes`.
 
-// A global allocator is an `unsafe` trait. This one only counts and calls the system's.
-#![allow(unsafe_code)]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use gradus_text::{BpeTrainer, ByteBpe, Cleaning, Cut, Mode, TextError, Tokenizer, WordPiece};
 
-struct Counting;
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-/// All bytes ever allocated, which reveals repeated copies.
-static ASKED: AtomicUsize = AtomicUsize::new(0);
+#[allow(dead_code, reason = "another test counts blocks")]
+#[path = "../../../tests/src/allocations.rs"]
+mod allocations;
 
-fn count(size: usize) {
-    let live = LIVE.fetch_add(size, Relaxed) + size;
-    PEAK.fetch_max(live, Relaxed);
-    ASKED.fetch_add(size, Relaxed);
-}
-
-// SAFETY: every call is passed on unchanged to the system's allocator, which fulfils the trait's contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        count(size);
-        // SAFETY: the caller's.
-        unsafe { System.realloc(block, layout, size) }
-    }
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
+use allocations::{Counting, most_held, requested};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -149,10 +118,9 @@ fn tokenizers() -> [Tokenizer; 4] {
 /// Returns the most bytes held, and all bytes allocated, while a text is encoded.
 fn memory(tokenizer: &Tokenizer, text: &str) -> [usize; 2] {
     let tokenizer = tokenizer.clone(); // with an empty cache
-    let before = [&LIVE, &ASKED].map(|counter| counter.load(Relaxed));
-    PEAK.store(before[0], Relaxed);
-    tokenizer.encode(text).expect("any text has ids");
-    [PEAK.load(Relaxed) - before[0], ASKED.load(Relaxed) - before[1]]
+    let before = requested();
+    let held = most_held(|| drop(tokenizer.encode(text).expect("any text has ids")));
+    [held, requested() - before]
 }
 
 #[test]
