@@ -17,7 +17,7 @@ use std::time::Instant;
 use gradus_text::{BpeTrainer, Mode, Tokenizer};
 
 /// Names of families, and the repeated text of each.
-const FAMILIES: &[(&str, &str)] = &[
+pub const FAMILIES: &[(&str, &str)] = &[
     ("words", "The cat sat on the mat and "),
     ("one letter", "a"),
     ("one word", "thecatsatonthematandtheratsatonthehat"),

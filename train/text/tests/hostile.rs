@@ -10,8 +10,12 @@ use gradus_text::{BpeTrainer, ByteBpe, Cleaning, Cut, Mode, TextError, Tokenizer
 #[allow(dead_code, reason = "another test counts blocks")]
 #[path = "../../../tests/src/allocations.rs"]
 mod allocations;
+#[allow(dead_code, reason = "the tests read the families alone")]
+#[path = "../examples/slopes.rs"]
+mod slopes;
 
 use allocations::{Counting, most_held, requested};
+use slopes::FAMILIES;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -22,49 +26,9 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// The repeated text of each family; the example `slopes` has more of them.
-const UNITS: [&str; 36] = [
-    "the cat sat on the mat ",
-    "thecatsat",
-    "a",
-    "İ",
-    ":)",
-    "(^_^)",
-    "(",
-    "([{}])",
-    "\u{301}",
-    "\u{301}\u{327}\u{345}",
-    "e\u{301}\u{327}",
-    "Ã©",
-    "â€™",
-    "â€ ",
-    "\u{85}\u{99}",
-    "&eacute;",
-    "&",
-    "<unk>",
-    "<unk",
-    "3.14,15;9-2:6%",
-    "10km/h",
-    "a.b.c.d/",
-    "a@",
-    "http:",
-    "'",
-    "don't",
-    "👩\u{200d}👩\u{200d}👧",
-    ".",
-    "a.",
-    "…",
-    "--a",
-    "\u{1b}[1;2",
-    "\r\n",
-    "日本",
-    "ﬃ",
-    "각",
-];
-
 /// Returns at least this many bytes of each family, and of the texts that are not repetitions.
 fn families(bytes: usize) -> Vec<String> {
-    let mut families: Vec<String> = UNITS.iter().map(|unit| unit.repeat(bytes / unit.len() + 1)).collect();
+    let mut families: Vec<String> = FAMILIES.iter().map(|(_, unit)| unit.repeat(bytes / unit.len() + 1)).collect();
     families.push(format!("{}©", "Â".repeat(bytes / 2)));
     families.push(format!("{}©", "Â".repeat(100)).repeat(bytes / 202 + 1));
     families.push(format!("&{}", "amp;".repeat(bytes / 4)));
