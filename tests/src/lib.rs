@@ -7,7 +7,7 @@ pub mod parsers;
 
 use std::path::{Path, PathBuf};
 
-use gradus_model::{Batch, Model, Objective, checkpoint};
+use gradus_model::{Batch, GradientMode, Model, Objective, Tree, checkpoint};
 use gradus_tensor::{Real, Tensor};
 use gradus_train::trainer::Trainer;
 use safetensors::{Dtype, SafeTensors};
@@ -104,6 +104,23 @@ impl Arrays {
         let all: Vec<String> = self.names().into_iter().filter(|name| name.starts_with(prefix)).collect();
         assert_eq!(names, all, "{}: every array of {prefix}", self.path.display());
         names.iter().zip(&found).for_each(|(name, (_, value))| self.assert_agrees(name, value, tolerance));
+    }
+
+    /// Asserts that a model's loss on a batch agrees with `{prefix}loss`, and the gradient of each parameter with
+    /// `{prefix}gradient.{parameter}`.
+    #[track_caller]
+    pub fn assert_loss_and_gradient_agree<T: Real>(
+        &self,
+        prefix: &str,
+        model: &Model<Tensor<T>>,
+        batch: &Batch,
+        mode: GradientMode,
+        tolerance: f64,
+    ) {
+        let (loss, gradient) = model.gradient(batch, None, mode);
+        self.assert_agrees(&format!("{prefix}loss"), &loss, tolerance);
+        let gradient = gradient.map(|name, g| g.unwrap_or_else(|| panic!("{}: no gradient of {name}", self.path.display())));
+        self.assert_all_agree(&format!("{prefix}gradient."), &gradient, tolerance);
     }
 }
 

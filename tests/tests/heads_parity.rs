@@ -161,10 +161,7 @@ fn logits_losses_and_every_gradient_agree_to_1e_10() {
                 assert!((answered - right).abs() <= TOLERANCE, "{}: {answered} for {right}", fixture.name);
             }
             for how in [GradientMode::Whole, GradientMode::Recompute] {
-                let (loss, gradient) = fixture.params.gradient(&batch, None, how);
-                expected.assert_agrees(&format!("{run}.loss"), &loss, TOLERANCE);
-                let gradient = gradient.map(|name, g| g.unwrap_or_else(|| panic!("{}: no gradient of {name}", fixture.name)));
-                expected.assert_all_agree(&format!("{run}.gradient."), &gradient, TOLERANCE);
+                expected.assert_loss_and_gradient_agree(&format!("{run}."), &fixture.params, &batch, how, TOLERANCE);
             }
         }
     }

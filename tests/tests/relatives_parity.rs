@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gradus_autograd::{Tape, Tensor};
-use gradus_model::{Batch, ClassLoss, Input, Model, Objective, Sight, Tree, checkpoint};
+use gradus_model::{Batch, ClassLoss, GradientMode, Input, Model, Objective, Sight, Tree, checkpoint};
 use gradus_tests::{Arrays, golden_directories, next_tokens, worst};
 
 fn fixtures() -> Vec<(String, PathBuf)> {
@@ -61,13 +61,7 @@ fn f64_agrees_to_1e_10() {
             let both = params.losses_and_class_logits(&batch);
             assert_eq!(both, (params.token_losses(&batch), params.class_logits(&batch)), "in one pass");
         }
-        let tape = Tape::new();
-        let leaves = params.leaves(&tape);
-        let loss = leaves.loss(&batch, None);
-        expected.assert_agrees("loss", loss.value(), 1e-10);
-        let grads = tape.backward(&loss);
-        let gradient = leaves.map(|name, leaf| grads.of(&leaf).unwrap_or_else(|| panic!("{name} has no gradient")).clone());
-        expected.assert_all_named_agree("gradient.", checkpoint::theirs(&gradient), 1e-10);
+        expected.assert_loss_and_gradient_agree("", &params, &batch, GradientMode::Whole, 1e-10);
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use gradus_autograd::{Real, Tape, Tensor};
-use gradus_model::{Decoder, Input, Model, Objective, Tree, checkpoint};
+use gradus_model::{Decoder, GradientMode, Input, Model, Objective, Tree, checkpoint};
 use gradus_tests::{Arrays, golden_models, next_tokens};
 
 fn compare<T: Real>(tolerance: f64) {
@@ -15,22 +15,10 @@ fn compare<T: Real>(tolerance: f64) {
         let params: Model<Tensor<T>> = checkpoint::load(&dir).unwrap().cast();
         let expected = Arrays::read(&dir.join("expected.safetensors"));
         let (ids, shape) = expected.ids("input_ids");
-        let tape = Tape::off();
-        expected.assert_agrees(
-            "f64.logits",
-            params.constants(&tape).logits(&Input::causal(shape[0], &ids[..])).value(),
-            tolerance,
-        );
-
-        let tape = Tape::new();
-        let leaves = params.leaves(&tape);
         // The last position of each sequence has no target.
         let batch = next_tokens(&ids, &vec![shape[1] as u32; shape[0]], Objective::TokenMean);
-        let loss = leaves.loss(&batch, None);
-        expected.assert_agrees("f64.loss", loss.value(), tolerance);
-        let grads = tape.backward(&loss);
-        let gradient = leaves.map(|name, leaf| grads.of(&leaf).unwrap_or_else(|| panic!("{name} has no gradient")).clone());
-        expected.assert_all_agree("f64.gradient.", &gradient, tolerance);
+        expected.assert_agrees("f64.logits", params.constants(&Tape::off()).logits(&batch.input).value(), tolerance);
+        expected.assert_loss_and_gradient_agree("f64.", &params, &batch, GradientMode::Whole, tolerance);
     }
 }
 
