@@ -24,7 +24,6 @@ impl Monitor for Reader {
 
 impl Progress for Reader {
     fn reach(&mut self, _: u64) {}
-    fn note(&mut self, _: String) {}
     fn say(&mut self, words: &str) {
         let page = |name: &str| fs::read_to_string(self.run.join(name)).unwrap_or_default();
         self.seen.lock().unwrap().push([words.into(), page("report.html"), page("loss.svg")]);
@@ -32,7 +31,6 @@ impl Progress for Reader {
     fn warn(&mut self, words: &str) {
         panic!("{words}");
     }
-    fn finish(self: Box<Self>) {}
 }
 
 /// They are there from the first step on, are written anew with each evaluation, and reload themselves until the end.

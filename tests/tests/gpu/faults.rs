@@ -30,10 +30,7 @@ impl Progress for Thief {
             self.device.lose();
         }
     }
-    fn note(&mut self, _: String) {}
-    fn say(&mut self, _: &str) {}
     fn warn(&mut self, _: &str) {}
-    fn finish(self: Box<Self>) {}
 }
 
 /// If a model is too large for the device, nothing is begun.

@@ -443,10 +443,7 @@ mod tests {
         fn reach(&mut self, position: u64) {
             self.reports.lock().unwrap().push(position);
         }
-        fn note(&mut self, _: String) {}
-        fn say(&mut self, _: &str) {}
         fn warn(&mut self, _: &str) {}
-        fn finish(self: Box<Self>) {}
     }
 
     fn watched(dir: &TempDir, tokenizer: &Tokenizer, monitor: &dyn Monitor) -> Result<TokenFile, DataError> {

@@ -71,15 +71,15 @@ pub trait Progress: Send {
     /// Excludes the time since the last [`Progress::reach`] from the rate.
     fn skip(&mut self) {}
     /// Sets the text next to the numbers, such as `loss 2.31`. It is shown from the next [`Progress::reach`] on.
-    fn note(&mut self, note: String);
+    fn note(&mut self, _: String) {}
     /// Shows a line to the user, unless quiet.
-    fn say(&mut self, words: &str);
+    fn say(&mut self, _: &str) {}
     /// Shows a line to the user, even if quiet.
     fn warn(&mut self, words: &str);
     /// Reduces the total to the steps already done: the work needs fewer steps than expected.
     fn complete(&mut self) {}
     /// Reports that the work is done. Dropping the progress without this call reports a failure.
-    fn finish(self: Box<Self>);
+    fn finish(self: Box<Self>) {}
 }
 
 /// A monitor that displays nothing, not even warnings.
@@ -95,8 +95,5 @@ impl Monitor for Silent {
 
 impl Progress for Silent {
     fn reach(&mut self, _: u64) {}
-    fn note(&mut self, _: String) {}
-    fn say(&mut self, _: &str) {}
     fn warn(&mut self, _: &str) {}
-    fn finish(self: Box<Self>) {}
 }
