@@ -84,38 +84,27 @@ fn a_tied_table_has_second_derivatives() {
     }
 }
 
-#[test]
-#[should_panic(expected = "jvp: a direction has the shapes of the inputs")]
-fn the_direction_of_a_jvp_has_the_shapes_of_the_inputs() {
-    jvp(two, &at(), &at()[..1]);
-}
-
-#[test]
-#[should_panic(expected = "hvp: a direction has the shapes of the inputs")]
-fn the_direction_of_an_hvp_has_the_shapes_of_the_inputs() {
-    let [x, _] = at();
-    hvp(|ins| ins[0].sum_all(), &at(), &[x.clone(), x]);
-}
-
 /// Computes x ∘ x for two elements.
 fn squares<'t, T: Real>(x: &[Var<'t, T>]) -> Var<'t, T> {
     &x[0] * &x[0]
 }
 
-/// The gradient of several numbers would silently be the gradient of their sum.
+/// The gradient of several numbers would silently be the gradient of their sum. A direction has the shapes of the inputs.
 #[test]
-fn a_function_of_several_elements_has_no_gradient() {
+fn a_function_of_several_elements_and_a_direction_of_another_shape_are_refused() {
     let x = [Tensor::new([2], vec![1.0, 2.0])];
     type Of = fn(&[Tensor<f64>; 1]);
-    let calls: [(&str, Of); 3] = [
+    let calls: [(&str, Of); 5] = [
         ("grad: f gives one element, got shape [2]", |x| drop(grad(squares, x))),
         ("hvp: f gives one element, got shape [2]", |x| drop(hvp(squares, x, x))),
         ("hvp: f gives one element, got shape [2]", |x| drop(hessian(squares, x))),
+        ("jvp: a direction has the shapes of the inputs", |x| drop(jvp(squares, x, &[]))),
+        ("hvp: a direction has the shapes of the inputs", |x| drop(hvp(squares, x, &at()[1..]))),
     ];
     for (expected, call) in calls {
         let panic = catch_unwind(AssertUnwindSafe(|| call(&x))).expect_err("refused");
         let message = panic.downcast_ref::<String>().expect("a message");
-        assert!(message.starts_with(expected), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
     let panic = catch_unwind(|| vjp(squares, &[Tensor::new([2], vec![1.0, 2.0])], &Tensor::scalar(1.0))).expect_err("refused");
     assert_eq!(panic.downcast_ref::<String>().unwrap(), "vjp: the cotangent has f's shape [2], got []");
