@@ -32,15 +32,20 @@ pub(super) struct Class {
 
 const BERTS: [(&str, &str); 5] =
     [("unk_token", "[UNK]"), ("sep_token", "[SEP]"), ("pad_token", "[PAD]"), ("cls_token", "[CLS]"), ("mask_token", "[MASK]")];
-const ROBERTAS: [(&str, &str); 7] = [
-    ("bos_token", "<s>"),
-    ("eos_token", "</s>"),
-    ("unk_token", "<unk>"),
-    ("sep_token", "</s>"),
-    ("pad_token", "<pad>"),
-    ("cls_token", "<s>"),
-    ("mask_token", "<mask>"),
-];
+const ROBERTAS: [(&str, &str); 7] = of_each_role(["<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"]);
+
+/// Returns the special tokens of a class that has every role.
+const fn of_each_role([bos, eos, unk, sep, pad, cls, mask]: [&'static str; 7]) -> [(&'static str, &'static str); 7] {
+    [
+        ("bos_token", bos),
+        ("eos_token", eos),
+        ("unk_token", unk),
+        ("sep_token", sep),
+        ("pad_token", pad),
+        ("cls_token", cls),
+        ("mask_token", mask),
+    ]
+}
 
 pub(super) const BERT: Class = Class {
     names: &[
@@ -89,15 +94,7 @@ const ALL: [&Class; 9] = [
     &ROBERTA,
     &Class {
         names: &["MPNetTokenizer"],
-        specials: &[
-            ("bos_token", "<s>"),
-            ("eos_token", "</s>"),
-            ("unk_token", "[UNK]"),
-            ("sep_token", "</s>"),
-            ("pad_token", "<pad>"),
-            ("cls_token", "<s>"),
-            ("mask_token", "<mask>"),
-        ],
+        specials: &of_each_role(["<s>", "</s>", "[UNK]", "</s>", "<pad>", "<s>", "<mask>"]),
         mask_left: true,
         pairs: Some(Pairs::ROBERTA),
         ..BERT
@@ -119,15 +116,7 @@ const ALL: [&Class; 9] = [
     &Class { names: &["BlenderbotTokenizer"], form: Form::Bytes { prefix: true }, mask_left: true, ..ROBERTA },
     &Class {
         names: &["DebertaTokenizer"],
-        specials: &[
-            ("bos_token", "[CLS]"),
-            ("eos_token", "[SEP]"),
-            ("unk_token", "[UNK]"),
-            ("sep_token", "[SEP]"),
-            ("pad_token", "[PAD]"),
-            ("cls_token", "[CLS]"),
-            ("mask_token", "[MASK]"),
-        ],
+        specials: &of_each_role(["[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"]),
         ..ROBERTA
     },
 ];
