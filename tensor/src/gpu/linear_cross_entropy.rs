@@ -102,7 +102,7 @@ impl Grads {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_close, gpu, on};
+    use super::super::testing::{assert_close, assert_results, gpu, on};
     use super::in_chunks;
     use crate::rng::Philox;
     use crate::tensor::arrays;
@@ -137,13 +137,7 @@ mod tests {
                 let (loss, grads) = h.linear_cross_entropy_and_vjp(&w, bias, &targets, &weights);
                 let expected: Vec<Tensor> = std::iter::once(loss).chain(grads).collect();
                 let run = || there(&gpu, most, [&h, &w, &b, &weights], has_bias, &targets);
-                let (found, again) = (run(), run());
-                assert_eq!(found.len(), expected.len());
-                for (i, ((found, again), expected)) in found.iter().zip(again).zip(&expected).enumerate() {
-                    assert_close(&format!("result {i}, {sizes:?}, by {most}"), found, expected, 2e-5);
-                    let bits = |x: &Tensor| x.to_vec().into_iter().map(f32::to_bits).collect::<Vec<_>>();
-                    assert_eq!(bits(found), bits(&again), "result {i}, {sizes:?}, by {most}");
-                }
+                assert_results(&format!("{sizes:?}, by {most}"), run, &expected, 2e-5);
             }
         }
     }

@@ -122,24 +122,12 @@ fn cell_vjp(units: usize, gates: &Array, [before, after]: [&Array; 2], [gh, gc_a
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_close, gpu, on};
+    use super::super::testing::{assert_close, assert_results, gpu, on};
     use crate::Tensor;
     use crate::rng::Philox;
 
     /// Gates and states are within 1 and have errors of a few units in the last place. Their sums over H and T are short.
     const TOLERANCE: f32 = 1e-5;
-
-    fn bits(tensors: &[Tensor]) -> Vec<Vec<u32>> {
-        tensors.iter().map(|x| x.to_vec().into_iter().map(f32::to_bits).collect()).collect()
-    }
-
-    #[track_caller]
-    fn assert_all_close(what: &str, found: &[Tensor], expected: &[Tensor]) {
-        assert_eq!(found.len(), expected.len(), "{what}");
-        for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
-            assert_close(&format!("{what}, result {i}"), found, expected, TOLERANCE);
-        }
-    }
 
     #[test]
     fn an_lstm_step_matches_the_cpu() {
@@ -156,9 +144,8 @@ mod tests {
                 [out, gates, gz, gc]
             };
             let [z, c, gy] = inputs.each_ref().map(|x| on(&gpu, x));
-            let found = run([&z, &c, &gy]);
-            assert_all_close(&format!("{batch} × {units}"), &found, &run(inputs.each_ref()));
-            assert_eq!(bits(&found), bits(&run([&z, &c, &gy])), "the same bits in each run");
+            let expected = run(inputs.each_ref());
+            assert_results(&format!("{batch} × {units}"), || run([&z, &c, &gy]).into(), &expected, TOLERANCE);
         }
     }
 
@@ -181,9 +168,8 @@ mod tests {
                 [h, gates, cells, gx, gw.expect("wanted")]
             };
             let there = [&x, &w, &gy].map(|x| on(&gpu, x));
-            let found = run(there.each_ref());
-            assert_all_close(&format!("{steps} × {batch} × {units}"), &found, &run([&x, &w, &gy]));
-            assert_eq!(bits(&found), bits(&run(there.each_ref())), "the same bits in each run");
+            let expected = run([&x, &w, &gy]);
+            assert_results(&format!("{steps} × {batch} × {units}"), || run(there.each_ref()).into(), &expected, TOLERANCE);
         }
     }
 

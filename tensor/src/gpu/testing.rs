@@ -26,6 +26,22 @@ pub fn assert_close(what: &str, found: &Tensor, expected: &Tensor, tolerance: f3
     }
 }
 
+/// Returns the bits of every element of x.
+pub fn bits(x: &Tensor) -> Vec<u32> {
+    x.to_vec().into_iter().map(f32::to_bits).collect()
+}
+
+/// Asserts that `run` gives the expected results to the `tolerance` of [`assert_close`], and the same bits when repeated.
+#[track_caller]
+pub fn assert_results(what: &str, run: impl Fn() -> Vec<Tensor>, expected: &[Tensor], tolerance: f32) {
+    let (found, again) = (run(), run());
+    assert_eq!([found.len(), again.len()], [expected.len(); 2], "{what}");
+    for (i, ((found, again), expected)) in found.iter().zip(&again).zip(expected).enumerate() {
+        assert_close(&format!("{what}, result {i}"), found, expected, tolerance);
+        assert_eq!(bits(found), bits(again), "{what}, result {i}, repeated");
+    }
+}
+
 /// The inputs of a kernel of rows.
 pub struct Case {
     pub x: Tensor,
@@ -47,12 +63,7 @@ pub fn assert_rows(tolerance: f32, run: &dyn Fn(&Case) -> Vec<Tensor>) {
         let viewed = |case: &Case| Case { x: view(&case.x), gy: view(&case.gy) };
         let here = Case { x, gy };
         for (what, here, there) in [("of a view", viewed(&here), viewed(&there)), ("dense", here, there)] {
-            let (found, again) = (run(&there), run(&there));
-            for (i, ((found, again), expected)) in found.iter().zip(again).zip(run(&here)).enumerate() {
-                assert_close(&format!("result {i}, {shape:?}, {what}"), found, &expected, tolerance);
-                let bits = |x: &Tensor| x.to_vec().into_iter().map(f32::to_bits).collect::<Vec<_>>();
-                assert_eq!(bits(found), bits(&again), "result {i}, {shape:?}, {what}");
-            }
+            assert_results(&format!("{shape:?}, {what}"), || run(&there), &run(&here), tolerance);
         }
     }
 }

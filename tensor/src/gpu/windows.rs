@@ -1,7 +1,7 @@
 //! Every kernel on a device whose bindings are smaller than its tensors.
 
 use super::matmul::{Onto, product_into};
-use super::testing::{gpu, on};
+use super::testing::{bits, gpu, on};
 use crate::device::testing::{Scarce, in_windows};
 use crate::operands::{AdamStep, AttentionSpec, Mask};
 use crate::rng::{DropoutKey, Philox};
@@ -118,7 +118,6 @@ fn windowed_kernels_give_the_same_bits() {
         let before = in_windows(&scarce);
         let (found, expected) = (run(&split), run(&whole));
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            let bits = |x: &Tensor| x.to_vec().into_iter().map(f32::to_bits).collect::<Vec<_>>();
             assert_eq!(found.shape(), expected.shape(), "{name}, result {i}");
             assert!(bits(found) == bits(expected), "{name}, result {i}: {found:?}, {expected:?}");
         }
