@@ -43,13 +43,7 @@ fn a_long_run_does_not_grow_in_memory_or_open_files() {
     let options = format!("preset = 'tiny'\ntokenizer = 'char'\ncontext = 16\nbatch = 4\nsteps = {STEPS}\neval_every = {EVERY}");
     let mut seen = Vec::new();
     for stop in (SESSION..=STEPS).step_by(SESSION as usize) {
-        let control = PretrainControl {
-            run: Control { stop_at: Some(stop), ..Control::new(&Silent) },
-            samples: false,
-            cache: cache.clone(),
-            probe: None,
-            recompute: None,
-        };
+        let control = PretrainControl::new(Control { stop_at: Some(stop), ..Control::new(&Silent) }, &cache);
         let outcome = match stop {
             SESSION => {
                 let settings = toml::from_str::<PretrainOptions>(&options).unwrap().settle().unwrap();

@@ -64,8 +64,7 @@ fn run(dir: &Path, system: &str, pairs: Option<bool>) -> Stored {
         init_std: Some(0.3), // makes answers that differ
         ..PretrainOptions::micro_world()
     };
-    let control =
-        PretrainControl { run: Control::new(&Silent), samples: false, cache: dir.to_owned(), probe: None, recompute: None };
+    let control = PretrainControl::new(Control::new(&Silent), dir);
     let run = dir.join(format!("{system}-{pairs:?}"));
     begin(options.settle().unwrap(), None, &run, &control).unwrap();
     Stored::read(&run, dir, &Silent).unwrap()
@@ -160,8 +159,7 @@ fn by_bayes(gpt: &Stored, lexicon: &Lexicon, story: &Story) {
 /// exact answers.
 fn by_counts(dir: &Path) {
     let options = PretrainOptions { system: Some("kneser-ney".into()), ..Default::default() };
-    let control =
-        PretrainControl { run: Control::new(&Silent), samples: false, cache: dir.to_owned(), probe: None, recompute: None };
+    let control = PretrainControl::new(Control::new(&Silent), dir);
     let run = dir.join("counts");
     let outcome = begin(options.settle().unwrap(), None, &run, &control).unwrap();
     let subject = Subject::read(&run, 4, &Silent).unwrap();

@@ -42,13 +42,7 @@ fn pages_are_rewritten_at_each_evaluation() {
     let sizes = "tokenizer = 'char'\nlayers = 1\nwidth = 8\nheads = 2\ncontext = 8\nbatch = 4\nsteps = 20\neval_every = 5";
     let settings = toml::from_str::<PretrainOptions>(sizes).unwrap().settle().unwrap();
     let reader = Reader { run: run.clone(), seen: Arc::default() };
-    let control = PretrainControl {
-        run: Control::new(&reader),
-        samples: false,
-        cache: dir.path().join("cache"),
-        probe: None,
-        recompute: None,
-    };
+    let control = PretrainControl::new(Control::new(&reader), dir.path().join("cache"));
     pretrain::begin(settings, Some(&corpus), &run, &control).unwrap();
 
     let seen = reader.seen.lock().unwrap();
@@ -75,13 +69,8 @@ fn a_stopped_page_gives_the_command_that_continues() {
     let sizes = "tokenizer = 'char'\nlayers = 1\nwidth = 8\nheads = 2\ncontext = 8\nbatch = 4\nsteps = 4";
     let settings = toml::from_str::<PretrainOptions>(sizes).unwrap().settle().unwrap();
     let next = Some("gradus reproduce --resume mini".to_owned());
-    let control = PretrainControl {
-        run: Control { stop_at: Some(2), next, ..Control::new(&Silent) },
-        samples: false,
-        cache: dir.path().join("cache"),
-        probe: None,
-        recompute: None,
-    };
+    let control = Control { stop_at: Some(2), next, ..Control::new(&Silent) };
+    let control = PretrainControl::new(control, dir.path().join("cache"));
     pretrain::begin(settings, Some(&corpus), &run, &control).unwrap();
     let page = fs::read_to_string(run.join("report.html")).unwrap();
     assert!(page.contains("Stopped at step 2 of 4; <code>gradus reproduce --resume mini</code> continues."), "{page}");

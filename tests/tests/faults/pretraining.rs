@@ -17,13 +17,8 @@ fn command(root: &Path, stop_at: Option<u64>) -> Outcome {
     let [corpus, out, cache] = ["corpus.txt", "run", "cache"].map(|name| root.join(name));
     let sizes =
         "tokenizer = 'char'\nlayers = 1\nwidth = 8\nheads = 2\ncontext = 8\nbatch = 4\nsteps = 20\neval_every = 5\ndropout = 0.1";
-    let control = PretrainControl {
-        run: Control { stop_at, ..Control::new(&Silent) },
-        samples: false,
-        cache,
-        probe: Some(&probe),
-        recompute: None,
-    };
+    let control = PretrainControl::new(Control { stop_at, ..Control::new(&Silent) }, cache);
+    let control = PretrainControl { probe: Some(&probe), ..control };
     let outcome = if out.join("run.json").exists() {
         pretrain::resume(&out, &control)
     } else {

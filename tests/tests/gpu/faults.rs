@@ -42,13 +42,8 @@ fn a_run_resumes_elsewhere_after_its_gpu_is_lost() {
     std::fs::write(&corpus, "the cat sat on the mat, and the dog sat on the cat. ".repeat(30)).unwrap();
     let options = |text: &str| toml::from_str::<PretrainOptions>(text).unwrap();
     let sizes = "tokenizer = 'char'\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 12\nbatch = 4\nsteps = 6\neval_every = 2";
-    let control = |monitor, device: &Device| PretrainControl {
-        run: Control { device: device.clone(), ..Control::new(monitor) },
-        samples: false,
-        cache: cache.clone(),
-        probe: None,
-        recompute: None,
-    };
+    let control =
+        |monitor, device: &Device| PretrainControl::new(Control { device: device.clone(), ..Control::new(monitor) }, &cache);
 
     let small = Device::fresh(Scarce { memory_bytes: Some(1000), ..Scarce::default() }).expect("as before");
     let begin = |control| pretrain::begin(options(sizes).settle().unwrap(), Some(&corpus), &out, &control);

@@ -188,13 +188,9 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
     let probe = probe(&paths.world(seed), dir.clone())?; // the run writes its tokenizer before the first step
     let settings = settings(sizes, seed, body)?;
     let command = format!("gradus reproduce --resume {}", quoted(&paths.0));
-    let control = PretrainControl {
-        run: Control { next: Some(command.clone()), command, ..Control::new(watch.monitor) },
-        samples: body == Body::Gpt && watch.samples,
-        cache: dir.clone(),
-        probe: Some(&*probe),
-        recompute: None,
-    };
+    let run = Control { next: Some(command.clone()), command, ..Control::new(watch.monitor) };
+    let samples = body == Body::Gpt && watch.samples;
+    let control = PretrainControl { samples, probe: Some(&*probe), ..PretrainControl::new(run, &dir) };
     let outcome = if dir.join("run.json").exists() {
         pretrain::resume(&dir, &control)?
     } else {

@@ -114,6 +114,13 @@ pub struct PretrainControl<'m> {
     pub recompute: Option<bool>,
 }
 
+impl<'m> PretrainControl<'m> {
+    /// Creates the options of a session without samples or a probe.
+    pub fn new(run: Control<'m>, cache: impl Into<PathBuf>) -> Self {
+        PretrainControl { run, samples: false, cache: cache.into(), probe: None, recompute: None }
+    }
+}
+
 /// A measurement besides the loss: scores by name.
 pub type Probe = dyn Fn(&Model<Tensor>) -> Result<BTreeMap<String, f64>, PretrainError>;
 

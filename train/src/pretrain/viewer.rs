@@ -229,7 +229,7 @@ mod tests {
             let options = PretrainOptions { view: Some(view.into()), context: Some(context), ..PretrainOptions::micro_world() };
             let dir = tempfile::tempdir().unwrap();
             let run = crate::run::Control::new(&gradus_io::progress::Silent);
-            let control = PretrainControl { run, samples: false, cache: dir.path().to_owned(), probe: None, recompute: None };
+            let control = PretrainControl::new(run, dir.path());
             let error = begin(options.settle().unwrap(), None, &dir.path().join("run"), &control).err().unwrap().to_string();
             assert!(error.starts_with(&format!("--context {context}: expected {least}, to hold")), "{error}");
         }

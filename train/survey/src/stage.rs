@@ -159,13 +159,7 @@ fn train(
     let settings = level::with_steps(settings, steps);
     let another = || SurveyError::AnotherRun { run: run.to_owned(), stage: stage.to_string() };
     let command = format!("gradus survey --resume {}", quoted(&paths.0));
-    let control = PretrainControl {
-        run: Control { next: Some(command.clone()), command, ..Control::new(monitor) },
-        samples: false,
-        cache: run.to_owned(),
-        probe: None,
-        recompute: None,
-    };
+    let control = PretrainControl::new(Control { next: Some(command.clone()), command, ..Control::new(monitor) }, run);
     let made = match run.join("run.json").exists() {
         true => {
             let found = PretrainManifest::read(run).map_err(PretrainError::from)?;

@@ -61,8 +61,7 @@ impl Setup {
     fn train(&self, cluster: &Arc<Cluster>, me: usize) -> Result<Option<PretrainOutcome>, PretrainError> {
         let collective = Arc::clone(cluster) as _;
         let run = Control { collective, shard_moments: self.shard_moments, ..Control::new(&Silent) };
-        let cache = self.root.join("cache");
-        let control = PretrainControl { run, samples: false, cache, probe: None, recompute: None };
+        let control = PretrainControl::new(run, self.root.join("cache"));
         if me > 0 {
             return pretrain::follow(None, None, &control).map(|()| None);
         }
