@@ -4,15 +4,11 @@ use gradus_autograd::check::{self, Case, Function};
 use gradus_autograd::derivatives::{grad, hvp, jvp};
 use gradus_autograd::{Real, Tensor, Var};
 use gradus_model::check::Loss;
-use gradus_model::{
-    Batch, DropoutSeed, Input, LossTerm, Model, ModelConfig, Objective, Sizes, TransformerConfig, Tree, check as properties,
-};
+use gradus_model::{Batch, DropoutSeed, Input, LossTerm, Model, ModelConfig, Objective, Sizes, Tree, check as properties};
 
 fn gpt() -> (Loss, Vec<Tensor<f64>>) {
-    let backbone = ModelConfig::new(
-        Sizes { vocab: 17, context: 6, width: 12 },
-        TransformerConfig { layers: 2, heads: 3, initializer_range: 0.3, ..Default::default() },
-    );
+    let sizes = Sizes { vocab: 17, context: 6, width: 12 };
+    let backbone = ModelConfig::gpt(sizes, 2, 3).with_transformer(|c| c.initializer_range = 0.3);
     let model = Model::init(&backbone, 1);
     let ids = |k: u32| (0..12).map(|i| (5 * i + k) % 17).collect::<Vec<_>>();
     let weights = Objective::TokenMean.weights(&[1.0; 12], 2);

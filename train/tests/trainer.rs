@@ -7,7 +7,7 @@ use gradus_autograd::anomaly::Direction;
 use gradus_model::check::{Reads, Sample, random_batch, tiny_bert};
 use gradus_model::{
     Activation, Batch, Body, ClassLoss, DropoutSeed, Embedding, Form, GradientMode, HeadConfig, Model, ModelConfig, Objective,
-    Sizes, TransformerConfig, Tree,
+    Sizes, Tree,
 };
 use gradus_tensor::Real;
 use gradus_tensor::rng::Philox;
@@ -16,10 +16,7 @@ use gradus_train::trainer::{Recipe, Replay, TrainError, Trainer};
 use safetensors::SafeTensors;
 
 fn config() -> ModelConfig {
-    ModelConfig::new(
-        Sizes { vocab: 23, context: 8, width: 16 },
-        TransformerConfig { layers: 2, heads: 4, initializer_range: 0.2, ..Default::default() },
-    )
+    ModelConfig::gpt(Sizes { vocab: 23, context: 8, width: 16 }, 2, 4).with_transformer(|c| c.initializer_range = 0.2)
 }
 
 fn recipe(shards: usize, concurrent_shards: usize) -> Recipe {

@@ -135,12 +135,8 @@ fn a_checkpoint_is_audited_and_a_broken_one_rejected() {
 #[test]
 fn correct_gradients_of_unusual_models_pass() {
     let desk = Desk::new();
-    let sized = |width| {
-        ModelConfig::new(
-            Sizes { vocab: 23, context: 12, width },
-            TransformerConfig { layers: 2, heads: 1, initializer_range: 0.3, ..Default::default() },
-        )
-    };
+    let sized =
+        |width| ModelConfig::gpt(Sizes { vocab: 23, context: 12, width }, 2, 1).with_transformer(|c| c.initializer_range = 0.3);
     for (config, seeds) in [
         (sized(8).with_transformer(|c| c.activation = Activation::Relu), 8),
         (sized(1), 1),

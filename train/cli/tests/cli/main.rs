@@ -31,7 +31,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use gradus_model::{Model, ModelConfig, Sizes, TransformerConfig, Tree, checkpoint};
+use gradus_model::{Model, ModelConfig, Sizes, Tree, checkpoint};
 use gradus_tensor::Tensor;
 use gradus_text::Tokenizer;
 use serde_json::Value;
@@ -236,10 +236,8 @@ impl Desk {
 
     /// Writes a random byte-level model of context 8, with its tokenizer.
     fn byte_model(&self, name: &str, change: impl FnOnce(&mut ModelConfig)) -> Model<Tensor<f32>> {
-        let mut config = ModelConfig::new(
-            Sizes { vocab: 256, context: 8, width: 12 },
-            TransformerConfig { layers: 2, heads: 3, initializer_range: 0.4, ..Default::default() },
-        );
+        let sizes = Sizes { vocab: 256, context: 8, width: 12 };
+        let mut config = ModelConfig::gpt(sizes, 2, 3).with_transformer(|c| c.initializer_range = 0.4);
         change(&mut config);
         self.model_with(name, &Tokenizer::bytes(), config)
     }
