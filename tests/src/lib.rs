@@ -5,6 +5,7 @@ pub mod allocations;
 pub mod lines;
 pub mod parsers;
 
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
 use gradus_model::{Batch, GradientMode, Model, Objective, Tree, checkpoint};
@@ -154,6 +155,13 @@ pub fn next_tokens(ids: &[u32], lengths: &[u32], objective: Objective) -> Batch 
 pub fn worst(found: &Tensor<f64>, expected: &Tensor<f64>) -> f64 {
     assert_eq!(found.shape(), expected.shape());
     largest(&found.zip(expected, |a, b| a - b)) / largest(expected).max(f64::MIN_POSITIVE)
+}
+
+/// Returns both ends of a connection of this process with itself.
+pub fn loopback() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let near = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+    (near, listener.accept().expect("the connection").0)
 }
 
 fn largest(values: &Tensor<f64>) -> f64 {

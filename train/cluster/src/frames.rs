@@ -211,16 +211,11 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
-    use super::*;
+    use gradus_tests::loopback;
 
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
-    }
+    use super::*;
 
     /// Returns a message of process 2 to process 5.
     fn message(length: usize) -> Vec<u8> {
@@ -230,7 +225,7 @@ mod tests {
 
     /// Returns the suspicions of process 5 after it receives these bytes from process 2.
     fn noted(bytes: &[u8]) -> String {
-        let (mut near, far) = pair();
+        let (mut near, far) = loopback();
         let fault = Fault::default();
         let mut frames = Frames::new(far, 5, 2, fault.clone());
         near.write_all(bytes).unwrap();
@@ -247,7 +242,7 @@ mod tests {
 
     #[test]
     fn written_messages_are_read_in_portions_of_any_size() {
-        let (near, far) = pair();
+        let (near, far) = loopback();
         let (mut near, mut far) = (Frames::new(near, 2, 5, Fault::default()), Frames::new(far, 5, 2, Fault::default()));
         let all = [message(100), message(MOST_BYTES + 32), message(32), vec![0; HEADER]].concat();
         let sent = all.clone();

@@ -1,7 +1,7 @@
 //! The messages that a process sends on its connections: heartbeats, and at the end a farewell or its error.
 
 use std::io::{ErrorKind, Read};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use gradus_cluster::cluster::Cluster;
 use gradus_cluster::control::Limits;
 use gradus_collective::Collective;
+use gradus_tests::loopback;
 
 use crate::faults::stream::{Fault, Faulty, Flow};
 use crate::{LIMITS, with_processes_that};
@@ -20,12 +21,7 @@ const BEAT: u64 = 128;
 
 /// Starts process 1 of two, of which the test is the other. Returns the test's ends of the control and data connections.
 fn process_1(silence: Duration, written: &Arc<Flow>) -> (Cluster, TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let pair = || {
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
-    };
-    let ((control, far_control), (socket, far_data)) = (pair(), pair());
+    let ((control, far_control), (socket, far_data)) = (loopback(), loopback());
     let data = vec![Some(Faulty { socket, written: Arc::clone(written), read: Arc::default() }), None];
     let cluster = Cluster::over(1, vec![(0, control)], data, [7; 32], Limits { silence, ..LIMITS }).unwrap();
     (cluster, far_control, far_data)

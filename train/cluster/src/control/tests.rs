@@ -1,7 +1,8 @@
 //! Tests of failure detection over real connections. Each test holds the other ends of the connections.
 
-use std::net::TcpListener;
 use std::sync::Mutex;
+
+use gradus_tests::loopback;
 
 use super::*;
 
@@ -18,10 +19,9 @@ struct Watched {
 
 impl Watched {
     fn start(me: usize, others: &[usize], limits: Limits) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let pair = |number: &usize| {
-            let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            ((*number, near), listener.accept().unwrap().0)
+            let (near, far) = loopback();
+            ((*number, near), far)
         };
         let (near, others): (Vec<_>, Vec<_>) = others.iter().map(pair).unzip();
         let (fault, doing) = (Fault::default(), Arc::<Doing>::default());

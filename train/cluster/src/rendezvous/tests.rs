@@ -2,14 +2,9 @@
 
 use std::thread;
 
-use super::*;
+use gradus_tests::loopback;
 
-/// Returns both ends of a connection.
-fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    (near, listener.accept().unwrap().0)
-}
+use super::*;
 
 fn hosts(addresses: &[&str], me: usize) -> Hosts {
     Hosts { addresses: addresses.iter().map(|&address| address.to_owned()).collect(), me }
@@ -76,7 +71,7 @@ fn a_hello_of_another_run_or_process_is_rejected() {
 
 /// Connects to a door as process 3. Returns the result on the door's side, the result on this side, and this side's connection.
 fn knocked(door: &Door, secret: &Secret) -> (Result<(), Failure>, Result<(), Failure>, TcpStream) {
-    let (mut near, far) = pair();
+    let (mut near, far) = loopback();
     thread::scope(|scope| {
         let opened = scope.spawn(|| door.open(far, &AtomicBool::new(false)));
         let hello = HELLO_OF_3.to_bytes();
@@ -130,7 +125,7 @@ fn a_door_keeps_one_connection_of_each_process() {
 
 #[test]
 fn a_closed_connection_makes_room_for_its_process() {
-    let (near, far) = pair();
+    let (near, far) = loopback();
     assert!(is_open(&far), "nothing has been sent");
     (&near).write_all(&[1, 2]).unwrap();
     let mut byte = [0];
@@ -157,14 +152,14 @@ fn of_too_many_pending_connections_the_oldest_is_closed() {
     };
     let mut all: Vec<TcpStream> = Vec::new();
     for _ in 0..WAITING {
-        let (near, far) = pair();
+        let (near, far) = loopback();
         knock(far, &door, &mut waiting);
         all.push(near);
     }
     assert_eq!(waiting.len(), WAITING);
     assert!(!is_closed(&all[0]));
 
-    let (near, far) = pair();
+    let (near, far) = loopback();
     knock(far, &door, &mut waiting);
     all.push(near);
     assert!(is_closed(&all[0]) && !is_closed(&all[1]));
@@ -179,7 +174,7 @@ fn of_too_many_pending_connections_the_oldest_is_closed() {
     while !waiting[1].1.load(Ordering::Acquire) && Instant::now() < until {
         thread::sleep(Duration::from_millis(1));
     }
-    let (near, far) = pair();
+    let (near, far) = loopback();
     knock(far, &door, &mut waiting);
     all.push(near);
     assert!(!is_closed(&all[1]));
@@ -259,7 +254,7 @@ fn an_unreachable_process_is_named() {
 #[test]
 fn an_answer_byte_is_parsed_as_a_verdict() {
     let answer = |byte: u8| {
-        let (mut near, mut far) = pair();
+        let (mut near, mut far) = loopback();
         far.write_all(&[byte]).unwrap();
         verdict(&mut near, soon())
     };
@@ -272,7 +267,7 @@ fn an_answer_byte_is_parsed_as_a_verdict() {
 
 #[test]
 fn bytes_are_read_until_the_deadline() {
-    let (mut near, mut far) = pair();
+    let (mut near, mut far) = loopback();
     let slow = thread::spawn(move || {
         for byte in 0..5 {
             thread::sleep(2 * SOON);
@@ -292,7 +287,7 @@ fn bytes_are_read_until_the_deadline() {
 
 #[test]
 fn a_connection_that_fails_is_not_read_until_the_deadline() {
-    let (mut near, far) = pair();
+    let (mut near, far) = loopback();
     near.write_all(&[1]).unwrap();
     let until = soon();
     while far.peek(&mut [0]).unwrap() == 0 && Instant::now() < until {}
@@ -302,7 +297,7 @@ fn a_connection_that_fails_is_not_read_until_the_deadline() {
 
 #[test]
 fn time_limits_of_a_handshake_are_removed_afterwards() {
-    let (near, _far) = pair();
+    let (near, _far) = loopback();
     patient(&near).unwrap();
     assert_eq!((near.read_timeout().unwrap(), near.write_timeout().unwrap()), (Some(PATIENCE), Some(PATIENCE)));
     assert!(near.nodelay().unwrap());

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use gradus_cluster::cluster::Cluster;
 use gradus_collective::{AdditionTree, Collective, PeerError, Reduction};
 use gradus_tensor::{Shape, Tensor};
+use gradus_tests::loopback;
 
 use crate::{DEADLINE, LIMITS};
 
@@ -28,9 +29,7 @@ pub struct Links {
 }
 
 fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let far = listener.accept().unwrap().0;
+    let (near, far) = loopback();
     [&near, &far].into_iter().for_each(|socket| socket.set_nodelay(true).unwrap());
     (near, far)
 }
