@@ -15,10 +15,7 @@ fn made(desk: &Desk) -> Vec<&'static str> {
     }
     desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(60));
     desk.byte_model("model", |c| c.sizes.context = 32);
-    for (split, rows) in [("train", 8), ("dev", 4)] {
-        let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}\n", ["entailment", "not_entailment"][i % 2])).collect();
-        desk.write(format!("rte/{split}.tsv"), format!("index\tsentence1\tsentence2\tlabel\n{lines}"));
-    }
+    desk.write_pairs("rte", "label", &["entailment", "not_entailment"], [8, 4]);
     let pretrain = "pretrain --corpus corpus.txt --tokenizer char --layers 1 --width 8 --heads 2 --context 8 --batch 4 --steps 20 \
                     --eval-every 5 --quiet";
     let finetune = "finetune --model model --task rte --data rte --batch 4 --epochs 2 --quiet";

@@ -34,10 +34,7 @@ impl Moments {
 fn works(desk: &Desk) -> Vec<Work> {
     desk.write("corpus.txt", "the cat sat on the mat, and the dog sat on the cat. ".repeat(60));
     desk.byte_model("model", |c| c.sizes.context = 32);
-    for (split, rows) in [("train", 24), ("dev", 8)] {
-        let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}.0\n", i % 5)).collect();
-        desk.write(format!("sts/{split}.tsv"), format!("index\tsentence1\tsentence2\tscore\n{lines}"));
-    }
+    desk.write_pairs("sts", "score", &["0.0", "1.0", "2.0", "3.0", "4.0"], [24, 8]);
     let pretrain = "pretrain --corpus corpus.txt --tokenizer char --preset tiny --layers 1 --width 48 --heads 2 --context 32 --batch 8 \
                     --steps 60 --eval-every 4 --dropout 0.1 --threads 1 --quiet";
     let finetune = "finetune --model model --task sts-b --data sts --batch 4 --epochs 4 --seeds 2 --lr 0.01 --threads 1 --quiet";

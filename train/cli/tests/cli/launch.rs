@@ -27,10 +27,7 @@ fn desk() -> Desk {
     let desk = Desk::new();
     desk.write("corpus.txt", "the cat sat on the mat, and 0123456789 big dogs sat on the cat. ".repeat(60));
     desk.byte_model("gpt", |c| c.sizes.context = 32);
-    for (split, rows) in [("train", 48), ("dev", 8)] {
-        let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}.0\n", i % 5)).collect();
-        desk.write(format!("sts/{split}.tsv"), format!("index\tsentence1\tsentence2\tscore\n{lines}"));
-    }
+    desk.write_pairs("sts", "score", &["0.0", "1.0", "2.0", "3.0", "4.0"], [48, 8]);
     desk
 }
 

@@ -197,6 +197,14 @@ impl Desk {
         fs::write(path, content).expect("a file in a temporary directory");
     }
 
+    /// Writes the training and development rows of a task of pairs in this folder, with these labels in turn.
+    fn write_pairs(&self, folder: &str, column: &str, labels: &[&str], rows: [usize; 2]) {
+        for (split, rows) in ["train", "dev"].into_iter().zip(rows) {
+            let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}\n", labels[i % labels.len()])).collect();
+            self.write(format!("{folder}/{split}.tsv"), format!("index\tsentence1\tsentence2\t{column}\n{lines}"));
+        }
+    }
+
     /// Writes token ids, as `--ids` takes them.
     fn write_ids(&self, name: &str, ids: &[u32]) {
         self.write(name, words(ids));

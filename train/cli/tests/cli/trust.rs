@@ -374,10 +374,7 @@ fn names_outside_unicode_are_accepted() {
 fn a_damaged_file_of_a_finished_fine_tuning_is_reported() {
     let desk = Desk::new();
     desk.byte_model("model", |c| c.sizes.context = 32);
-    for (split, rows) in [("train", 8), ("dev", 4)] {
-        let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}\n", ["entailment", "not_entailment"][i % 2])).collect();
-        desk.write(format!("rte/{split}.tsv"), format!("index\tsentence1\tsentence2\tlabel\n{lines}"));
-    }
+    desk.write_pairs("rte", "label", &["entailment", "not_entailment"], [8, 4]);
     desk.gradus("finetune --model model --task rte --data rte --batch 4 --epochs 1 --out tuned --quiet").printed();
     desk.gradus("verify tuned").printed();
     for name in ["model.safetensors", "seed.json", "metrics.jsonl"] {
@@ -435,10 +432,7 @@ fn links_are_not_followed_and_pipes_do_not_block() {
 
     // A link in the place of a seed's directory; a pipe in the place of a result.
     desk.byte_model("model", |c| c.sizes.context = 32);
-    for (split, rows) in [("train", 8), ("dev", 4)] {
-        let lines: String = (0..rows).map(|i| format!("{i}\ta{i}\tb\t{}\n", ["entailment", "not_entailment"][i % 2])).collect();
-        desk.write(format!("rte/{split}.tsv"), format!("index\tsentence1\tsentence2\tlabel\n{lines}"));
-    }
+    desk.write_pairs("rte", "label", &["entailment", "not_entailment"], [8, 4]);
     let tuning = "finetune --model model --task rte --data rte --batch 4 --epochs 1 --seeds 2 --quiet";
     desk.gradus(&format!("{tuning} --stop-at 1 --out tuned")).printed();
     fs::remove_dir_all(desk.path("tuned/seed-1")).unwrap();
