@@ -5,6 +5,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
 
 /// A counter of allocated blocks and bytes. A program that measures memory declares it as its `#[global_allocator]`.
 #[derive(Debug)]
@@ -75,6 +76,12 @@ fn has_tiles() -> bool {
     return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
     #[cfg(not(target_arch = "x86_64"))]
     false
+}
+
+/// Locks the counters, which belong to the process, for one test.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// Returns the bytes that the program holds.

@@ -1,25 +1,17 @@
 //! Training's use of the system's allocator: after the first steps it allocates no memory for tensors, and it holds no more
 //! memory after step 2,000 than after step 200.
 
-use std::sync::{Mutex, MutexGuard};
-
 use gradus_autograd::{Tape, Tensor};
 use gradus_model::GradientMode::{self, Recompute, Whole};
 use gradus_model::check::random_batch;
 use gradus_model::{Batch, Model, ModelConfig, Objective, Sizes, checkpoint};
 use gradus_tensor::buffer;
 use gradus_tensor::rng::Philox;
-use gradus_tests::allocations::{Counting, blocks, held, most_held};
+use gradus_tests::allocations::{Counting, alone, blocks, held, most_held};
 use gradus_train::trainer::{Recipe, Trainer};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Locks the counters, which belong to the process, for one test.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(|e| e.into_inner())
-}
 
 fn trainer(config: &ModelConfig, shards: usize, backward: GradientMode) -> Trainer {
     Trainer::new(Recipe { concurrent_shards: 1, backward, seed: 9, ..Recipe::new(10_000, shards) }, Model::init(config, 4))

@@ -3,8 +3,6 @@
 //!
 //! The growth of time is measured, not tested: `cargo run --release -p gradus-text --example slopes`.
 
-use std::sync::{Mutex, MutexGuard};
-
 use gradus_text::{BpeTrainer, ByteBpe, Cleaning, Cut, Mode, TextError, Tokenizer, WordPiece};
 
 #[allow(dead_code, reason = "another test counts blocks")]
@@ -14,17 +12,11 @@ mod allocations;
 #[path = "../examples/slopes.rs"]
 mod slopes;
 
-use allocations::{Counting, most_held, requested};
+use allocations::{Counting, alone, most_held, requested};
 use slopes::FAMILIES;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Locks the counters, which are shared by the process: one test at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(|e| e.into_inner())
-}
 
 /// Returns at least this many bytes of each family, and of the texts that are not repetitions.
 fn families(bytes: usize) -> Vec<String> {
