@@ -152,9 +152,11 @@ mod tests {
         let sights =
             [Sight::Full(None), Sight::Full(Some([1].into())), Sight::Prefix([2].into()), Sight::Allowed([true; 4].into())];
         let causal = Input::causal(1, [3, 4]);
-        for input in sights.into_iter().map(|sight| Input { sight, ..causal.clone() }).chain([causal.clone()]) {
+        let others = [causal.clone(), Input { query_only: 1, ..causal.clone() }];
+        for input in sights.into_iter().map(|sight| Input { sight, ..causal.clone() }).chain(others) {
             let json = serde_json::to_value(&input).unwrap();
-            assert_eq!(json.get("sight").is_none(), input == causal, "{json}");
+            assert_eq!(json.get("sight").is_none(), input.sight == Sight::Causal, "{json}");
+            assert_eq!(json.get("query_only").is_none(), input.query_only == 0, "{json}");
             assert_eq!(serde_json::from_value::<Input>(json).unwrap(), input);
         }
     }

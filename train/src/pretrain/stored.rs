@@ -90,8 +90,8 @@ mod used {
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PretrainSettings, D::Error> {
         let mut all = Map::deserialize(from)?;
         if all.contains_key("order") {
-            let counts = PretrainOptions { system: Some("kneser-ney".into()), ..PretrainOptions::default() };
-            let Value::Object(rest) = serde_json::to_value(counts.settle().expect("a system")).expect("plain values") else {
+            let counts = PretrainOptions { backbone: Some("ngram".into()), ..PretrainOptions::default() };
+            let Value::Object(rest) = serde_json::to_value(counts.settle().expect("a body")).expect("plain values") else {
                 unreachable!("an object")
             };
             rest.into_iter()
