@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_survives_serialization_and_omits_defaults() {
+    fn a_batch_survives_serialization_and_omits_defaults() {
         let sights =
             [Sight::Full(None), Sight::Full(Some([1].into())), Sight::Prefix([2].into()), Sight::Allowed([true; 4].into())];
         let causal = Input::causal(1, [3, 4]);
@@ -158,6 +158,11 @@ mod tests {
             assert_eq!(json.get("sight").is_none(), input.sight == Sight::Causal, "{json}");
             assert_eq!(json.get("query_only").is_none(), input.query_only == 0, "{json}");
             assert_eq!(serde_json::from_value::<Input>(json).unwrap(), input);
+        }
+        for head in [0, 1] {
+            let json = serde_json::to_value(one(head)).unwrap();
+            assert_eq!(json.get("head").is_none(), head == 0, "{json}");
+            assert_eq!(serde_json::from_value::<ClassLoss>(json).unwrap(), one(head));
         }
     }
 
@@ -183,6 +188,20 @@ mod tests {
                 assert!(classes(part).slots.iter().enumerate().all(|(s, &slot)| slot as usize == s * t + t - 1));
             }
         }
+    }
+
+    /// The last slot of each sequence is a query only: it is kept, although no weight is beyond the first slot.
+    #[test]
+    fn query_only_slots_are_not_cut() {
+        let batch = Batch::of(Input { query_only: 1, ..Input::causal(2, [1; 8]) });
+        let batch = batch.with_tokens(None, [2; 8], [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
+        assert!(batch.split(2).iter().all(|(_, part)| part.input.length() == 4));
+    }
+
+    #[test]
+    fn scaling_multiplies_the_weights_of_all_terms() {
+        let batch = counted(1, 2, one(0)).scaled(3.0);
+        assert_eq!((&tokens(&batch).weights[..], &classes(&batch).weights[..]), (&[0.0, 3.0][..], &[3.0][..]));
     }
 
     /// Without weights of tokens, a part has only its classes; without any weights, it has all terms.

@@ -110,7 +110,7 @@ fn check_tokens(ids: &[u32], config: &ModelConfig) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{tiny_gpt, tiny_lstm};
+    use crate::check::{tiny_bert, tiny_gpt, tiny_lstm};
 
     fn of(form: Option<Form>) -> ModelConfig {
         ModelConfig { heads: form.into_iter().map(|form| HeadConfig::new(form, 3)).collect(), ..tiny_gpt() }
@@ -171,12 +171,22 @@ mod tests {
     }
 
     #[test]
+    fn segments_must_be_known_and_one_per_token() {
+        let config = tiny_bert();
+        assert_eq!(config.body.segments(), 2);
+        let fits =
+            |segments: &[u32]| with_input(Input { segments: Some(segments.into()), ..plain().input }).check(&config).is_ok();
+        assert!(fits(&[0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1]) && !fits(&[0, 1]) && !fits(&[2; 12]) && !fits(&[0; 13]));
+    }
+
+    #[test]
     fn batches_with_invalid_slots_or_segments_are_rejected() {
         let seeing = |sight| with_input(Input { sight, ..plain().input });
         let predicting = |slots: &[u32]| {
             Batch::of(plain().input).with_tokens(Some(slots.into()), vec![2; slots.len()], vec![0.5; slots.len()])
         };
         let (gpt, lstm) = (of(None), tiny_lstm());
+        assert_eq!(plain().check(&lstm), Ok(()));
         let full = |lengths: &[usize]| seeing(Sight::Full(Some(lengths.into())));
         let placed = |positions: &[u32]| with_input(Input { positions: Some(positions.into()), ..plain().input });
         let queried = |query_only| with_input(Input { query_only, ..plain().input });
