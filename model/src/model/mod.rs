@@ -446,7 +446,8 @@ fn objective<'t, T: Real>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::samples;
+    use crate::batch::{ClassLoss, Input};
+    use crate::check::{samples, tiny_bert, tiny_gpt};
     use crate::head::Form;
 
     /// For both bodies, with and without heads.
@@ -473,6 +474,54 @@ mod tests {
             assert_eq!(changed, all, "{}", sample.name);
             model.visit(|name, p| assert_eq!(p.to_vec()[0], 7.0, "{name}"));
         }
+    }
+
+    fn classified(head: usize) -> Batch {
+        let (slots, targets) = ([2, 5].into(), [1.0, 0.0, 0.0, 0.0, 1.0, 0.0].into());
+        let classes = ClassLoss { head, group: 1, slots, targets, weights: [0.5; 2].into() };
+        Batch::of(Input::causal(2, [1, 2, 3, 4, 5, 6])).with_classes(classes)
+    }
+
+    #[test]
+    fn dropout_of_the_body_is_off_where_only_the_head_is_trained() {
+        let head = HeadConfig { dropout: 0.0, ..HeadConfig::new(Form::Classify, 3) };
+        let config = ModelConfig { heads: vec![head], ..tiny_gpt() }.with_dropout(0.5);
+        assert_eq!(config.transformer().unwrap().embd_dropout, 0.5);
+        let (model, seed) = (Model::<Tensor<f64>>::init(&config, 1), Some(DropoutSeed::new(1, 1)));
+        let loss = |seed, mode| model.gradient_each(None, &classified(0), seed, mode, &mut |_, _| {}).item();
+        assert_eq!(loss(seed, GradientMode::Head), loss(None, GradientMode::Head));
+        assert_ne!(loss(seed, GradientMode::Whole), loss(None, GradientMode::Whole));
+    }
+
+    #[test]
+    fn a_loss_reaches_the_body_and_the_outputs_and_heads_of_its_terms() {
+        let untied = OutputConfig { tied: false, ..OutputConfig::NEXT };
+        let head = HeadConfig::new(Form::Classify, 3);
+        let config = ModelConfig { outputs: vec![untied; 2], heads: vec![head; 2], ..tiny_gpt() };
+        let mut batch = classified(1).with_tokens(None, [1; 6], [1.0; 6]);
+        let found = |batch: &Batch| {
+            let mut names = Vec::new();
+            let is_extra = |name: &str| name.contains("lm_head") || name.contains("score");
+            Model::declare(&config)
+                .reached(batch)
+                .visit(|name, is| names.extend((is && is_extra(name)).then(|| name.to_owned())));
+            names
+        };
+        assert_eq!(found(&batch), ["lm_head.weight", "score_1.weight"]);
+        batch = classified(0);
+        assert_eq!(found(&batch), ["score.weight"]);
+    }
+
+    #[test]
+    fn the_task_head_is_the_first_that_is_not_pre_trained() {
+        let next = HeadConfig { labels: crate::head::NEXT.map(str::to_owned).into(), ..HeadConfig::new(Form::Classify, 2) };
+        let classes = |heads: &[HeadConfig]| {
+            let model = Model::declare(&ModelConfig { heads: heads.into(), ..tiny_bert() });
+            assert_eq!((model.predicts(), model.config().predicts()), (Predicts::Masked, Predicts::Masked));
+            model.task_head().map(|head| head.classes)
+        };
+        assert_eq!((classes(&[]), classes(std::slice::from_ref(&next))), (None, None));
+        assert_eq!(classes(&[next, HeadConfig::new(Form::Classify, 3)]), Some(3));
     }
 
     #[test]
