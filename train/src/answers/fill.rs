@@ -176,6 +176,12 @@ mod tests {
     }
 
     #[test]
+    fn a_text_without_a_gap_is_an_error_of_usage() {
+        let error = filled(bert(), "abc").err().unwrap();
+        assert_eq!((error.exit_code(), FillError::NotFinite.exit_code()), (exit::USAGE, exit::FAILED));
+    }
+
+    #[test]
     fn every_gap_has_a_distribution() {
         let gpt = ModelConfig { sizes: Sizes { vocab: 8, context: 9, width: 12 }, ..tiny_gpt() };
         let lstm = ModelConfig::new(Sizes { vocab: 8, context: 9, width: 4 }, LstmConfig { units: 5, ..Default::default() });
@@ -244,6 +250,8 @@ mod tests {
         let model = Model::init(&ModelConfig { sizes: Sizes { vocab: 259, context: 9, width: 12 }, ..tiny_bert() }, 3);
         let gaps = fill(&model, &tokenizer, "ab [MASK] cd [MASK]", &mut |_| {}).unwrap().gaps;
         assert_eq!(gaps.iter().map(|gap| gap.at).collect::<Vec<_>>(), [2, 6]);
+        let [plain, blank] = ["a[MASK]c", "a[MASK]c "].map(|text| fill(&model, &tokenizer, text, &mut |_| {}).unwrap().gaps);
+        assert_ne!(plain, blank, "the blank at the end of the text is read");
     }
 
     /// Ids without a token, as in a vocabulary with unused ids, and ids without a row never fill a gap.

@@ -241,6 +241,12 @@ mod tests {
         assert_eq!(largest(&LOGITS), 1);
     }
 
+    #[test]
+    fn only_options_out_of_range_are_errors_of_usage() {
+        let range = Choice::Sample { temperature: 0.0, top_k: None, top_p: 1.0 }.check().unwrap_err();
+        assert_eq!((range.exit_code(), GenerateError::Empty.exit_code()), (exit::USAGE, exit::FAILED));
+    }
+
     /// Two of four equal tokens reach 0.5: no third is needed.
     #[test]
     fn top_p_keeps_the_fewest_tokens_that_reach_it() {
