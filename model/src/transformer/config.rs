@@ -244,6 +244,33 @@ mod tests {
         assert_eq!((c.layers, [c.embd_dropout, c.attn_dropout, c.resid_dropout]), (6, [0.3; 3]));
     }
 
+    #[test]
+    fn a_design_has_no_sizes_and_defaults_are_omitted() {
+        let wide = TransformerConfig { inner: Some(9), layers: 3, ..Default::default() };
+        assert_eq!(wide.design(), TransformerConfig::GPT1);
+        let json = serde_json::to_value(wide).unwrap();
+        assert!(json.get("segments").is_none() && json["inner"] == 9, "{json}");
+        assert_eq!(serde_json::from_value::<TransformerConfig>(json).unwrap(), wide);
+    }
+
+    #[test]
+    fn scaled_weights_are_divided_by_the_root_of_the_number_of_branches() {
+        let plain = TransformerConfig { layers: 8, ..Default::default() };
+        assert_eq!(plain.residual_std(), 0.02);
+        assert_eq!(TransformerConfig { scaled_init: true, ..plain }.residual_std(), 0.02 / 4.0);
+    }
+
+    #[test]
+    fn padding_has_a_row_of_its_own_and_needs_a_token_and_learned_positions() {
+        let sizes = Sizes { vocab: 5, context: 7, width: 12 };
+        let with = |padding| TransformerConfig { padding: Some(padding), ..Default::default() };
+        assert_eq!((TransformerConfig::GPT1.position_rows(7), with(4).position_rows(7)), (7, 8));
+        assert_eq!(with(4).check(sizes), Ok(()));
+        assert_eq!(with(5).check(sizes).unwrap_err().expected, "a token of the 5");
+        let sinusoidal = TransformerConfig { positions: Positions::Sinusoidal, ..with(4) };
+        assert_eq!(sinusoidal.check(sizes).unwrap_err().expected, "learned positions");
+    }
+
     /// Per token and block: 6·12d² for its matrices, forward and twice as much back, and 12·T·d for scores and values; 6·d·V for
     /// the output.
     #[test]

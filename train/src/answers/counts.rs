@@ -26,3 +26,20 @@ impl Answers for Counts<'_> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_the_probabilities_of_the_counts() {
+        let counts = KneserNey::between(Some(2), 2, [[0, 1], [1, 1]], 3);
+        let answers = Counts(&counts);
+        let log = |text: &[u32]| counts.probabilities(text).into_iter().map(f64::ln).collect::<Vec<_>>();
+        assert_eq!(answers.next(&[&[2], &[2, 0]]), [log(&[2]), log(&[2, 0])]);
+        let mut reached = Vec::new();
+        let losses = answers.losses(&[&[2, 0, 1], &[2, 1]], &mut |n| reached.push(n));
+        assert_eq!(losses, [counts.losses(&[2, 0, 1]), counts.losses(&[2, 1])]);
+        assert_eq!((reached, answers.room()), (vec![2, 3], None));
+    }
+}
