@@ -228,8 +228,10 @@ mod tests {
             let model = model(config);
             let mut table = None;
             model.as_ref().visit(|name, p| table = table.take().or(name.ends_with("tokens_embed.weight").then(|| p.cast())));
-            assert_eq!(vectors(&model), table.unwrap());
-            assert_eq!(vectors(&model).shape()[..], [9, model.sizes().width]);
+            let special = SpecialTokens { open: 6, close: 7, mask: 8, words: 6 };
+            let answers: [Box<dyn Answers>; 2] = [Box::new(Causal::new(&model)), Box::new(Masked::new(&model, special))];
+            assert_eq!(answers.map(|answers| answers.vectors()), [table.clone(), table.clone()]);
+            assert_eq!(table.unwrap().shape()[..], [9, model.sizes().width]);
         }
     }
 }
