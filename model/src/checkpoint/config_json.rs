@@ -187,6 +187,49 @@ mod tests {
         }
     }
 
+    fn bert(architecture: &str, change: &[(&str, Value)]) -> Fields {
+        let head = HeadConfig { bias: true, pooler: true, ..HeadConfig::new(Form::Classify, 3) };
+        let mut fields = super::to_json(&ModelConfig { heads: vec![head], ..tiny_bert() });
+        fields.remove(HEADS);
+        fields.insert("architectures".into(), json!([architecture]));
+        change.iter().for_each(|(name, value)| _ = fields.insert((*name).into(), value.clone()));
+        fields
+    }
+
+    #[test]
+    fn wrong_options_of_a_head_have_the_names_of_transformers() {
+        for (change, expected) in [
+            (("num_labels", json!(0)), "num_labels: expected a number from 2 to 65536, found 0"),
+            (("classifier_dropout", json!(2.0)), "classifier_dropout: expected a probability from 0 to below 1, found 2.0"),
+            (("classifier_dropout", json!("NaN")), "classifier_dropout: expected a finite number, found NaN"),
+        ] {
+            let fields = bert("BertForSequenceClassification", &[change]);
+            let error = model(Path::new("c"), &fields, dialect::named("bert"), &Held::default()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn labels_are_read_if_there_is_one_for_each_class() {
+        let labels = |names: Value| {
+            let fields = bert("BertForSequenceClassification", &[("num_labels", json!(2)), ("id2label", names)]);
+            from_json(&fields).unwrap().heads[0].labels.clone()
+        };
+        assert_eq!(labels(json!({ "0": "no", "1": "yes" })), ["no", "yes"]);
+        assert_eq!(labels(json!({ "0": "no", "1": "yes", "2": "maybe" })), [""; 0]);
+        assert_eq!(labels(json!({ "0": "no", "x": "yes" })), [""; 0]);
+    }
+
+    #[test]
+    fn an_architecture_that_the_weights_contradict_is_rejected() {
+        let tensors = [("classifier.weight", vec![3, 12]), ("pooler.dense.weight", vec![12, 12])];
+        let held = Held(Some(tensors.map(|(name, shape)| (name.to_owned(), shape)).into()));
+        let error = |class| dialect::named("bert").model(&bert(class, &[]), &held).unwrap_err();
+        let (unread, contradicted) = (error("BertForTokenClassification"), error("BertForMaskedLM"));
+        assert!(unread.contains("BertForTokenClassification is not a class that Gradus reads"), "{unread}");
+        assert!(contradicted.contains("BertForMaskedLM needs cls.predictions.transform.dense.weight"), "{contradicted}");
+    }
+
     /// `transformers` would compute something else, or could not read it.
     #[test]
     fn heads_that_transformers_lacks_are_not_saved_under_its_class() {

@@ -196,7 +196,22 @@ pub fn sinusoids<T: Real>(like: &Tensor<T>, positions: impl IntoIterator<Item = 
 
 #[cfg(test)]
 mod tests {
+    use gradus_autograd::Tape;
+
     use super::*;
+
+    /// The table's rows are their own numbers.
+    #[test]
+    fn positions_skip_padding_tokens() {
+        let (tape, padding) = (Tape::<f64>::new(), 9);
+        let table = tape.leaf(Tensor::new([4, 1], vec![0.0, 1.0, 2.0, 3.0]));
+        let of = |ids: &[u32], t| {
+            let found = counted(&table, ids, t, padding);
+            (found.shape().to_vec(), found.value().to_vec())
+        };
+        assert_eq!(of(&[5, 6, 7, 8], 2), (vec![2, 1], vec![1.0, 2.0]));
+        assert_eq!(of(&[9, 5, 6, 5, 9, 6], 3), (vec![2, 3, 1], vec![0.0, 1.0, 2.0, 1.0, 0.0, 2.0]));
+    }
 
     #[test]
     fn sinusoids_are_those_of_attention_is_all_you_need() {
