@@ -184,6 +184,38 @@ mod tests {
         assert_eq!(alone, [next(&[open, m, close])], "no prompt is needed");
     }
 
+    #[test]
+    fn special_and_added_tokens_are_never_next() {
+        let logits = Masked::new(&model(), SPECIAL).next(&[&[1, 2]]).remove(0);
+        assert!(logits[..14].iter().all(|&z| z > -1e9) && logits[14..].iter().all(|&z| z == f64::MIN), "{logits:?}");
+    }
+
+    #[test]
+    fn a_shorter_context_cuts_the_windows_of_losses() {
+        let (network, text) = (model(), [1, 2, 3, 4, 5, 6]);
+        let losses = |context| Masked::new(&network, SPECIAL).with_context(context).losses(&[&text], &mut |_| {}).remove(0);
+        assert_eq!((losses(9).len(), losses(5).len()), (6, 6));
+        assert_ne!(losses(9), losses(5));
+    }
+
+    #[test]
+    fn a_view_of_its_own_decides_tokens_and_segments() {
+        let (network, all) = (model(), (0..19).collect::<Vec<u32>>());
+        let hide = |tokens: &[u32], at: &[usize]| {
+            let (input, slot) = SPECIAL.hide(tokens, at[0]);
+            let (segments, targets) = (vec![1; input.tokens.len()], vec![(slot, 0)]);
+            Some(View { tokens: input.tokens.to_vec(), segments, targets, ..View::default() })
+        };
+        let of = |masked: Masked<'_>| masked.cloze(&[1, 2, 3], &[1], &all, &mut |_| {});
+        let [plain, second] = [false, true].map(|segmented| of(Masked::new(&network, SPECIAL).viewed_by(segmented, hide)));
+        assert_eq!(plain, of(Masked::new(&network, SPECIAL)));
+        let (input, slot) = SPECIAL.hide(&[1, 2, 3], 1);
+        let expected = views::logits(&network, &Input { segments: Some([1; 5].into()), ..input }, vec![slot as u32]);
+        assert!(second == expected && second != plain);
+        let other = |tokens: &[u32], at: &[usize]| hide(&[tokens, &[7]].concat(), at);
+        assert_ne!(of(Masked::new(&network, SPECIAL).viewed_by(false, other)), plain);
+    }
+
     /// A context of 9 holds seven tokens between the special tokens: three masks, and the last four tokens of the text.
     #[test]
     fn a_text_beyond_the_context_slides() {

@@ -183,7 +183,9 @@ mod tests {
             let model = model(config);
             let (own, plain, text) = (Causal::new(&model), Plain(Causal::new(&model)), [3, 1, 4, 1, 5, 2]);
             let (all, among) = (own.along(&text), [0, 2, 7]);
-            all.iter().zip(plain.along(&text)).for_each(|(a, b)| assert_near(a, &b));
+            let of_plain = plain.along(&text);
+            assert_eq!((all.len(), of_plain.len()), (6, 6));
+            all.iter().zip(of_plain).for_each(|(a, b)| assert_near(a, &b));
             let together = own.next(&[&text[..2], &text[..5], &text[..1]]);
             [1, 4, 0].into_iter().zip(together).for_each(|(at, z)| assert_near(&z, &all[at]));
             for at in [0, 3, 5] {
