@@ -178,6 +178,26 @@ fn an_output_that_differs_from_the_tied_embedding_is_rejected() {
 }
 
 #[test]
+fn notes_describe_wrapped_names_and_untied_outputs() {
+    let found = |files: &Files| notes(Path::new("m"), &opened(files)).unwrap().join("\n");
+    assert_eq!(found(&files_of(&tiny())), "");
+    let mut wrapped = files_of(&tiny());
+    let weights = rewritten(&wrapped[WEIGHTS_FILE], |name, data| vec![(format!("module.{name}"), Dtype::F32, data.to_vec())]);
+    wrapped.insert(WEIGHTS_FILE.into(), weights);
+    assert!(found(&wrapped).starts_with("every tensor's name begins with module., which"), "{}", found(&wrapped));
+    let untied = |mut files: Files| {
+        let mut fields: Value = serde_json::from_slice(&files[CONFIG_FILE]).unwrap();
+        fields["tie_word_embeddings"] = json!(false);
+        files.insert(CONFIG_FILE.into(), fields.to_string().into_bytes());
+        found(&files)
+    };
+    let flag = "config.json has tie_word_embeddings: false; ";
+    assert!(untied(files_of(&tiny())).starts_with(&format!("{flag}the file has no output matrix")));
+    let with_output = with_more(&[("lm_head.weight", "tokens_embed.weight")]);
+    assert!(untied(with_output).starts_with(&format!("{flag}an output's matrix that equals the embedding")));
+}
+
+#[test]
 fn a_parameter_of_another_shape_is_named() {
     let mut files = files_of(&tiny());
     let mut larger = tiny().config();
