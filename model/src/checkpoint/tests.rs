@@ -108,6 +108,14 @@ fn sharded() -> Files {
     files
 }
 
+/// The files with another map of tensors to shards.
+fn with_index(mut files: Files, change: &dyn Fn(&mut Value)) -> Files {
+    let mut index: Value = serde_json::from_slice(&files[INDEX_FILE]).unwrap();
+    change(&mut index["weight_map"]);
+    files.insert(INDEX_FILE.into(), index.to_string().into());
+    files
+}
+
 const SHARD: &str = "model-00002-of-00003.safetensors";
 
 #[test]
@@ -129,13 +137,7 @@ fn shards_that_do_not_fit_their_index_are_rejected() {
     absent.insert(SHARD.into(), nothing);
     refused(&absent, &["transformer.", " is not in model-00002-of-00003.safetensors, where the index has it"]);
 
-    let change = |change: &dyn Fn(&mut Value)| {
-        let mut files = sharded();
-        let mut index: Value = serde_json::from_slice(&files[INDEX_FILE]).unwrap();
-        change(&mut index["weight_map"]);
-        files.insert(INDEX_FILE.into(), index.to_string().into());
-        files
-    };
+    let change = |change: &dyn Fn(&mut Value)| with_index(sharded(), change);
     let gone = change(&|map| drop(map.as_object_mut().unwrap().remove("transformer.h.0.ln_2.bias")));
     refused(&gone, &["transformer.h.0.ln_2.bias is in model-0000", "but not in the index; config.json and this file"]);
     for path in ["../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", "..\\x.safetensors", "C:x.safetensors", ".."] {
@@ -147,6 +149,82 @@ fn shards_that_do_not_fit_their_index_are_rejected() {
     }
     refused(&change(&|map| *map = json!({})), &["weight_map names no tensor"]);
     refused(&change(&|map| *map = json!(3)), &["m/model.safetensors.index.json: ", "expected a map"]);
+}
+
+/// The files with the tensor whose name ends with `from` under the name `to`.
+fn renamed(files: Files, from: &str, to: &str) -> Files {
+    let rename = |name: &str, data: &[u8]| {
+        let name = if name.ends_with(from) { to } else { name };
+        vec![(name.to_owned(), Dtype::F32, data.to_vec())]
+    };
+    let of_file = |(name, bytes): (String, Vec<u8>)| {
+        let bytes = if name.ends_with(".safetensors") { rewritten(&bytes, rename) } else { bytes };
+        (name, bytes)
+    };
+    files.into_iter().map(of_file).collect()
+}
+
+/// An index may list both names of a tied tensor, of which the shards have one.
+#[test]
+fn a_tied_tensor_may_be_in_the_shards_under_either_name() {
+    for files in [sharded(), renamed(sharded(), "tokens_embed.weight", "lm_head.weight")] {
+        let both = |map: &mut Value| map["lm_head.weight"] = map["transformer.tokens_embed.weight"].clone();
+        assert_eq!(read_files(&with_index(files.clone(), &both)).unwrap(), tiny());
+        let more = |map: &mut Value| {
+            both(map);
+            map["x"] = SHARD.into();
+        };
+        refused(&with_index(files, &more), &["x is not in model-00002-of-00003.safetensors, where the index has it"]);
+    }
+}
+
+#[test]
+fn a_copy_of_a_tied_tensor_may_be_alone_and_a_copied_bias_prevails() {
+    let alone = renamed(files_of(&tiny()), "tokens_embed.weight", "lm_head.weight");
+    assert_eq!(read_files(&alone).unwrap(), tiny());
+    let bert = Model::init(&tiny_bert(), 3);
+    let (bias, copy) = ("cls.predictions.bias", "cls.predictions.decoder.bias");
+    assert_eq!(read_files(&renamed(files_of(&bert), bias, copy)).unwrap(), bert);
+    let mut files = files_of(&bert);
+    let both = rewritten(&files[WEIGHTS_FILE], |name, data| {
+        let ones = data.chunks(4).flat_map(|_| 1f32.to_le_bytes()).collect();
+        let copied = (name == bias).then(|| (copy.to_owned(), Dtype::F32, ones));
+        [(name.to_owned(), Dtype::F32, data.to_vec())].into_iter().chain(copied).collect()
+    });
+    files.insert(WEIGHTS_FILE.into(), both);
+    let expected = bert.map(|path, p| if path == "transform.bias" { p.full_like(*p.shape(), 1.0) } else { p });
+    assert_eq!(read_files(&files).unwrap(), expected);
+}
+
+/// The tensors that are left over are named where one is missing; otherwise the class is, if it is unknown.
+#[test]
+fn tensors_in_place_of_a_missing_one_are_named() {
+    let lacking = |others: &[&str]| {
+        let mut files = files_of(&tiny());
+        let changed = rewritten(&files[WEIGHTS_FILE], |name, data| {
+            let names = if name.ends_with("h.0.ln_1.bias") { others.to_vec() } else { vec![name] };
+            names.into_iter().map(|name| (name.to_owned(), Dtype::F32, data.to_vec())).collect()
+        });
+        files.insert(WEIGHTS_FILE.into(), changed);
+        files
+    };
+    for (others, instead) in [
+        (&["a"][..], "a; config.json"),
+        (&["a", "b", "c"], "a, b, c; config.json"),
+        (&["a", "b", "c", "d", "e"], "a, b, c and 2 more; config.json"),
+    ] {
+        refused(&lacking(others), &["h.0.ln_1.bias is missing; the file has instead", &format!("instead {instead}")]);
+    }
+    let more = |class: &str| {
+        let mut files = with_more(&[("other", "h.0.ln_1.bias")]);
+        let mut fields: Value = serde_json::from_slice(&files[CONFIG_FILE]).unwrap();
+        fields["architectures"] = json!([class]);
+        files.insert(CONFIG_FILE.into(), fields.to_string().into_bytes());
+        read_files(&files).unwrap_err().to_string()
+    };
+    let (known, unknown) = (more("OpenAIGPTLMHeadModel"), more("OtherModel"));
+    assert!(known.contains("other is not a parameter of this model; config.json"), "{known}");
+    assert!(unknown.contains("this model; architectures: OtherModel is not a class that Gradus reads"), "{unknown}");
 }
 
 /// The file of one model with more tensors: names, each with the bytes of the parameter of this name.
