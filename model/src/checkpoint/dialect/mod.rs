@@ -13,6 +13,8 @@ mod bert;
 mod gpt2;
 mod openai_gpt;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

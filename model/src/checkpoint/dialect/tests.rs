@@ -1,0 +1,259 @@
+//! Names, sizes and classes of BERT and its relatives, in both directions.
+
+use serde_json::{Value, json};
+
+use super::super::config_json;
+use super::super::fields::HEADS;
+use super::*;
+use crate::check::tiny_bert;
+use crate::config::Activation;
+use crate::head::{Form, HeadConfig, NEXT};
+use crate::transformer::Positions;
+
+fn head(form: Form, classes: usize) -> HeadConfig {
+    HeadConfig { bias: true, pooler: true, ..HeadConfig::new(form, classes) }
+}
+
+fn next() -> HeadConfig {
+    HeadConfig { dropout: 0.0, labels: NEXT.map(str::to_owned).into(), ..head(Form::Classify, 2) }
+}
+
+fn bert(heads: &[HeadConfig]) -> ModelConfig {
+    ModelConfig { heads: heads.into(), ..tiny_bert() }
+}
+
+fn roberta(heads: &[HeadConfig]) -> ModelConfig {
+    bert(heads).with_transformer(|c| (c.segments, c.padding) = (1, Some(1)))
+}
+
+/// The model without the layer before the output.
+fn body(mut config: ModelConfig) -> ModelConfig {
+    config.outputs[0].transform = None;
+    config
+}
+
+fn of_type(model_type: &str, config: ModelConfig) -> ModelConfig {
+    ModelConfig { model_type: Some(model_type.into()), ..config }
+}
+
+fn fields(config: &ModelConfig) -> Fields {
+    serde_json::from_slice(&config_json::encode(config)).unwrap()
+}
+
+/// The model's tensors, without prefix, and its dialect.
+fn held(config: &ModelConfig) -> (Held, &'static dyn Dialect) {
+    let dialect = of(config);
+    let plain = |name: &str| name.strip_prefix(dialect.names().prefix).unwrap_or(name).to_owned();
+    let tensors = theirs(&Model::<Tensor<f32>>::init(config, 1));
+    (Held(Some(tensors.iter().map(|(name, tensor)| (plain(name), tensor.shape().to_vec())).collect())), dialect)
+}
+
+/// A configuration, and its model type, class and the names of some of its tensors.
+type Named = (ModelConfig, &'static str, &'static str, &'static [&'static str]);
+
+fn all() -> Vec<Named> {
+    let (classify, choose) = ([head(Form::Classify, 3)], [head(Form::Choose, 1)]);
+    let pretraining: &[&str] = &[
+        "bert.encoder.layer.1.attention.self.value.weight",
+        "bert.pooler.dense.weight",
+        "cls.predictions.transform.dense.weight",
+        "cls.predictions.transform.LayerNorm.bias",
+        "cls.predictions.bias",
+        "cls.seq_relationship.bias",
+    ];
+    let single = || bert(&[]).with_transformer(|c| c.segments = 1);
+    let masked: &[&str] =
+        &["lm_head.dense.weight", "lm_head.layer_norm.weight", "lm_head.bias", "roberta.embeddings.LayerNorm.bias"];
+    vec![
+        (bert(&[next()]), "bert", "BertForPreTraining", pretraining),
+        (bert(&[]), "bert", "BertForMaskedLM", &pretraining[2..5]),
+        (body(bert(&[])), "bert", "BertModel", &pretraining[..1]),
+        (body(bert(&classify)), "bert", "BertForSequenceClassification", &["bert.pooler.dense.bias", "classifier.weight"]),
+        (body(bert(&choose)), "bert", "BertForMultipleChoice", &["bert.pooler.dense.weight", "classifier.bias"]),
+        (of_type("bert", single()), "bert", "BertForMaskedLM", &pretraining[2..5]),
+        (of_type("ernie", bert(&[])), "ernie", "ErnieForMaskedLM", &["ernie.embeddings.word_embeddings.weight"]),
+        (of_type("ernie", bert(&[next()])), "ernie", "ErnieForPreTraining", &["ernie.pooler.dense.weight"]),
+        (single(), "roberta", "RobertaForMaskedLM", masked),
+        (roberta(&[]), "roberta", "RobertaForMaskedLM", masked),
+        (body(roberta(&[])), "roberta", "RobertaModel", &masked[3..]),
+        (
+            body(roberta(&classify)),
+            "roberta",
+            "RobertaForSequenceClassification",
+            &["classifier.dense.weight", "classifier.out_proj.bias"],
+        ),
+        (body(roberta(&choose)), "roberta", "RobertaForMultipleChoice", &["roberta.pooler.dense.weight", "classifier.weight"]),
+    ]
+}
+
+#[test]
+fn a_relative_of_bert_has_the_type_class_and_names_of_transformers() {
+    for (config, model_type, class, names) in all() {
+        let fields = fields(&config);
+        assert_eq!((&fields["model_type"], &fields["architectures"]), (&json!(model_type), &json!([class])));
+        let tensors = theirs(&Model::<Tensor<f32>>::init(&config, 1));
+        for name in names {
+            assert!(tensors.iter().any(|(found, _)| found == name), "{class}: {name}");
+        }
+    }
+    let class = |config: &ModelConfig| fields(config)["architectures"][0].clone();
+    assert_eq!(class(&body(bert(&[next()]))), "BertModel", "next-sentence prediction alone has no class");
+    assert_eq!(class(&roberta(&[next()])), "RobertaForMaskedLM", "RoBERTa has no next-sentence prediction");
+}
+
+/// Also without our own field of heads, and without the class, which the tensors determine.
+#[test]
+fn a_relative_of_bert_is_read_as_it_was_written() {
+    for (config, _, class, _) in all() {
+        let (held, dialect) = held(&config);
+        let mut fields = fields(&config);
+        let read = |fields: &Fields| dialect.model(fields, &held).unwrap();
+        assert_eq!(read(&fields), config, "{class}");
+        fields.remove(HEADS);
+        assert_eq!(read(&fields), config, "{class} without our heads");
+        ["architectures", "id2label", "label2id"].iter().for_each(|name| _ = fields.remove(*name));
+        assert_eq!(read(&fields), config, "{class} by its tensors");
+    }
+}
+
+#[test]
+fn a_model_that_bert_cannot_express_has_our_model_type() {
+    let changed = |change: fn(&mut ModelConfig)| {
+        let mut config = bert(&[]);
+        change(&mut config);
+        fields(&config)["model_type"].clone()
+    };
+    for change in [
+        (|config| *config = config.clone().with_transformer(|c| c.embd_dropout = 0.2)) as fn(&mut ModelConfig),
+        |config| *config = config.clone().with_transformer(|c| c.positions = Positions::Sinusoidal),
+        |config| *config = config.clone().with_transformer(|c| c.segments = 0),
+        |config| *config = config.clone().with_transformer(|c| c.final_norm = true),
+        |config| config.outputs[0].transform.as_mut().unwrap().activation = Activation::Relu,
+        |config| *config = of_type("bert", config.clone()).with_transformer(|c| c.padding = Some(1)),
+    ] {
+        assert_eq!(changed(change), "gradus-gpt");
+    }
+    assert_eq!(changed(|_| ()), "bert");
+}
+
+#[test]
+fn classes_need_their_tensors() {
+    let error = |class: &str, of: &ModelConfig| {
+        let (held, dialect) = held(of);
+        let mut fields = fields(of);
+        fields.remove(HEADS);
+        fields.insert("architectures".into(), json!([class]));
+        dialect.model(&fields, &held).err().unwrap_or_default()
+    };
+    for (class, missing) in [
+        ("BertForPreTraining", "cls.seq_relationship.weight"),
+        ("BertForSequenceClassification", "classifier.weight"),
+        ("BertForMultipleChoice", "classifier.weight"),
+    ] {
+        let found = error(class, &bert(&[]));
+        assert!(found.contains(&format!("{class} needs {missing}")), "{found}");
+    }
+    assert_eq!(error("BertForTokenClassification", &body(bert(&[]))), "", "its body is all that the file has");
+    assert_eq!(error("RobertaForPreTraining", &roberta(&[])), "", "the masked language model");
+    assert_eq!(error("BertModel", &bert(&[])), "");
+}
+
+/// A classifier of one class is a number if the file says so, and one of a choice otherwise.
+#[test]
+fn a_classifier_of_one_class_is_a_choice_or_a_number() {
+    let (held, dialect) = held(&body(bert(&[head(Form::Choose, 1)])));
+    let form = |change: &[(&str, Value)]| {
+        let mut fields = fields(&body(bert(&[])));
+        fields.remove("architectures");
+        fields.insert("gradus_transform".into(), json!(false));
+        change.iter().for_each(|(name, value)| _ = fields.insert((*name).into(), value.clone()));
+        dialect.model(&fields, &held).unwrap().heads[0].form
+    };
+    assert_eq!(form(&[]), Form::Choose);
+    assert_eq!(form(&[("id2label", json!({ "0": "a", "1": "b" }))]), Form::Choose);
+    assert_eq!(form(&[("id2label", json!({ "0": "score" }))]), Form::Classify);
+    assert_eq!(form(&[("num_labels", json!(1))]), Form::Classify);
+}
+
+#[test]
+fn padding_and_positions_of_roberta() {
+    let (held, dialect) = held(&roberta(&[]));
+    let read = |change: &[(&str, Value)]| {
+        let mut fields = fields(&roberta(&[]));
+        change.iter().for_each(|(name, value)| match value {
+            Value::Null => _ = fields.remove(*name),
+            value => _ = fields.insert((*name).into(), value.clone()),
+        });
+        let found = dialect.model(&fields, &held)?;
+        Ok::<_, String>((found.transformer().unwrap().padding, found.sizes.context))
+    };
+    assert_eq!(fields(&roberta(&[]))["max_position_embeddings"], 11, "nine, after the row of padding and one more");
+    assert_eq!(read(&[]), Ok((Some(1), 9)));
+    assert_eq!(read(&[("pad_token_id", Value::Null)]), Ok((Some(1), 9)));
+    assert_eq!(read(&[("pad_token_id", json!(3))]), Ok((Some(3), 7)));
+    assert_eq!(read(&[("gradus_counts_padding", json!(true))]), Ok((None, 9)));
+    assert_eq!(read(&[("max_position_embeddings", json!(3))]), Ok((Some(1), 1)));
+    assert_eq!(
+        read(&[("max_position_embeddings", json!(2))]),
+        Err("max_position_embeddings: expected more than 2, found 2".into())
+    );
+    for (name, value) in
+        [("is_decoder", json!(true)), ("position_embedding_type", json!("relative_key")), ("use_task_id", json!(true))]
+    {
+        assert!(read(&[(name, value)]).unwrap_err().starts_with(&format!("{name}: expected ")));
+    }
+}
+
+#[test]
+fn a_head_is_theirs_with_pooler_and_bias() {
+    let has = |head| {
+        let config = body(bert(&[head]));
+        let dialect = of(&config);
+        (dialect.has_head(&config), dialect.classifier(&config).is_some())
+    };
+    assert_eq!(has(head(Form::Classify, 3)), (true, true));
+    assert_eq!(has(next()), (true, false));
+    for other in [
+        head(Form::Similar, 3),
+        HeadConfig { bias: false, ..head(Form::Classify, 3) },
+        HeadConfig { pooler: false, ..head(Form::Classify, 3) },
+    ] {
+        assert_eq!(has(other), (false, false));
+    }
+    let [with, without] = [bert(&[]), body(bert(&[]))].map(|config| of(&config).has_output(&Fields::new(), &config));
+    assert!(with && !without);
+}
+
+/// Linear layers of PyTorch are stored (out, in); an output's matrix (classes, d) is as ours.
+#[test]
+fn weights_of_linear_layers_are_transposed() {
+    let model = Model::<Tensor<f32>>::init(&body(bert(&[head(Form::Classify, 3)])), 1);
+    let tensors: BTreeMap<String, Tensor<f32>> = theirs(&model).into_iter().collect();
+    let head = model.head().unwrap();
+    let pooler = &head.pooler.as_ref().unwrap().weight.0;
+    assert_eq!(tensors["bert.pooler.dense.weight"], pooler.permute(&[1, 0]).dense());
+    assert_eq!(tensors["classifier.weight"], head.weight.0);
+    let queries = &model.transformer().unwrap().h.0[0].attn.c_attn.weight.0;
+    assert_eq!(
+        tensors["bert.encoder.layer.0.attention.self.key.weight"],
+        queries.slice(1, 12..24).dense().permute(&[1, 0]).dense()
+    );
+}
+
+#[test]
+fn older_names_buffers_and_fields_are_known() {
+    let bert = named("bert");
+    assert_eq!([bert.modern("a.gamma"), bert.modern("a.beta"), bert.modern("a.b")], ["a.weight", "a.bias", "a.b"]);
+    for (name, ignored) in [
+        ("embeddings.position_ids", true),
+        ("embeddings.token_type_ids", true),
+        ("pooler.dense.weight", true),
+        ("cls.seq_relationship.bias", true),
+        ("pooler.dense.other", false),
+        ("classifier.weight", false),
+    ] {
+        assert_eq!(bert.ignores(name), ignored, "{name}");
+    }
+    let name = |ours| bert.name(&Fields::new(), ours);
+    assert_eq!([name("padding"), name("layers"), name("other")], ["pad_token_id", "num_hidden_layers", "other"]);
+}
