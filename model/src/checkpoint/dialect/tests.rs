@@ -1,14 +1,14 @@
-//! Names, sizes and classes of BERT and its relatives, in both directions.
+//! Names, sizes and classes of each dialect, in both directions.
 
 use serde_json::{Value, json};
 
 use super::super::config_json;
 use super::super::fields::HEADS;
 use super::*;
-use crate::check::tiny_bert;
+use crate::check::{tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm};
 use crate::config::Activation;
 use crate::head::{Form, HeadConfig, NEXT};
-use crate::transformer::Positions;
+use crate::transformer::{NormPlace, Positions};
 
 fn head(form: Form, classes: usize) -> HeadConfig {
     HeadConfig { bias: true, pooler: true, ..HeadConfig::new(form, classes) }
@@ -256,4 +256,115 @@ fn older_names_buffers_and_fields_are_known() {
     }
     let name = |ours| bert.name(&Fields::new(), ours);
     assert_eq!([name("padding"), name("layers"), name("other")], ["pad_token_id", "num_hidden_layers", "other"]);
+}
+
+/// GPT-1 and GPT-2, their model types, and their classes: of the body, the language model and the classifier.
+fn gpts() -> [(ModelConfig, &'static str, [&'static str; 3]); 2] {
+    let gpt1 = ["OpenAIGPTModel", "OpenAIGPTLMHeadModel", "OpenAIGPTForSequenceClassification"];
+    let gpt2 = ["GPT2Model", "GPT2LMHeadModel", "GPT2ForSequenceClassification"];
+    [(tiny_gpt(), "openai-gpt", gpt1), (tiny_gpt2(), "gpt2", gpt2)]
+}
+
+fn with_head(config: &ModelConfig, head: HeadConfig) -> ModelConfig {
+    ModelConfig { heads: vec![head], ..config.clone() }
+}
+
+#[test]
+fn a_gpt_has_the_type_and_class_of_transformers() {
+    for (config, model_type, [_, lm, classifier]) in gpts() {
+        let classify = with_head(&config, HeadConfig::new(Form::Classify, 3));
+        for (config, class) in [(&config, lm), (&classify, classifier), (&with_head(&config, head(Form::Classify, 3)), lm)] {
+            let fields = fields(config);
+            assert_eq!((&fields["model_type"], &fields["architectures"]), (&json!(model_type), &json!([class])));
+        }
+    }
+    let unscaled = tiny_gpt2().with_transformer(|c| c.scaled_init = false);
+    assert_eq!((&fields(&unscaled)["model_type"], &fields(&unscaled)["gradus_scaled_init"]), (&json!("gpt2"), &json!(false)));
+    for change in [
+        (|c| c.positions = Positions::Sinusoidal) as fn(&mut crate::transformer::TransformerConfig),
+        |c| c.norm = NormPlace::After,
+        |c| c.final_norm = false,
+        |c| c.segments = 2,
+    ] {
+        assert_eq!(fields(&tiny_gpt2().with_transformer(change))["model_type"], "gradus-gpt");
+    }
+    let masked = ModelConfig { outputs: body(tiny_bert()).outputs, ..tiny_gpt2() };
+    assert_eq!(fields(&masked)["model_type"], "gradus-gpt");
+}
+
+#[test]
+fn a_gpt_is_read_as_it_was_written() {
+    let unscaled = tiny_gpt2().with_transformer(|c| c.scaled_init = false);
+    let classifiers = gpts().map(|(config, ..)| with_head(&config, HeadConfig::new(Form::Classify, 3)));
+    for config in [tiny_gpt(), tiny_gpt2(), unscaled, tiny_lstm()].into_iter().chain(classifiers) {
+        let (held, dialect) = held(&config);
+        let mut fields = fields(&config);
+        for name in ["", HEADS, "architectures", "id2label", "label2id"] {
+            fields.remove(name);
+            assert_eq!(dialect.model(&fields, &held).unwrap(), config, "{config:?} without {name}");
+        }
+    }
+}
+
+#[test]
+fn a_classifier_is_one_by_its_class_and_its_weight() {
+    for (config, _, [body, lm, classifier]) in gpts() {
+        let classify = with_head(&config, HeadConfig::new(Form::Classify, 3));
+        let (dialect, plain) = (of(&config), fields(&config));
+        let read = |class: Option<&str>, held: &Held| {
+            let mut fields = plain.clone();
+            fields.insert("architectures".into(), json!(class.into_iter().collect::<Vec<_>>()));
+            dialect.model(&fields, held).map(|config| config.heads.len())
+        };
+        let (with, without) = (held(&classify).0, held(&config).0);
+        assert_eq!([body, classifier].map(|class| read(Some(class), &with)), [Ok(1), Ok(1)]);
+        assert_eq!((read(None, &with), read(None, &without)), (Ok(1), Ok(0)));
+        assert_eq!([body, lm, "Other"].map(|class| read(Some(class), &without)), [Ok(0), Ok(0), Ok(0)]);
+        assert_eq!([lm, classifier].map(|class| read(Some(class), &Held::default())), [Ok(0), Ok(1)]);
+        let error = |class, held| read(Some(class), held).unwrap_err();
+        assert!(error(classifier, &without).contains("needs score.weight"), "{}", error(classifier, &without));
+        assert!(error(lm, &with).contains("has no score.weight, which is among the weights"), "{}", error(lm, &with));
+        assert!(error("Other", &with).contains("Other is not a class that Gradus reads"), "{}", error("Other", &with));
+        let has_output = |class| {
+            let fields = Fields::from_iter([("architectures".into(), json!([class]))]);
+            dialect.has_output(&fields, &config)
+        };
+        assert_eq!([body, lm, classifier, "Other"].map(has_output), [false, true, false, true]);
+        assert!(!dialect.has_output(&Fields::new(), &config));
+        for (name, ignored) in [("h.0.attn.bias", true), ("h.0.attn.masked_bias", true), ("h.0.mlp.bias", false)] {
+            assert_eq!(dialect.ignores(name), ignored, "{name}");
+        }
+    }
+    assert!(named("openai-gpt").ignores("position_ids") && !named("gpt2").ignores("position_ids"));
+}
+
+#[test]
+fn options_that_gpt2_lacks_here_are_rejected() {
+    for (name, fits) in [("scale_attn_weights", true), ("scale_attn_by_inverse_layer_idx", false), ("add_cross_attention", false)]
+    {
+        let read = |value: bool| {
+            let mut fields = fields(&tiny_gpt2());
+            fields.insert(name.into(), json!(value));
+            named("gpt2").model(&fields, &Held::default()).map(drop)
+        };
+        assert_eq!((read(fits), read(!fits)), (Ok(()), Err(format!("{name}: expected {fits}, found {}", !fits))));
+    }
+}
+
+#[test]
+fn fields_of_our_own_types_have_our_names() {
+    let name = |fields: &[(&str, Value)], ours| {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        named("openai-gpt").name(&fields, ours)
+    };
+    assert_eq!([name(&[], "width"), name(&[("hidden_size", json!(3))], "width")], ["n_embd", "hidden_size"]);
+    assert_eq!([name(&[], "inner"), name(&[("gradus_inner", json!(3))], "inner")], ["inner", "gradus_inner"]);
+    assert_eq!(name(&[("model_type", json!("gradus-lstm"))], "width"), "width");
+    let types = model_types();
+    assert!(
+        ["gpt2", "bert", "roberta", "openai-gpt", "gradus-lstm", "gradus-ngram"]
+            .iter()
+            .all(|name| types.contains(&(*name).into()))
+    );
+    assert!(!types.contains(&"gradus-transformer".into()));
 }
