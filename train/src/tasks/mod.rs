@@ -211,6 +211,20 @@ mod tests {
     }
 
     #[test]
+    fn a_task_has_the_head_of_its_paper_above_each_kind_of_model() {
+        let of = |name, predicts| {
+            let head = head_above(Task::named(name).unwrap(), predicts).unwrap();
+            (head.form, head.classes, head.labels.len(), head.bias, head.pooler)
+        };
+        let (next, masked) = (Predicts::Next, Predicts::Masked);
+        assert_eq!(of("mrpc", next), (Form::Similar, 2, 2, false, false));
+        assert_eq!(of("mrpc", masked), (Form::Classify, 2, 2, true, true));
+        assert_eq!(of("race", next), (Form::Choose, 1, 0, false, false));
+        assert_eq!(of("race", masked), (Form::Choose, 1, 0, true, true));
+        assert_eq!(of("mnli", masked), (Form::Classify, 3, 3, true, true));
+    }
+
+    #[test]
     fn a_score_is_split_between_its_neighbours_and_recovered() {
         let task = Task::named("sts-b").unwrap();
         assert_eq!(target(task, Label::Score(0.0)), [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
