@@ -211,6 +211,13 @@ mod tests {
     }
 
     #[test]
+    fn a_sequence_after_shared_tokens_is_one_segment() {
+        let sequence = Sequence::after(&[1, 2, 3].into(), 2, vec![9]);
+        assert_eq!((sequence.to_vec(), sequence.segments()), (vec![1, 2, 9], vec![0; 3]));
+        assert_eq!(sequence.in_two(1).segments(), [0, 1, 1]);
+    }
+
+    #[test]
     fn the_four_transformations() {
         assert_eq!(texts("cola", Input::One("abc".into()), 32), ["^abc#"]);
         assert_eq!(texts("mnli", pair("ab", "cde"), 32), ["^ab$cde#"]);

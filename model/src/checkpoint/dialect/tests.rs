@@ -240,6 +240,19 @@ fn weights_of_linear_layers_are_transposed() {
     );
 }
 
+/// `transformers` adds the copy of an untied output's bias.
+#[test]
+fn an_untied_output_has_a_copy_of_its_bias() {
+    let mut config = bert(&[]);
+    let copy = |config: &ModelConfig| {
+        let tensors: BTreeMap<_, _> = theirs(&Model::<Tensor<f32>>::init(config, 1)).into_iter().collect();
+        tensors.get("cls.predictions.decoder.bias").map(|bias| *bias == tensors["cls.predictions.bias"])
+    };
+    assert_eq!(copy(&config), None);
+    config.outputs[0].tied = false;
+    assert_eq!(copy(&config), Some(true));
+}
+
 #[test]
 fn older_names_buffers_and_fields_are_known() {
     let bert = named("bert");
@@ -325,6 +338,9 @@ fn a_classifier_is_one_by_its_class_and_its_weight() {
         assert!(error(classifier, &without).contains("needs score.weight"), "{}", error(classifier, &without));
         assert!(error(lm, &with).contains("has no score.weight, which is among the weights"), "{}", error(lm, &with));
         assert!(error("Other", &with).contains("Other is not a class that Gradus reads"), "{}", error("Other", &with));
+        let pooled = head(Form::Classify, 3);
+        let read = dialect.model(&fields(&with_head(&config, pooled.clone())), &with).unwrap();
+        assert_eq!(read.heads, [pooled], "our field of heads prevails");
         let has_output = |class| {
             let fields = Fields::from_iter([("architectures".into(), json!([class]))]);
             dialect.has_output(&fields, &config)
@@ -360,6 +376,8 @@ fn fields_of_our_own_types_have_our_names() {
     assert_eq!([name(&[], "width"), name(&[("hidden_size", json!(3))], "width")], ["n_embd", "hidden_size"]);
     assert_eq!([name(&[], "inner"), name(&[("gradus_inner", json!(3))], "inner")], ["inner", "gradus_inner"]);
     assert_eq!(name(&[("model_type", json!("gradus-lstm"))], "width"), "width");
+    let of_gpt2 = |ours| named("gpt2").name(&Fields::new(), ours);
+    assert_eq!([of_gpt2("width"), of_gpt2("other")], ["n_embd", "other"]);
     let types = model_types();
     assert!(
         ["gpt2", "bert", "roberta", "openai-gpt", "gradus-lstm", "gradus-ngram"]
