@@ -1,9 +1,12 @@
 //! Names, sizes and classes of each dialect, in both directions.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
-use super::super::config_json;
 use super::super::fields::HEADS;
+use super::super::tests::opened;
+use super::super::{config_json, files, read};
 use super::*;
 use crate::check::{tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm};
 use crate::config::Activation;
@@ -251,6 +254,51 @@ fn an_untied_output_has_a_copy_of_its_bias() {
     assert_eq!(copy(&config), None);
     config.outputs[0].tied = false;
     assert_eq!(copy(&config), Some(true));
+}
+
+/// RoBERTa's table of positions begins with rows that are never read.
+#[test]
+fn weights_of_each_relative_are_read_as_they_were_written() {
+    for (config, ..) in all() {
+        let model = Model::<Tensor<f32>>::init(&config, 1);
+        let files = files(&model).unwrap().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+        assert_eq!(read(Path::new("m"), &opened(&files)).unwrap(), model, "{config:?}");
+    }
+    let tensors: BTreeMap<_, _> = theirs(&Model::<Tensor<f32>>::init(&roberta(&[]), 1)).into_iter().collect();
+    let positions = &tensors["roberta.embeddings.position_embeddings.weight"];
+    assert_eq!((positions.shape()[0], &positions.to_vec()[..12]), (11, &[0.0; 12][..]));
+}
+
+#[test]
+fn absent_fields_have_the_defaults_of_transformers() {
+    let read = |config: &ModelConfig, absent: &[&str]| {
+        let mut fields = fields(config);
+        absent.iter().for_each(|name| assert!(fields.remove(*name).is_some(), "{name}"));
+        of(config).model(&fields, &Held::default()).unwrap()
+    };
+    let sizes = read(&tiny_gpt(), &["vocab_size", "n_positions"]).sizes;
+    assert_eq!((sizes.vocab, sizes.context), (40_478, 512));
+    assert_eq!(read(&tiny_gpt2(), &["n_positions"]).sizes.context, 1024);
+    let found = read(&bert(&[]), &["intermediate_size", "hidden_act", "layer_norm_eps", "type_vocab_size"]);
+    let c = found.transformer().unwrap();
+    assert_eq!((c.inner, c.activation, c.layer_norm_epsilon, c.segments), (Some(3072), Activation::GeluErf, 1e-12, 2));
+}
+
+#[test]
+fn activations_have_the_names_of_transformers() {
+    let with = |activation| fields(&tiny_gpt2().with_transformer(|c| c.activation = activation))["activation_function"].clone();
+    assert_eq!([Activation::Gelu, Activation::GeluErf, Activation::Relu].map(with), ["gelu_new", "gelu", "relu"]);
+    let read = |name: &str| {
+        let mut fields = fields(&tiny_gpt2());
+        fields.insert("activation_function".into(), json!(name));
+        named("gpt2").model(&fields, &Held::default()).map(|config| config.transformer().unwrap().activation)
+    };
+    for (name, activation) in
+        [("gelu_pytorch_tanh", Activation::Gelu), ("gelu_python", Activation::GeluErf), ("relu", Activation::Relu)]
+    {
+        assert_eq!(read(name), Ok(activation));
+    }
+    assert_eq!(read("silu"), Err("activation_function: expected gelu, gelu_new or relu, found \"silu\"".into()));
 }
 
 #[test]
