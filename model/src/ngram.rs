@@ -373,6 +373,7 @@ mod tests {
             let model = KneserNey::between(separator, order, CORPUS.map(<[u32]>::to_vec), 8);
             let of = |order, lists| KneserNey::from_lists(separator, order, 8, lists);
             assert_eq!(of(order, model.to_lists()), Ok(model.clone()));
+            assert_eq!(model.ngrams(), model.to_lists()[0].len());
             let broken = |change: fn(&mut [Vec<u32>; 3])| {
                 let mut lists = model.to_lists();
                 change(&mut lists);
