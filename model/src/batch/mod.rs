@@ -190,10 +190,11 @@ mod tests {
         }
     }
 
-    /// The last slot of each sequence is a query only: it is kept, although no weight is beyond the first slot.
+    /// The last slot of each sequence is a query only: it is kept, although the slots before it are padding.
     #[test]
     fn query_only_slots_are_not_cut() {
-        let batch = Batch::of(Input { query_only: 1, ..Input::causal(2, [1; 8]) });
+        let sight = Sight::Full(Some([2, 2].into()));
+        let batch = Batch::of(Input { query_only: 1, sight, ..Input::causal(2, [1; 8]) });
         let batch = batch.with_tokens(None, [2; 8], [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
         assert!(batch.split(2).iter().all(|(_, part)| part.input.length() == 4));
     }
