@@ -159,6 +159,12 @@ fn classes_need_their_tensors() {
     assert_eq!(error("BertForTokenClassification", &body(bert(&[]))), "", "its body is all that the file has");
     assert_eq!(error("RobertaForPreTraining", &roberta(&[])), "", "the masked language model");
     assert_eq!(error("BertModel", &bert(&[])), "");
+    let (Held(tensors), dialect) = held(&body(bert(&[])));
+    let with_pooler = tensors.unwrap().into_iter().chain([("pooler.dense.weight".to_owned(), vec![12, 12])]).collect();
+    let mut fields = fields(&body(bert(&[])));
+    fields.remove("architectures");
+    let read = dialect.model(&fields, &Held(Some(with_pooler))).unwrap();
+    assert!(read.heads.is_empty(), "a pooler alone is no classifier");
 }
 
 /// A classifier of one class is a number if the file says so, and one of a choice otherwise.
@@ -246,14 +252,18 @@ fn weights_of_linear_layers_are_transposed() {
 /// `transformers` adds the copy of an untied output's bias.
 #[test]
 fn an_untied_output_has_a_copy_of_its_bias() {
-    let mut config = bert(&[]);
-    let copy = |config: &ModelConfig| {
-        let tensors: BTreeMap<_, _> = theirs(&Model::<Tensor<f32>>::init(config, 1)).into_iter().collect();
-        tensors.get("cls.predictions.decoder.bias").map(|bias| *bias == tensors["cls.predictions.bias"])
-    };
-    assert_eq!(copy(&config), None);
-    config.outputs[0].tied = false;
-    assert_eq!(copy(&config), Some(true));
+    for (mut config, copy, original) in [
+        (bert(&[]), "cls.predictions.decoder.bias", "cls.predictions.bias"),
+        (roberta(&[]), "lm_head.decoder.bias", "lm_head.bias"),
+    ] {
+        let is_copied = |config: &ModelConfig| {
+            let tensors: BTreeMap<_, _> = theirs(&Model::<Tensor<f32>>::init(config, 1)).into_iter().collect();
+            tensors.get(copy).map(|bias| *bias == tensors[original])
+        };
+        assert_eq!(is_copied(&config), None);
+        config.outputs[0].tied = false;
+        assert_eq!(is_copied(&config), Some(true));
+    }
 }
 
 /// RoBERTa's table of positions begins with rows that are never read.
