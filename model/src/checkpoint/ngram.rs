@@ -113,6 +113,12 @@ mod tests {
         let other = r#"{"model_type": "gradus-ngram", "order": 3, "vocab_size": 4, "separator": 4}"#;
         refused(other, "separator: expected an id below the vocabulary size 4, found 4");
         refused(r#"{"model_type": "gradus-ngram", "order": 2, "vocab_size": 4}"#, "expected a new n-gram of at most 2 ids");
+        for (dtype, shape) in [(Dtype::F32, vec![2]), (Dtype::U32, vec![1, 2])] {
+            let list = |name| (name, TensorView::new(dtype, shape.clone(), &[0; 8]).unwrap());
+            let other = safetensors::serialize(LISTS.map(list), None).unwrap();
+            let error = read(&[files[0].clone(), (WEIGHTS_FILE, other)]).unwrap_err();
+            assert!(error.contains(&format!("expected a list of U32, found {dtype:?} of shape {shape:?}")), "{error}");
+        }
         let cut = [files[0].clone(), (WEIGHTS_FILE, files[1].1[..40].to_vec())];
         assert!(read(&cut).unwrap_err().contains("model.safetensors"));
         assert!(read(&files[..1]).unwrap_err().contains("cannot read there/model.safetensors"));
