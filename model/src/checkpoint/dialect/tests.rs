@@ -196,6 +196,7 @@ fn padding_and_positions_of_roberta() {
         let found = dialect.model(&fields, &held)?;
         Ok::<_, String>((found.transformer().unwrap().padding, found.sizes.context))
     };
+    assert_eq!(fields(&bert(&[]))["max_position_embeddings"], 9);
     assert_eq!(fields(&roberta(&[]))["max_position_embeddings"], 11, "nine, after the row of padding and one more");
     assert_eq!(read(&[]), Ok((Some(1), 9)));
     assert_eq!(read(&[("pad_token_id", Value::Null)]), Ok((Some(1), 9)));
@@ -229,6 +230,8 @@ fn a_head_is_theirs_with_pooler_and_bias() {
     ] {
         assert_eq!(has(other), (false, false));
     }
+    let tensors = theirs(&Model::<Tensor<f32>>::init(&body(bert(&[head(Form::Similar, 3)])), 1));
+    assert!(tensors.iter().any(|(name, _)| name == "score.weight"), "another head keeps our name");
     let [with, without] = [bert(&[]), body(bert(&[]))].map(|config| of(&config).has_output(&Fields::new(), &config));
     assert!(with && !without);
 }
