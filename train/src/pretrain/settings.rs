@@ -455,12 +455,10 @@ impl PretrainOptions {
 
     /// The view of the system, overridden by the options that are given.
     fn view(&self, of_system: ViewPlan) -> Result<ViewPlan, RangeError> {
+        let base = of_system.corrupt().copied().unwrap_or(Corrupt::BERT);
+        let read = |text| ViewPlan::read(text, base).map_err(|expected| RangeError::new("view", text, expected));
+        let plan = self.view.as_deref().map_or(Ok(of_system), read)?;
         let text = self.view.as_deref().unwrap_or_default();
-        let plan = match text {
-            "" => of_system,
-            text => ViewPlan::read(text, of_system.corrupt().copied().unwrap_or(Corrupt::BERT))
-                .map_err(|expected| RangeError::new("view", text, expected))?,
-        };
         let Some(&Corrupt { noise, replacement: MaskMix { mask, replace }, redraw }) = plan.corrupt() else {
             return match first(&given!(self; mask_rate, mask_hide, mask_replace, masks, pairs)) {
                 Some(flag) => Err(RangeError::new(flag, "with a view without random masks", "--view masked with it")),
@@ -684,6 +682,7 @@ mod tests {
             ),
             ("view = 'masked:rate=0.2,rate=0.3'", "--view masked:rate=0.2,rate=0.3: expected rate once, found"),
             ("view = 'mask'", "--view mask: expected next, masked or pairs"),
+            ("view = ''", "--view : expected next, masked or pairs"),
             ("view = 'pairs'\npairs = false", "--view pairs: expected no --pairs false with it"),
             ("view = 'masked'\nobjective = 'sequence_mean'", "--objective sequence_mean: expected token_mean"),
             ("view = 'masked'\npairs = true", "--view masked: expected no --pairs true with it"),
