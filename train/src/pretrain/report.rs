@@ -79,10 +79,7 @@ pub fn compared(dir: &Path) -> Result<Compared, PretrainError> {
         RunError::Resume { problem } => RunError::Compare { problem },
         other => other,
     })?;
-    if !manifest.has_steps() {
-        let problem = format!("{}: expected a network, found counts of n-grams, which have no steps", dir.display());
-        return Err(RunError::Compare { problem }.into());
-    }
+    manifest.check_steps(dir).map_err(|problem| RunError::Compare { problem })?;
     checksums::check(dir, &[METRICS_FILE]).map_err(RunError::from)?;
     let mut settings = Vec::new();
     flatten("", &serde_json::to_value(&manifest.settings).expect("plain values"), &mut settings);

@@ -187,7 +187,8 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
 #[allow(missing_docs, reason = "PretrainOptions says what each is")]
 pub struct PretrainSettings {
     pub model: ModelConfig,
-    /// The length of the longest n-gram of a run that counts; of its `model`, only the context and the vocabulary are used.
+    /// The length of the longest n-gram of a run that counts; of its `model` only the vocabulary is used, and in the micro-world the
+    /// context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<usize>,
     #[serde(default, skip_serializing_if = "ViewPlan::is_next")]

@@ -103,6 +103,12 @@ mod used {
 }
 
 impl PretrainManifest {
+    /// Returns a description of the run in `dir` if it counted n-grams.
+    pub(super) fn check_steps(&self, dir: &Path) -> Result<(), String> {
+        let counts = || format!("{}: expected a network, found counts of n-grams, which have no steps", dir.display());
+        if self.has_steps() { Ok(()) } else { Err(counts()) }
+    }
+
     /// Returns the settings of the trainer.
     pub(super) fn recipe(&self) -> Recipe {
         self.settings.recipe(self.steps)
@@ -174,10 +180,7 @@ impl Stored {
     /// No run, a damaged run, or a corpus that has changed.
     pub fn read(dir: &Path, cache: &Path, monitor: &dyn Monitor) -> Result<Self, PretrainError> {
         let manifest = PretrainManifest::read(dir)?;
-        if !manifest.has_steps() {
-            let problem = format!("{}: expected a network, found counts of n-grams, which have no steps", dir.display());
-            return Err(RunError::Resume { problem }.into());
-        }
+        manifest.check_steps(dir).map_err(|problem| RunError::Resume { problem })?;
         let (settings, source) = (&manifest.settings, manifest.source(dir, cache, monitor)?);
         let viewer = Viewer::new(settings, &*source)?;
         let (model, recipe) = (settings.model.clone(), manifest.recipe());
