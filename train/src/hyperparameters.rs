@@ -68,5 +68,5 @@ pub fn in_unicode(flag: &'static str, path: &Path) -> Result<(), RangeError> {
 
 /// Returns an error if the global norm to clip to is out of range.
 pub fn clip_in_range(clip: f64) -> Result<(), RangeError> {
-    require("clip", clip, clip >= 0.0 && clip.is_finite(), "a number from 0, where 0 never clips")
+    require("clip", clip, clip >= 0.0 && clip.is_finite(), "a number of at least 0 (0: no clipping)")
 }

@@ -48,7 +48,9 @@ pub enum DeviceError {
     #[error("a GPU computes in f32, not in {0}: use f32, or the device cpu")]
     NotF32(&'static str),
     /// MatmulPrecision with rounded factors were requested on the CPU.
-    #[error("the CPU multiplies in full precision: products in {0} need a GPU (--device gpu)")]
+    #[error(
+        "--matmul-precision {0}: the CPU multiplies in f32 only; use a GPU (--device gpu, in a build with the feature wgpu), or f32"
+    )]
     ProductsOnCpu(super::MatmulPrecision),
     /// The driver does not support 16-bit floats.
     #[error("{name} has no arithmetic in f16: use --matmul-precision f32")]

@@ -193,9 +193,10 @@ pub fn say_notes(model: &Path) {
     }
 }
 
-/// Prints a note if a model fills masks but has no layer before the output matrix, since its predictions may be meaningless.
+/// Prints a note if a BERT has no layer before the output matrix, since its predictions may be meaningless.
 pub fn say_if_headless<V>(model: &Model<V>) {
-    if fills_masks(model) && model.outputs.0.iter().all(|output| output.transform.is_none()) {
+    let is_bert = model.config().transformer().is_some_and(|c| c.segments > 0);
+    if is_bert && fills_masks(model) && model.outputs.0.iter().all(|output| output.transform.is_none()) {
         output::note(
             "this model has no layer before the output's matrix; if it was saved without its language model's head, these \
              predictions are meaningless",

@@ -69,7 +69,7 @@ pub struct Args {
     /// Stop after this many steps, with the schedule unchanged, so that --resume can continue
     #[arg(long, value_name = "N")]
     stop_at: Option<u64>,
-    /// Check every op's value and every summand of a gradient, and stop at the first NaN or infinity
+    /// Check every op's value and every gradient that an op passes back, and stop at the first NaN or infinity
     #[arg(long)]
     anomaly: bool,
     #[command(flatten)]

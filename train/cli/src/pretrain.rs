@@ -32,7 +32,7 @@ Examples:
   gradus pretrain --resume runs/novels                            # continues from the last checkpoint, to the same bits
 
 A window is context + 1 tokens: context inputs, and the same shifted by one as targets. --out becomes a model directory in \
-Hugging Face's format (with best/, the one with the lowest held-out loss), with metrics.jsonl and report.html.")]
+Hugging Face's format, of a network with best/ (the one with the lowest held-out loss), metrics.jsonl and report.html.")]
 pub struct Args {
     /// Text file, or folder of text files; without it, the run trains on stories of the micro-world (`--system bert` then uses the
     /// settings of train/examples/cloze.toml and fewer steps, unless other flags override them)
@@ -53,7 +53,7 @@ pub struct Args {
     /// Directory of tokenised corpora [default: gradus in the user's cache directory]
     #[arg(long)]
     cache: Option<PathBuf>,
-    /// Check every op's value and every summand of a gradient, and stop at the first NaN or infinity
+    /// Check every op's value and every gradient that an op passes back, and stop at the first NaN or infinity
     #[arg(long)]
     anomaly: bool,
     /// Also write losses, rates and scores to TensorBoard event files in this folder, one file per session. The folder may be
@@ -217,6 +217,7 @@ fn over(mut file: PretrainOptions, flags: &PretrainOptions, given: &ArgMatches) 
     if flags.steps.is_some() || flags.epochs.is_some() {
         (file.steps, file.epochs) = (None, None); // the flags replace the length, in either unit
     }
+    file.drop_view_of(flags);
     file.update_from_arg_matches(given).expect("flags that were read before");
     file
 }
@@ -267,5 +268,22 @@ mod tests {
         let both = over(file, &flags, &given);
         assert_eq!((both.steps, both.epochs, both.heads, both.beta2), (Some(7), None, Some(2), None));
         assert!(both.lr.is_some_and(f64::is_nan), "NaN is not the default");
+        for (file, flags, expected) in [
+            ("masked:rate=0.3,hide=0.5", &["--mask-rate", "0.2"][..], "masked:rate=0.2,hide=0.5,replace=0.1,masks=dynamic"),
+            ("masked:rate=0.3", &["--mask-rate", "0.2"], "masked:rate=0.2,hide=0.8,replace=0.1,masks=dynamic"),
+            ("masked:rate=0.3", &["--view", "masked:hide=0.7"], "masked:rate=0.15,hide=0.7,replace=0.1,masks=dynamic"),
+            ("masked:rate=0.3", &["--view", "next"], "next"),
+        ] {
+            let command = PretrainOptions::augment_args(clap::Command::new("pretrain"));
+            let given = command.get_matches_from(["pretrain"].iter().chain(flags));
+            let flags = PretrainOptions::from_arg_matches(&given).unwrap();
+            let file = PretrainOptions { view: Some(file.into()), ..Default::default() };
+            assert_eq!(over(file, &flags, &given).settle().unwrap().view.to_string(), expected);
+        }
+        let given =
+            PretrainOptions::augment_args(clap::Command::new("pretrain")).get_matches_from(["pretrain", "--view", "next"]);
+        let flags = PretrainOptions::from_arg_matches(&given).unwrap();
+        let file = PretrainOptions { mask_rate: Some(0.3), ..Default::default() };
+        assert_eq!(over(file, &flags, &given).mask_rate, None);
     }
 }

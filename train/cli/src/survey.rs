@@ -27,8 +27,8 @@ Examples:
   gradus survey --resume runs/plane                  # after Ctrl-C or a crash; finished stages are not run again
   gradus survey --resume runs/plane --markdown FILE --overwrite # the page, and the plane as an SVG file beside it
 
-Each system has as many parameters as GPT, heads included (the width of its feed-forward networks is chosen for that), and \
-trains with as many floating-point operations. U is the KL divergence of its predictions of a masked word from the world's own \
+Each network has as many parameters as GPT, heads included (the width of its feed-forward networks is chosen for that), and \
+trains with as many floating-point operations; n-grams are counted in the same stories. U is the KL divergence of its predictions of a masked word from the world's own \
 probabilities, G that of its predictions of the next word; a perfect model is at (0, 0). One training story in four begins at a \
 later sentence, so a model that fits its training text exactly may have a G of up to 0.29 nats per story, a few thousandths per \
 word.")]

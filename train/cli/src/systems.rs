@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::error::CliError;
 use crate::{output, page};
 
-/// Show GPT-1 and its relatives: a card for each system, or the differences between two
+/// Show GPT-1 and its relatives: a card for each system, or with --against the differences between two
 ///
 /// A system combines a view of texts, a network that reads them, and what the network predicts. `gradus pretrain --system NAME`
 /// trains it; each of its axes is also a flag.

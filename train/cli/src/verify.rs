@@ -67,18 +67,17 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let unlisted: Vec<String> =
         verdicts.iter().filter(|v| matches!(v.found, Ok(false))).map(|v| v.path.display().to_string()).collect();
     let faults: Vec<String> = verdicts.iter().filter_map(|v| v.found.as_ref().err()).map(FileError::to_string).collect();
-    if args.json {
-        output::json(&json!({ "dir": args.dir.display().to_string(), "sound": sound, "unlisted": unlisted, "faults": faults }))?;
+    let shown = if args.json {
+        output::json(&json!({ "dir": args.dir.display().to_string(), "sound": sound, "unlisted": unlisted, "faults": faults }))
     } else {
-        verdicts.iter().try_for_each(print)?;
         let words = format!(
             "{} unchanged, {} without a checksum, {} damaged or missing",
             count_of(sound, "file"),
             unlisted.len(),
             faults.len()
         );
-        output::line(&words)?;
-    }
+        verdicts.iter().try_for_each(print).and_then(|()| output::line(&words))
+    };
     if sound + faults.len() == 0 {
         let dir = args.dir.display();
         let what = format!("{dir}: expected files with checksums, found no {CHECKSUMS_FILE}, so nothing could be compared");
@@ -86,7 +85,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
             format!("put it back, or write checksums of the existing files: `gradus verify {} --accept`", quoted(&args.dir));
         return Err(CliError::Refused { faults: vec![format!("{what}; {remedy}")] });
     }
-    if faults.is_empty() { Ok(()) } else { Err(CliError::Refused { faults }) }
+    // A reader that closed stdout early does not change the exit code of damage.
+    if faults.is_empty() { shown } else { Err(CliError::Refused { faults }) }
 }
 
 /// Returns the runs without settings and checksums, which look like directories of another program.

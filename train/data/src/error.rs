@@ -7,8 +7,7 @@ use gradus_text::TextError;
 use thiserror::Error;
 
 /// The remedy for a corpus with too few tokens.
-pub(crate) const FEW: &str =
-    "Give more text, or hold out less of it (a word that the tokenizer does not know may be one token, however long)";
+pub(crate) const FEW: &str = "Give more text, or hold out less of it (--held-out)";
 
 /// An error of the data layer. Its message states what was expected, what was found, where, and the remedy. Positions and rows
 /// count from 0.

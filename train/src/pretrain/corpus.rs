@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use gradus_data::{Chunks, Evaluation, RandomWindows, TokenFile, Tokens};
 use gradus_io::hex;
+use gradus_io::numbers::count_of;
 use gradus_io::progress::{Job, Monitor};
 use gradus_text::{BpeTrainer, TextError, Tokenizer, each_document};
 use sha2::{Digest, Sha256};
 
 use super::source::{Sequences, Split, TextSource};
-use super::{PretrainError, PretrainSettings, viewer};
+use super::{PretrainError, PretrainSettings, SettingsError, viewer};
+use crate::hyperparameters::RangeError;
 use crate::views::SpecialTokens;
 
 /// A text source of random windows or of chunks of a corpus.
@@ -73,6 +75,11 @@ pub(super) fn tokenizer(settings: &PretrainSettings, corpus: &Path, monitor: &dy
             }
             Tokenizer::characters(texts.iter().map(String::as_str))
         }
+        Some(dir) if !Path::new(dir).exists() => {
+            return Err(
+                SettingsError::from(RangeError::new("tokenizer", dir, "char, byte, or a directory with a tokenizer")).into()
+            );
+        }
         Some(dir) => Tokenizer::load(Path::new(dir))?,
         None => {
             let trainer = BpeTrainer { mode: settings.mode.unwrap_or_default(), ..BpeTrainer::new(settings.vocab) };
@@ -120,6 +127,11 @@ impl Corpus {
         let (train, rest) = match &settings.held_out_corpus {
             None => {
                 let (train, rest) = gradus_data::split(tokens.len(), settings.held_out)?;
+                if settings.held_out > 0.0 && rest.len() < 2 {
+                    let found = count_of(rest.len(), "token");
+                    monitor
+                        .say(&format!("warning: the held-out part has {found}, too few to predict one, so nothing is evaluated"));
+                }
                 (train, (rest.len() >= 2).then(|| (tokens.clone(), rest)))
             }
             Some(path) => {
@@ -127,8 +139,10 @@ impl Corpus {
                 (0..tokens.len(), Some((other.clone(), 0..other.len())))
             }
         };
-        let in_order =
-            rest.clone().map(|(tokens, range)| Evaluation::new(tokens, range.clone(), context(range.len() - 1))).transpose()?;
+        let in_order = rest
+            .clone()
+            .map(|(tokens, range)| Evaluation::new(tokens, range.clone(), context(range.len().saturating_sub(1).max(1))))
+            .transpose()?;
         let windows = RandomWindows::new(tokens.clone(), train.clone(), context(1), settings.seed)?;
         let (train, held_out) = match settings.view.is_next() {
             true => (Texts::Windows(windows.clone()), in_order.map(Texts::InOrder)),

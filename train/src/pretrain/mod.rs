@@ -80,7 +80,7 @@ pub enum PretrainError {
     Generate(#[from] GenerateError),
     #[error("the model could not be probed: {problem}")]
     Probe { problem: String },
-    #[error("interrupted before anything was trained or counted: nothing is lost")]
+    #[error("interrupted before the first step, or before all n-grams were counted; nothing was written")]
     Interrupted,
     #[error(
         "after step {step} the model's loss is {loss}: training diverged; this model was not saved, and the last checkpoint, if \

@@ -148,7 +148,7 @@ hyperparameters! {
         "Data and evaluation": {
             /// Fraction of the corpus, at its end, that is held out for evaluation [default: 0.1]
             held_out: Option<f64>,
-            /// Evaluate on this file or folder instead of the corpus's end
+            /// Evaluate on this file or folder, its files joined, instead of the corpus's end
             #[cfg_attr(feature = "clap", arg(conflicts_with = "held_out"))]
             held_out_corpus: Option<PathBuf>,
             /// `char`, `byte`, or a directory with a tokenizer [default: a BPE trained on the corpus]
@@ -184,6 +184,7 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
 
 /// All settings of a pre-training run, with defaults filled in; stored in `run.json`. The model's vocabulary is the tokenizer's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "PretrainOptions says what each is")]
 pub struct PretrainSettings {
     pub model: ModelConfig,
@@ -384,8 +385,8 @@ impl PretrainOptions {
                     let flag = name.replace('_', "-");
                     Err(RangeError::new(
                         &*flag,
-                        "with counts of n-grams, which are not trained",
-                        format!("a network with it, or no --{flag}"),
+                        "with counts of n-grams",
+                        format!("a network, to which it applies, or no --{flag}"),
                     ))
                 }
             };
@@ -405,7 +406,9 @@ impl PretrainOptions {
 
     /// Returns whether the run counts n-grams, which has neither windows nor steps.
     pub fn counts(&self) -> bool {
-        self.axes().is_ok_and(|axes| axes.body.network().is_none())
+        let system = systems::named(self.system.as_deref().unwrap_or(systems::DEFAULT.name));
+        let named = self.backbone.as_deref().map_or(system.map(|card| card.axes.body), SystemBody::named);
+        named.is_some_and(|body| body.network().is_none())
     }
 
     /// Returns an error if an option was given that has no effect on a corpus, or in the micro-world, which a run without a corpus
@@ -415,7 +418,9 @@ impl PretrainOptions {
     /// [`SettingsError::Range`].
     pub fn check_source(&self, has_corpus: bool) -> Result<(), SettingsError> {
         let (unused, with, expected) = match has_corpus {
-            true if self.counts() => (first(&given!(self; seed)), "with counts of a corpus, which are not random", "a network"),
+            true if self.counts() => {
+                (first(&given!(self; seed)), "with counts of a corpus, which are not random", "a network, to which it applies,")
+            }
             true => return Ok(()),
             false => (
                 first(&given!(self; held_out, held_out_corpus, tokenizer, vocab)),
@@ -454,6 +459,21 @@ impl PretrainOptions {
         Ok(Axes { body, transform, view })
     }
 
+    /// Leaves out what `flags` state of the view, in the text of `view` or as an option of its own.
+    pub fn drop_view_of(&mut self, flags: &Self) {
+        if flags.view.is_some() {
+            (self.mask_rate, self.mask_hide, self.mask_replace, self.masks, self.pairs) = Default::default();
+        } else if let Some((kind, options)) = self.view.as_deref().and_then(|view| view.split_once(':')) {
+            let given = given!(flags; mask_rate, mask_hide, mask_replace, masks);
+            let is_left = |option: &&str| {
+                let name = option.split('=').next();
+                ViewPlan::OPTIONS.iter().zip(given).all(|(known, (_, is_given))| !(is_given && Some(*known) == name))
+            };
+            let left: Vec<&str> = options.split(',').filter(is_left).collect();
+            self.view = Some(if left.is_empty() { kind.into() } else { format!("{kind}:{}", left.join(",")) });
+        }
+    }
+
     /// The view of the system, overridden by the options that are given.
     fn view(&self, of_system: ViewPlan) -> Result<ViewPlan, RangeError> {
         let base = of_system.corrupt().copied().unwrap_or(Corrupt::BERT);
@@ -461,8 +481,10 @@ impl PretrainOptions {
         let plan = self.view.as_deref().map_or(Ok(of_system), read)?;
         let text = self.view.as_deref().unwrap_or_default();
         let Some(&Corrupt { noise, replacement: MaskMix { mask, replace }, redraw }) = plan.corrupt() else {
-            return match first(&given!(self; mask_rate, mask_hide, mask_replace, masks, pairs)) {
-                Some(flag) => Err(RangeError::new(flag, "with a view without random masks", "--view masked with it")),
+            // Counts of n-grams refuse these options themselves: they have no other view.
+            return match first(&given!(self; mask_rate, mask_hide, mask_replace, masks, pairs)).filter(|_| !self.counts()) {
+                Some(flag) if flag == "pairs" => Err(RangeError::new(flag, "with the view next", "--view pairs instead")),
+                Some(flag) => Err(RangeError::new(flag, "with the view next", "--view masked or pairs with it")),
                 None => Ok(plan),
             };
         };
@@ -471,7 +493,8 @@ impl PretrainOptions {
             require("view", text, !is_twice, format!("{name} here or as --{}, found both", flag.replace('_', "-")))?;
         }
         let pairs = self.pairs.unwrap_or(plan.has_pairs());
-        require("view", text, text.is_empty() || pairs == plan.has_pairs(), format!("no --pairs {pairs} with it"))?;
+        let (agrees, kind) = (text.is_empty() || pairs == plan.has_pairs(), if pairs { "pairs" } else { "masked" });
+        require("view", text, agrees, format!("{kind} with --pairs {pairs}, or no --pairs"))?;
         let corrupt = Corrupt {
             noise: self.mask_rate.map_or(noise, Noise::Share),
             replacement: MaskMix { mask: self.mask_hide.unwrap_or(mask), replace: self.mask_replace.unwrap_or(replace) },
@@ -672,7 +695,7 @@ mod tests {
             ("width = 0", "width = 0: expected a number from 1 to 65536"),
             ("eval_every = 0", "--eval-every 0: expected at least 1"),
             ("system = 'gpt9'", "--system gpt9: expected kneser-ney, gpt, lstm, "),
-            ("mask_rate = 0.1", "--mask-rate with a view without random masks: expected --view masked with it"),
+            ("mask_rate = 0.1", "--mask-rate with the view next: expected --view masked or pairs with it"),
             (
                 "view = 'masked'\nmask_rate = 0.0",
                 "--view masked:rate=0,hide=0.8,replace=0.1,masks=dynamic: expected a rate (--mask-rate) above 0",
@@ -684,9 +707,9 @@ mod tests {
             ("view = 'masked:rate=0.2,rate=0.3'", "--view masked:rate=0.2,rate=0.3: expected rate once, found"),
             ("view = 'mask'", "--view mask: expected next, masked or pairs"),
             ("view = ''", "--view : expected next, masked or pairs"),
-            ("view = 'pairs'\npairs = false", "--view pairs: expected no --pairs false with it"),
+            ("view = 'pairs'\npairs = false", "--view pairs: expected masked with --pairs false, or no --pairs"),
             ("view = 'masked'\nobjective = 'sequence_mean'", "--objective sequence_mean: expected token_mean"),
-            ("view = 'masked'\npairs = true", "--view masked: expected no --pairs true with it"),
+            ("view = 'masked'\npairs = true", "--view masked: expected pairs with --pairs true, or no --pairs"),
             ("view = 'pairs'", "--segments 0: expected at least 2, for the two texts of a pair"),
             ("system = 'bert'\nbackbone = 'lstm'", "--backbone lstm: expected transformer, for the other axes of --system bert"),
             (

@@ -105,8 +105,8 @@ mod used {
 impl PretrainManifest {
     /// Returns a description of the run in `dir` if it counted n-grams.
     pub(super) fn check_steps(&self, dir: &Path) -> Result<(), String> {
-        let counts = || format!("{}: expected a network, found counts of n-grams, which have no steps", dir.display());
-        if self.has_steps() { Ok(()) } else { Err(counts()) }
+        let of_counts = "expected a network, found counts of n-grams, which have no steps; `gradus evaluate` measures them";
+        if self.has_steps() { Ok(()) } else { Err(format!("{}: {of_counts}", dir.display())) }
     }
 
     /// Returns the settings of the trainer.
@@ -131,7 +131,11 @@ impl PretrainManifest {
         let tokenizer = Tokenizer::load(dir)?;
         let source: Box<dyn TextSource> = match &self.corpus {
             Some(path) => Box::new(Corpus::open(settings, path, tokenizer, cache, monitor)?),
-            None => Box::new(WorldSource::new(settings, Some(tokenizer))?),
+            None if self.world.is_some() => Box::new(WorldSource::new(settings, Some(tokenizer))?),
+            None => {
+                let problem = format!("{}: expected a corpus or a world, found neither", dir.join(run::FILE).display());
+                return Err(RunError::Resume { problem }.into());
+            }
         };
         if source.digest() != self.digest {
             let problem = "the corpus has changed since the run began; put the old one back, or begin a new run".into();

@@ -65,8 +65,8 @@ impl Viewer {
         let mut first = 0..source.texts(Split::Train).min(LOOKED_AT);
         let is_cut = |number: usize| viewer.text(source, Split::Train, number, 0).sentences.len() > 1;
         let fits = !pairs || first.any(is_cut);
-        let expected = "texts of several sentences, each ending with a token `.`, `!` or `?`; leave pairs out with --pairs false";
-        require("pairs", true, fits, expected).map_err(range)?;
+        let expected = "texts of several sentences, each ending with a token `.`, `!` or `?`, or --view masked, without pairs";
+        require("view", "pairs", fits, expected).map_err(range)?;
         Ok(viewer)
     }
 

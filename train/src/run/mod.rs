@@ -47,7 +47,7 @@ pub struct Control<'m> {
     pub next: Option<String>,
     /// The device to compute on. A run may be continued on another device, though not to the same bits.
     pub device: Device,
-    /// Whether to check every op's value and every summand of a gradient, and to stop at the first non-finite one.
+    /// Whether to check every op's value and every gradient that an op passes back, and to stop at the first non-finite one.
     pub anomaly: bool,
     /// The processes that compute the run.
     pub collective: Arc<dyn Collective<f32>>,

@@ -25,13 +25,13 @@ pub const CARD: Card = Card {
         },
         Settled {
             what: "the end of a text",
-            here: "the separator, which is predicted; a corpus without separators is one text without an end, its files joined",
+            here: "of a story, the separator, which is predicted; a corpus is one text without an end, its files joined",
             by: "us",
         },
         Settled {
             what: "an estimated discount of n-grams of count k, if it is outside (0, k]",
             here: "k/2",
-            by: "KenLM’s fallback",
+            by: "KenLM, whose fallback is per order",
         },
         Settled { what: "below the unigrams", here: "the uniform distribution over the vocabulary", by: "KenLM" },
     ],

@@ -99,6 +99,10 @@ impl Trainer {
             let problem = format!("this is the run's own directory; its step is in {}", dir.join(ANOMALY).display());
             return Err(DumpError::Damaged { path: dir.to_owned(), problem });
         }
+        if !path.exists() {
+            let problem = format!("expected {STEP}, which a run writes into its directory {ANOMALY} when a value is not finite");
+            return Err(DumpError::Damaged { path: dir.to_owned(), problem });
+        }
         let text = checksums::read(dir, STEP)?;
         Self::replay_of(&path, &text, || Ok(model_dir::read(dir)?))
     }

@@ -29,7 +29,9 @@ pub enum StateError {
     File(#[from] FileError),
     #[error("{path}: {problem}; the run cannot be continued, but the model beside this file can still be evaluated and used")]
     Damaged { path: PathBuf, problem: String },
-    #[error("{path}: it is the state of another run (with other settings, seed or data); put this run's own file back")]
+    #[error(
+        "{path}: it does not belong to the run.json beside it (other settings, seed or data); put back the file that was changed"
+    )]
     Another { path: PathBuf },
 }
 

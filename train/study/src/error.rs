@@ -11,11 +11,11 @@ use gradus_io::files::{FileError, quoted};
 pub enum StudyError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{out} already holds another {what}, made by `{there}`, whose size and seeds are laid down; give another --out (for more seeds too: fresh ones, by --seed), or continue it with --resume {again}", out = out.display(), again = quoted(out))]
+    #[error("{out} already holds another {what}, made by `{there}`, with other sizes or seeds; give another --out (for more seeds, together with --seed), or continue it with --resume {again}", out = out.display(), again = quoted(out))]
     Taken { what: &'static str, out: PathBuf, there: String },
     #[error("{out} already holds {found}, but no {what}; nothing was changed: give another --out", out = out.display(), found = found.display())]
     Foreign { what: &'static str, out: PathBuf, found: PathBuf },
-    #[error("{path}: {problem}; expected the plan that an earlier `gradus {command}` laid down there: put back a copy of it, or name another directory", path = path.display())]
+    #[error("{path}: {problem}; expected the plan that an earlier `gradus {command}` wrote: put back a copy of it, or name another directory", path = path.display())]
     NoPlan { command: &'static str, path: PathBuf, problem: String },
     #[error("{path}: {problem}; delete it to run its stage again", path = path.display())]
     Damaged { path: PathBuf, problem: String },

@@ -77,7 +77,12 @@ fn commands_that_need_a_network_reject_n_gram_counts() {
     let count = |flags: &str| desk.gradus(&format!("pretrain --system kneser-ney --corpus corpus.txt --out other {flags}"));
     count("--context 4").misused(&["--context with counts of n-grams"]);
     count("--seed 2").misused(&["--seed with counts of a corpus, which are not random"]);
-    count("--lr 1e-3").misused(&["--lr with counts of n-grams, which are not trained"]);
+    count("--lr 1e-3").misused(&["--lr with counts of n-grams: expected a network, to which it applies, or no --lr"]);
+    count("--mask-rate 0.2").misused(&["--mask-rate with counts of n-grams"]);
+    count("--tokenizer bpe").misused(&["--tokenizer bpe: expected char, byte, or a directory with a tokenizer"]);
+    desk.write("one.txt", "a");
+    count("--tokenizer byte --held-out-corpus one.txt")
+        .fails_with(&["held-out part of the corpus", "at least 2 tokens, found 1"]);
     count("--steps 3").misused(&["--steps with counts of n-grams"]);
     count("--order 0").misused(&["--order 0: expected a number of tokens from 1 to 255"]);
     count("--device gpu").misused(&["--device: n-grams are counted on the CPU of one process"]);

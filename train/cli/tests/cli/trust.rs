@@ -64,6 +64,11 @@ fn every_damaged_file_is_named() {
         desk.write(&name, good);
     }
     desk.gradus("verify run").printed();
+    desk.flip("run/model.safetensors");
+    let mut unread = desk.prepare(command("verify run")).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(unread.stdout.take());
+    assert_eq!(unread.wait().unwrap().code(), Some(1), "damage, even if nothing reads stdout");
+    desk.flip("run/model.safetensors");
     desk.gradus("verify nowhere").misused(&["nowhere", "there is no such directory"]);
 }
 

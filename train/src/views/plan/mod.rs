@@ -51,7 +51,7 @@ impl ViewPlan {
     /// The help of `--view`.
     pub const HELP: &str = "What the model predicts: `next`, the token after each token; `masked`, some tokens from all others (BERT), or \
         `pairs`, of two texts, and whether the second follows the first; optionally with options, as `gradus systems` \
-        prints them: masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic. An option that is left out is the system's, or BERT's \
+        prints them: masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic. An option that is left out is that of the system \
         [default: next]";
     /// The names of the options.
     pub const OPTIONS: [&str; 4] = ["rate", "hide", "replace", "masks"];
@@ -72,17 +72,17 @@ impl ViewPlan {
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             if read.contains(&name) {
-                return Err(format!("{name} once, found it twice"));
+                return Err(format!("one value of {name}, found two"));
             }
             read.push(name);
-            let share = || value.parse().map_err(|_| format!("a number as {name}, found {value:?}"));
+            let share = || value.parse().map_err(|_| format!("a number as the value of {name}, found {value:?}"));
             match name {
                 "rate" => corrupt.noise = Noise::Share(share()?),
                 "hide" => corrupt.replacement.mask = share()?,
                 "replace" => corrupt.replacement.replace = share()?,
                 "masks" => {
                     corrupt.redraw = Redraw::deserialize(serde_json::Value::from(value))
-                        .map_err(|_| format!("static, copies or dynamic as masks, found {value:?}"))?;
+                        .map_err(|_| format!("static, copies or dynamic as the value of masks, found {value:?}"))?;
                 }
                 other => return Err(format!("rate, hide, replace or masks, found {other:?}")),
             }
@@ -103,7 +103,7 @@ impl ViewPlan {
         fits(*rate > 0.0 && *rate <= 1.0, "a rate (--mask-rate) above 0 and at most 1".into())?;
         fits((0.0..=1.0).contains(mask), format!("{share} to hide (--mask-hide)"))?;
         fits((0.0..=1.0).contains(replace), format!("{share} to replace (--mask-replace)"))?;
-        fits(mask + replace <= 1.0, "at most 1 to hide and to replace together (--mask-hide, --mask-replace)".into())
+        fits(mask + replace <= 1.0, "hide + replace (--mask-hide, --mask-replace) of at most 1".into())
     }
 
     /// Returns the corruption of texts; `None` if the objective is the next token.
@@ -259,10 +259,10 @@ mod tests {
             ("next:rate=0.1", "expected next, masked or pairs"),
             ("next:", "expected next, masked or pairs"),
             ("masked:", "expected rate, hide, replace or masks, found \"\""),
-            ("masked:rate=0.1,rate=0.2", "expected rate once, found it twice"),
+            ("masked:rate=0.1,rate=0.2", "expected one value of rate, found two"),
             ("masked:rat=0.1", "expected rate, hide, replace or masks, found \"rat\""),
-            ("masked:rate", "expected a number as rate, found \"\""),
-            ("pairs:masks=often", "expected static, copies or dynamic as masks, found \"often\""),
+            ("masked:rate", "expected a number as the value of rate, found \"\""),
+            ("pairs:masks=often", "expected static, copies or dynamic as the value of masks, found \"often\""),
         ] {
             let error = text.parse::<ViewPlan>().unwrap_err();
             assert!(error.contains(expected), "{error}");
@@ -278,7 +278,7 @@ mod tests {
             ("rate=NaN", "a rate (--mask-rate) above 0"),
             ("hide=1.1,replace=0", "a fraction from 0 to 1 to hide (--mask-hide)"),
             ("replace=-0.1", "a fraction from 0 to 1 to replace (--mask-replace)"),
-            ("replace=0.3", "at most 1 to hide and to replace together"),
+            ("replace=0.3", "hide + replace (--mask-hide, --mask-replace) of at most 1"),
         ] {
             let error = check(&format!("pairs:{options}")).unwrap_err();
             assert!(error.starts_with("--view pairs:rate=") && error.contains(&format!(": expected {expected}")), "{error}");
