@@ -13,7 +13,7 @@ use gradus_autograd::{Real, Tensor, Var};
 struct Layer;
 
 impl Function for Layer {
-    // Generic over the scalar: on f64 the tape differentiates it, on dual numbers it is its own witness.
+    // Generic over the scalar: on f64 the tape differentiates it, on dual numbers it returns its exact derivatives.
     fn call<'t, T: Real>(&self, ins: &[Var<'t, T>]) -> Var<'t, T> {
         let [w, b, x] = ins else { panic!("three inputs") };
         let y = (x.matmul(w) + b).tanh();

@@ -1,4 +1,4 @@
-//! An op outside this library, under the same checks as the library's own.
+//! An op outside this library, under the same checks as the library's ops.
 //!
 //! An op states its formula, the values that its derivative reads, its cost, its value, its derivative, and inputs to check it
 //! on. Without them it does not compile. The formula in full:
@@ -26,7 +26,7 @@ impl<T: Real> Op<T> for Sinh {
     fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
         Tensor::elementwise([ins[0]], "0.5 * (exp(x) - exp(-x))", |[x]| T::lit(0.5) * (x.exp() - (-x).exp())).into()
     }
-    // It is written in ops of the tape, so that it can be differentiated again.
+    // The VJP is written in ops of the tape, so that it can be differentiated again.
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         let x = saved.x(0);
         vec![saved.grad(0, || gy * (0.5 * (x.exp() + (-x).exp())))]
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("its gradient = {:?}", tape.backward(&y.sum_all()).of(&x).expect("y depends on x").to_vec());
 
     let op = Subject::of::<Sinh>();
-    check::teeth(&op)?; // checks that these samples reveal an error of 0.1 %
+    check::teeth(&op)?; // checks that an error of 0.1 % is detected on these samples
     for (name, witness) in check::WITNESSES {
         let mut worst = 0.0f64;
         for case in (0..256).flat_map(|seed| op.cases(seed, 1 + seed as usize % 5)) {

@@ -4,9 +4,9 @@
 //! y = tanh(wx + b)        u = wx + b        ∂y/∂w = y′(u) · ∂u/∂w = (1 − y²) · x
 //! ```
 //!
-//! A computation is a chain of small steps. Each step has its own derivative; the derivative of the whole is their product.
-//! Forward from the input and backward from the result multiply the same factors. With many inputs and one result, backward is
-//! cheaper, since one pass serves all inputs.
+//! A computation is a chain of small steps. Each step has its own derivative, and the derivative of the whole is their product.
+//! Forward from the input or backward from the result, the factors are the same. With many inputs and one result, backward is
+//! cheaper: one pass serves all inputs.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_1_chain_rule`
 

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A step from n numbers to m has a matrix of m·n derivatives, its Jacobian J. The reverse pass never needs J itself but only the
-//! product of its transpose with one vector: Jᵀȳ, the vector–Jacobian product. For a matrix product it is another matrix product,
-//! for tanh one factor per element. The definition of an op consists of its function and its VJP.
+//! product of its transpose with one vector: Jᵀȳ, the vector–Jacobian product. For a matrix product this is another matrix
+//! product, for tanh one factor per element. The definition of an op consists of its function and its VJP.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_2_vectors`
 

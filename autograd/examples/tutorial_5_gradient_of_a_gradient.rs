@@ -4,7 +4,7 @@
 //! f(x) = log Σ e^xᵢ        ∇f = softmax x = p        H = diag p − p pᵀ        Hv = p ∘ (v − ⟨p, v⟩)
 //! ```
 //!
-//! VJPs are written in the same ops as everything else. So the tape can record the reverse pass too, and its results can be
+//! VJPs are written in the same ops as functions. So the tape can record the reverse pass too, and the results of the pass can be
 //! differentiated again, any number of times.
 //!
 //! `cargo run -p gradus-autograd --example tutorial_5_gradient_of_a_gradient`

@@ -68,7 +68,7 @@ impl<T: Real> Observer<T> for Watch {
         }
         let Some((input, _, made)) = it.summands().find(|(_, _, g)| !g.is_finite()) else { return };
         if !it.cotangent.is_finite() {
-            // Every summand of it was finite; otherwise that summand would have been the first.
+            // Every summand of the cotangent was finite; otherwise that summand would have been the first anomaly.
             *first = Some(Anomaly::of_sum(it.op.name(), it.node, it.cotangent, it.site));
             return;
         }
@@ -139,7 +139,7 @@ impl<T: Real> Observer<T> for Guard<T> {
 pub enum Direction {
     /// The value of an op.
     Forward,
-    /// The output of its VJP for one of its inputs.
+    /// The output of an op's VJP for one of its inputs.
     Backward {
         /// The index of the input.
         input: usize,
@@ -155,7 +155,7 @@ pub struct Anomaly {
     pub op: &'static str,
     /// The op with its fields.
     pub details: String,
-    /// The place on the tape.
+    /// The index of the node; `None` if none was recorded.
     pub node: Option<usize>,
     /// The place of its application, in the program and in the model.
     pub site: Site,
@@ -163,7 +163,7 @@ pub struct Anomaly {
     pub direction: Direction,
     /// The summary of the non-finite tensor.
     pub made: Summary,
-    /// The tensors it was computed from: the op's inputs, or in the reverse pass the cotangent and the values saved for the VJP.
+    /// The tensors that it was computed from: the op's inputs, or in a VJP the cotangent and the saved values.
     pub from: Vec<(String, Summary)>,
 }
 

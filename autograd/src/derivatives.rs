@@ -7,8 +7,8 @@
 //!                      H = ∇²f          hvp   Hv = ∇⟨∇f, v⟩    a reverse pass that is recorded, and one through it
 //! ```
 //!
-//! [`jacobian`] and [`hessian`] apply these once per element, for small functions. A function is a closure, or better a `fn` for
-//! any scalar, over values on a tape; constants come from the tape of its inputs.
+//! [`jacobian`] and [`hessian`] apply these once per element, for small functions. A function is a closure over values on a tape,
+//! or better a `fn` for any scalar. Its constants come from the tape of its inputs.
 //!
 //! ```
 //! use gradus_autograd::{Real, Tensor, Var, derivatives::*};
@@ -33,8 +33,8 @@
 use crate::check::Dual;
 use crate::{Real, Tape, Tensor, Var};
 
-/// Returns y = f(x) and the exact ẏ = Jv: f is evaluated on dual numbers, without a tape. `v` has one tensor per input, of its
-/// shape.
+/// Returns y = f(x) and the exact ẏ = Jv: f is evaluated on dual numbers, without a tape. `v` has one tensor per input, of that
+/// input's shape.
 pub fn jvp(
     f: impl for<'t> Fn(&[Var<'t, Dual>]) -> Var<'t, Dual>,
     x: &[Tensor<f64>],
@@ -104,8 +104,8 @@ pub fn jacobian<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[T
     (0..x.len()).map(matrix).collect()
 }
 
-/// Returns Hᵢⱼ = ∂²f/∂xᵢ∂xⱼ for every pair of inputs of an f of one element, as matrices like [`jacobian`]'s. One [`hvp`] per
-/// column.
+/// Returns Hᵢⱼ = ∂²f/∂xᵢ∂xⱼ for every pair of inputs of an f of one element, as matrices like [`jacobian`]'s. The cost is one
+/// [`hvp`] per column.
 pub fn hessian<T: Real>(f: impl for<'t> Fn(&[Var<'t, T>]) -> Var<'t, T>, x: &[Tensor<T>]) -> Vec<Vec<Tensor<T>>> {
     let zeros: Vec<Tensor<T>> = x.iter().map(|x| x.zeros_like(*x.shape())).collect();
     let rows = |i: usize| -> Vec<Vec<Tensor<T>>> {
@@ -130,14 +130,14 @@ fn units<T: Real>(shape: &crate::Shape, one: T) -> impl Iterator<Item = Tensor<T
         .map(move |at| Tensor::new(shape, (0..shape.numel()).map(|i| if i == at { one } else { T::zero() }).collect()))
 }
 
-/// Returns tensors of `columns` elements as the rows of a matrix.
+/// Returns the matrix whose rows are these tensors of `columns` elements each.
 fn stack<'a, T: Real>(rows: impl Iterator<Item = &'a Tensor<T>>, columns: usize) -> Tensor<T> {
     let all: Vec<Tensor<T>> = rows.cloned().collect();
     Tensor::new([all.len(), columns], all.iter().flat_map(Tensor::to_vec).collect())
 }
 
-/// Panics unless y has one element, since only a single number has a gradient; for several, [`vjp`] takes the cotangent that
-/// weights them.
+/// Panics unless y has one element, since only a single number has a gradient. For several elements, [`vjp`] takes the cotangent
+/// that weights them.
 fn one_element<T: Real>(name: &str, y: &Var<'_, T>) {
     assert!(y.value().len() == 1, "{name}: f gives one element, got shape {}; sum it, or use vjp or jacobian", y.shape());
 }

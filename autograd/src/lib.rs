@@ -1,7 +1,7 @@
 //! The tape, its ops (one file each), and the checks of every derivative.
 //!
 //! - [`Tape`] records a computation; [`backward`] is the reverse loop.
-//! - [`Op`] is the definition of an op; every file of [`ops`] is one op, with its derivation.
+//! - [`Op`] is the trait that defines an op; every file of [`ops`] is one op, with its derivation.
 //! - [`check`] holds the witnesses that run over the list of ops, [`ops::all`], and on functions of your own.
 //! - [`observer`] observes every value as it is computed: [`anomaly`] finds non-finite numbers, [`trace`] records everything.
 //! - [`derivatives`] has gradients, Jacobians, Hessians and their products as functions of functions.
@@ -10,8 +10,8 @@
 //! use gradus_autograd::{Tape, Tensor};
 //!
 //! let tape = Tape::new();
-//! let w = tape.leaf(Tensor::new([2, 1], vec![0.5, -1.0])); // to be differentiated with respect to
-//! let x = tape.constant(Tensor::new([3, 2], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0])); // not
+//! let w = tape.leaf(Tensor::new([2, 1], vec![0.5, -1.0])); // a leaf has a gradient
+//! let x = tape.constant(Tensor::new([3, 2], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0])); // a constant has none
 //! let y = x.matmul(&w).tanh().sum_all(); // Σ tanh(xw)
 //! let gradient = tape.backward(&y).take(&w).unwrap();
 //! assert_eq!(*gradient.shape(), [2, 1].into());

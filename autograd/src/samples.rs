@@ -6,7 +6,7 @@ use gradus_tensor::{Device, Real, Shape, Tensor};
 /// A generator of inputs from a seed. The same seed draws the same values for every scalar.
 ///
 /// `size` is the upper bound of [`Samples::extent`] and has no other effect. An op's samples take their extents from it: size 1
-/// gives tensors of one element, a larger size gives larger tensors. If all shapes are given, `size` does not matter.
+/// gives the smallest tensors, a larger size larger ones. If all shapes are given, `size` does not matter.
 #[derive(Debug)]
 pub struct Samples {
     rng: Philox,
@@ -19,11 +19,11 @@ impl Samples {
     pub fn new(seed: u64, size: usize) -> Self {
         Samples { rng: Philox::new(seed), size: size.max(1), device: Device::Cpu }
     }
-    /// Returns the generator of the same draws as tensors on `device`.
+    /// Returns this generator, with its tensors on `device`. The draws stay the same.
     pub fn on(self, device: &Device) -> Self {
         Samples { device: device.clone(), ..self }
     }
-    /// Moves a tensor with values of its own to the device of the draws. Panics if a GPU fails.
+    /// Moves a tensor that was not drawn to the device of the draws. Panics if a GPU fails.
     #[track_caller]
     pub fn place<T: Real>(&self, x: Tensor<T>) -> Tensor<T> {
         x.to(&self.device).unwrap_or_else(|error| panic!("{error}"))
@@ -63,7 +63,7 @@ impl Samples {
         let x: Tensor<f64> = Tensor::uniform(shape, -1.0, 1.0, &mut self.rng);
         self.place(x.map(|x| T::lit(if x < 0.0 { 1.8 * x - 0.2 } else { 1.8 * x + 0.2 })))
     }
-    /// Draws shuffled values that differ by at least 0.2 from one another. Without ties a maximum is smooth. O(n log n).
+    /// Draws shuffled values that differ by at least 0.2 from one another. Without ties a maximum is smooth. Takes O(n) time.
     pub fn distinct<T: Real>(&mut self, shape: impl Into<Shape>) -> Tensor<T> {
         let shape = shape.into();
         let n = shape.numel();

@@ -1,4 +1,4 @@
-//! Strategies for [`proptest`](mod@proptest): shapes, tensors and cases of an op, which shrink to small ones. Requires the feature `proptest`.
+//! Strategies for [`proptest`](mod@proptest): shapes, tensors and cases of an op, which shrink. Requires the feature `proptest`.
 //!
 //! ```
 //! use gradus_autograd::check::{self, Subject};
@@ -25,7 +25,7 @@ use proptest::prelude::*;
 use crate::check::{Case, Subject};
 use crate::{Shape, Tensor};
 
-/// Returns a strategy for shapes with this many axes of these extents; they shrink to few, small axes.
+/// Returns a strategy for shapes with this many axes of these extents. The shapes shrink to few, small axes.
 pub fn shapes(rank: RangeInclusive<usize>, extent: RangeInclusive<usize>) -> impl Strategy<Value = Shape> + Clone {
     prop::collection::vec(extent, rank).prop_map(|dims| Shape::new(&dims))
 }
@@ -45,7 +45,7 @@ pub fn off_zero() -> impl Strategy<Value = f64> + Clone {
     (0.2..2.0, any::<bool>()).prop_map(|(x, negative): (f64, bool)| if negative { -x } else { x })
 }
 
-/// Returns a strategy for all samples of an op at a random seed, at sizes from 1 to 5; they shrink to small sizes.
+/// Returns a strategy for all samples of an op at a random seed and a size from 1 to 5. The size shrinks.
 pub fn cases(op: Subject) -> impl Strategy<Value = Vec<Case>> {
     (any::<u64>(), 1usize..=5).prop_map(move |(seed, size)| op.cases(seed, size))
 }

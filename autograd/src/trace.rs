@@ -26,7 +26,7 @@ use crate::tape::observer::{Applied, Observer, Pulled};
 use crate::tape::op::AnyOp;
 use crate::tape::{NodeId, Site, Tape, Var};
 
-/// A leaf or an application of an op: its value, its cotangent, and the terms of that.
+/// A leaf or an application of an op: its value, its cotangent, and the terms of the cotangent.
 #[derive(Clone, Debug)]
 pub struct Traced<T: Real> {
     /// The op; `None` for a leaf.
@@ -43,7 +43,7 @@ pub struct Traced<T: Real> {
     pub summands: Vec<Summand<T>>,
     /// The number of elements saved for its VJP.
     pub saved: usize,
-    /// The time of the op.
+    /// The time of the evaluation.
     pub forward: Duration,
     /// The time of its VJP.
     pub backward: Duration,
@@ -63,7 +63,7 @@ pub struct Argument<T: Real> {
 pub struct Summand<T: Real> {
     /// The node whose VJP computed it.
     pub from: NodeId,
-    /// The index of the input, in that node, to which it flows.
+    /// The index of the input of that node to which the term flows.
     pub input: usize,
     /// The term.
     pub value: Tensor<T>,
@@ -99,8 +99,8 @@ impl<T: Real> Traced<T> {
 }
 
 /// An observer that keeps everything its tape computes. The tape must be run backward, not [pulled back](Tape::pullback), since
-/// the nodes that a pullback records are not observed. Tensors share their memory, so the cost is only the memory that would have
-/// been freed.
+/// the nodes that a pullback records are not observed. Tensors share their memory, so a recorder costs only the memory that would
+/// have been freed.
 #[derive(Debug)]
 pub struct Recorder<T: Real> {
     nodes: Mutex<Vec<Traced<T>>>,
@@ -114,8 +114,8 @@ impl<T: Real> Default for Recorder<T> {
 }
 
 impl<T: Real> Recorder<T> {
-    /// Creates a recorder for a computation on a device. It waits for the device after each op, so that each op's time is its
-    /// own.
+    /// Creates a recorder for a computation on a device. It waits for the device before and after each op, so that the measured
+    /// time is that op's alone.
     pub fn on(device: &Device) -> Self {
         Recorder { nodes: Mutex::default(), device: device.clone() }
     }

@@ -15,7 +15,7 @@ const TOLERANCE: f64 = 1e-12;
 /// ```
 ///
 /// The error is relative to Σᵢ |uᵢ|·|terms of (Jv)ᵢ|, the absolute terms of the whole double sum. Σ |uᵢ(Jv)ᵢ| is too small a
-/// scale: if y has one element, (Jv)₀ may cancel to nothing while the rounding of its terms remains, and a right op would
+/// scale: if y has one element, (Jv)₀ may cancel to nothing while the rounding of its terms remains, and a correct op would
 /// occasionally be rejected. For a whole function the scale is the largest such sum over its ops.
 pub fn adjoint(case: &Case) -> Outcome {
     Ledger::of("adjoint", case, |mut ledger| {

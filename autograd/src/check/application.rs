@@ -1,4 +1,4 @@
-//! One application of an op in a running model: the output of its VJP, compared with differences at the model's own numbers.
+//! A check of one application of an op in a running model: its VJP against differences at the model's own values.
 
 use gradus_tensor::Tensor;
 
@@ -12,9 +12,9 @@ use crate::{Samples, Want};
 /// (φ(h) − φ(−h))/2h → Σᵢ ⟨x̄ᵢ, vᵢ⟩        φ(h) = ⟨ȳ, f(x + hv)⟩,  v random over the inputs that have a node,  |v| = 1
 /// ```
 ///
-/// `gradients[i]` is what this VJP adds to the gradient of input i, x̄ᵢ above ([`Traced::summands`] of the input's node); `None`
-/// is 0. Tries h = 10⁻¹, …, 10⁻⁷, since the scale of the inputs is unknown, and returns the best comparison with its h. The error
-/// is relative to Σ |x̄ᵢvᵢ| + Σ |ȳⱼyⱼ|, over all elements. Returns `None` for a leaf and for a node without a cotangent.
+/// `gradients[i]` is the summand x̄ᵢ that this VJP adds to the gradient of input i ([`Traced::summands`] of the input's node);
+/// `None` is 0. Tries h = 10⁻¹, …, 10⁻⁷, since the scale of the inputs is unknown, and returns the best comparison with its h.
+/// The error is relative to Σ |x̄ᵢvᵢ| + Σ |ȳⱼyⱼ|, over all elements. Returns `None` for a leaf and for a node without a cotangent.
 pub fn application(node: &Traced<f64>, gradients: &[Option<&Tensor<f64>>], seed: u64) -> Option<(Comparison, f64)> {
     let (op, gy) = (node.op.as_ref()?, node.cotangent.as_ref()?);
     let mut draws = Samples::new(seed, 1);

@@ -38,7 +38,7 @@ impl Subject {
     }
 }
 
-/// Draws the op's samples. For odd seeds the last axis is outermost in memory, on which an op's result must not depend.
+/// Draws the op's samples. For odd seeds the last axis is outermost in memory; an op's result must not depend on this.
 pub(super) fn drawn<T: Real>(op: &Entry<T>, mut g: Samples, seed: u64) -> Vec<Sample<T>> {
     let mut samples = (op.samples)(&mut g);
     if seed % 2 == 1 {
@@ -53,7 +53,7 @@ fn turned<T: Real>(x: &Tensor<T>) -> Tensor<T> {
     x.permute(&axes).dense().permute(&axes)
 }
 
-/// One op on one draw of inputs. The three samples are the same op on the same values: a seed draws the same for every scalar.
+/// One op on one draw of inputs. The three samples are the same op on the same values: a seed draws them for every scalar.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The sample to check.
@@ -68,7 +68,7 @@ pub struct Case {
     pub seed: u64,
     /// The size of the draw.
     pub size: usize,
-    /// Whether it is a whole function. Through a long chain of ops Σ |terms| grows far beyond any rounding error.
+    /// Whether the case is a whole function. Over its chain of ops Σ |terms| grows far beyond any rounding error.
     pub(super) whole: bool,
 }
 

@@ -9,11 +9,11 @@ pub struct Evidence {
     pub witness: &'static str,
     /// The number of samples checked.
     pub cases: usize,
-    /// The number of numbers compared.
+    /// The number of comparisons.
     pub compared: usize,
     /// The report with the error nearest to its tolerance; `None` if nothing was compared.
     pub worst: Option<Report>,
-    /// The first sample that it rejects.
+    /// The failure of the first rejected sample.
     pub refused: Option<Box<Failure>>,
 }
 

@@ -9,7 +9,7 @@ use super::{Case, Outcome, WITNESSES, Witness};
 use crate::op::AnyOp;
 use crate::{Evaluated, Sample, Saved, Saves, Tape, Var, Want};
 
-/// A function of tensors, written for any scalar. On `f64` it is differentiated; on [`Dual`](super::Dual) it is its own witness.
+/// A function of tensors, written for any scalar. On `f64` a tape differentiates it, on [`Dual`](super::Dual) the chain rule.
 ///
 /// ```
 /// use gradus_autograd::check::{self, Function};
@@ -54,7 +54,7 @@ impl Case {
     }
 }
 
-/// Runs every witness of derivatives on a function. Returns each one's report or failure.
+/// Runs every witness of derivatives on a function. Returns the report or failure of each witness.
 ///
 /// ```
 /// use gradus_autograd::check::{self, Function};

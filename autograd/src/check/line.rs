@@ -19,7 +19,7 @@ pub(super) struct Line<'c> {
 }
 
 impl<'c> Line<'c> {
-    /// Creates the line with this number through the case's inputs. The error names the first gradient without its input's shape.
+    /// Creates the line with this number through the case's inputs. The error names the first gradient of a wrong shape.
     pub fn through(case: &'c Case, number: u64) -> Result<Self, String> {
         let mut draws = case.draws_of(number);
         let inputs = &case.real.inputs;

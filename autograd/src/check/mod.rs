@@ -8,10 +8,10 @@
 //! | [`second_order`] | derivatives of the VJP, against its central differences | 1e-6 of Σ \|terms\| and of the VJP     |
 //! | [`v_curve`]      | ⟨Jᵀu, v⟩, against differences at the best of 57 steps   | 1e-8 of Σ \|terms\|                    |
 //! | [`taylor`]       | the remainder after the linear term falls as h²         | slope at least 2 − 0.05                |
-//! | [`fused`]        | kernel and VJP of a fused op are its definition's       | 1e-12 and 1e-10 of the largest element |
+//! | [`fused`]        | kernel and VJP of a fused op equal its definition's     | 1e-12 and 1e-10 of the largest element |
 //! | [`audit`]        | `flops()` equals the number that [`Count`] counts       | exact                                  |
 //!
-//! [`teeth`] checks the checks: on an op's samples, an error of 0.1 % in its VJP would be caught.
+//! [`teeth`] checks the checks: on an op's samples, they must detect an error of 0.1 % in its VJP.
 //!
 //! Each check works on a [`Case`]: one op on one draw of inputs. Cotangents and directions are random, never all ones, because a
 //! sum of a gradient's elements hides errors that cancel. The integration tests run the checks over the list of ops. To check one
@@ -22,7 +22,7 @@
 //! let gelu = check::subjects().into_iter().find(|s| s.name() == "gelu").unwrap();
 //! for case in gelu.cases(17, 3) {
 //!     for (_, witness) in check::WITNESSES {
-//!         let report = witness(&case)?; // how close it came, where it was furthest off, and how to draw it again
+//!         let report = witness(&case)?; // the largest error, its place, and the seed of the draw
 //!         assert!(report.error() <= report.tolerance);
 //!     }
 //! }
@@ -30,8 +30,8 @@
 //! ```
 //!
 //! [`function()`] checks a function of tensors: a formula of your own or a whole model. Its errors are relative to the largest Σ
-//! |terms| among the ops that the function applies. [`application()`] checks one VJP inside a running model, at the values it has
-//! there. [`devices()`] compares an op on a GPU with the same op on the CPU. [`adjoint_on()`] tests an op using only the GPU.
+//! |terms| among the ops that the function applies. [`application()`] checks one VJP inside a running model, at the model's
+//! values. [`devices()`] compares an op on a GPU with the same op on the CPU. [`adjoint_on()`] tests an op using only the GPU.
 
 mod adjoint;
 mod adjoint_on;

@@ -46,9 +46,9 @@ pub struct Report {
     pub seed: u64,
     /// The size of the draw.
     pub size: usize,
-    /// Whether it is a function at given inputs, for which the seed draws only cotangents and directions.
+    /// Whether the case is a function at given inputs, for which the seed draws only cotangents and directions.
     pub function: bool,
-    /// The number of numbers compared.
+    /// The number of comparisons.
     pub compared: usize,
     /// The comparison with the largest error in units of its tolerance; `None` if nothing was compared.
     pub worst: Option<Comparison>,
@@ -116,7 +116,7 @@ pub type Outcome = Result<Report, Box<Failure>>;
 pub(super) struct Ledger(Report);
 
 impl Ledger {
-    /// Runs a witness. A panic, for example of an op that reads what it did not save, is a broken rule too.
+    /// Runs a witness. A panic, for example of an op that reads a value that it did not save, is a broken rule too.
     pub(super) fn of(witness: &'static str, case: &Case, says: impl FnOnce(Ledger) -> Outcome) -> Outcome {
         let &Case { sample, seed, size, whole, .. } = case;
         Self::on(&Report { function: whole, ..Report::new(witness, case.op(), sample, seed, size) }, says)

@@ -6,9 +6,9 @@ use super::report::{Comparison, Ledger, Outcome};
 
 /// The tolerance of the slope around 2: third derivatives and rounding at the ends bend the line a little.
 const TOLERANCE: f64 = 0.05;
-/// The fewest roundings of φ that make a remainder meaningful.
+/// The smallest meaningful remainder, in rounding errors of φ.
 const ROUNDINGS: f64 = 512.0;
-/// The number of lines. On one line φ″ may happen to be small and be hidden by higher derivatives; on several at once it is not.
+/// The number of lines. On one line φ″ may be small and hidden by higher derivatives; on three lines this is unlikely.
 const LINES: u64 = 3;
 
 /// Checks the order of the remainder after the linear term.
@@ -18,8 +18,8 @@ const LINES: u64 = 3;
 /// ```
 ///
 /// On logarithmic axes the remainder is a line of slope 2, or of slope 1 for small h if φ′(0) is wrong, however slightly. The
-/// slope nearest to 2 among three lines counts; its points are in the report. A steeper slope is right too, since φ″ may vanish.
-/// If all remainders are rounding errors, as for a linear function, nothing is fitted.
+/// slope nearest to 2 among three lines counts; its points are in the report. A steeper slope is correct too, since φ″ may
+/// vanish. If all remainders are rounding errors, as for a linear function, nothing is fitted.
 pub fn taylor(case: &Case) -> Outcome {
     taylor_on(case, LINES, &(0..=16).map(|i| 10f64.powf(-2.0 - 0.25 * f64::from(i))).collect::<Vec<_>>())
 }
@@ -39,7 +39,7 @@ pub fn taylor_on(case: &Case, lines: u64, steps: &[f64]) -> Outcome {
                 return ledger.broken(format!("φ(0) = {here:e} and φ′(0) = {:e}: both must be finite", line.slope));
             }
             let curve = remainders(&line, here, steps);
-            // The third derivative bends the smallest steps least.
+            // The third derivative affects the smallest steps least.
             let last = &curve[curve.len().saturating_sub(9)..];
             if last.len() < 4 {
                 continue;

@@ -1,7 +1,7 @@
 //! A test of the witnesses: whether they detect a planted error.
 //!
-//! The samples determine the value of a check: if every derivative is 0 (a saturated tanh, a relu below its kink, rows of one
-//! element under softmax), any VJP passes. So an error is planted, and each first-order witness must detect it.
+//! A check depends on its samples: if every derivative is 0 (a saturated tanh, a relu below its kink, rows of one element under
+//! softmax), any VJP passes. So an error is planted, and each first-order witness must detect it.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub fn teeth(subject: &Subject) -> Result<(), Toothless> {
     Ok(())
 }
 
-/// Checks [`adjoint_on`](super::adjoint_on()) in this way, with the op's samples on `device` in f32.
+/// Checks in the same way that [`adjoint_on`](super::adjoint_on()) rejects such a gradient, on samples in f32 on `device`.
 pub fn teeth_on(op: &Entry<f32>, device: &Device) -> Result<(), Toothless> {
     let of_seed = |seed| drawn(op, Samples::new(seed, SIZE).on(device), seed).into_iter().enumerate();
     let samples: Vec<_> = SEEDS.flat_map(|seed| of_seed(seed).map(move |(number, sample)| (seed, number, sample))).collect();

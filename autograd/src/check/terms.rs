@@ -31,7 +31,7 @@ pub(super) struct Terms {
 
 impl Case {
     /// Returns the sums of absolute terms of a whole function along `v`, one direction per input, with cotangent `gy`. Returns
-    /// zeros for a single op, for which each witness adds the terms itself.
+    /// zeros for a single op, whose terms each witness adds itself.
     pub(super) fn terms(&self, v: &[Tensor<f64>], gy: &Tensor<f64>) -> Terms {
         let mut most = Terms::default();
         if !self.whole {

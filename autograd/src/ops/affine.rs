@@ -2,7 +2,7 @@
 //! y = αx + β        dy = α dx        x̄ = αȳ
 //! ```
 //!
-//! α and β are constants: scaling, shifting and negation are all this op.
+//! α and β are constants. Scaling, shifting and negation are all this op.
 
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};

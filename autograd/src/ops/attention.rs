@@ -7,7 +7,8 @@
 //! Q̄ = S̄ K/√D               K̄ = S̄ᵀ Q/√D               the bias's gradient is S̄, summed where it was broadcast
 //! ```
 //!
-//! (Vaswani et al. 2017, §3.2.1.) The factor 1/√D may be replaced. A query that sees no key gives O = 0 and has no gradient. Of P only each row's log-sum-exp is kept; the VJP recomputes P, a tile at a time.
+//! (Vaswani et al. 2017, §3.2.1.) The factor 1/√D may be replaced. A query without keys gives O = 0 and has no gradient. P is not
+//! kept, only the log-sum-exp of each row; the VJP recomputes P, a tile at a time.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want
 /// use gradus_autograd::ops::Attention;
 /// use gradus_tensor::Mask;
 ///
-/// // Two sequences, the second of three keys and padding.
+/// // Two sequences of five keys; the last two keys of the second are padding.
 /// let padded = Attention { lengths: Some([5, 3].into()), ..Attention::new(Mask::Full) };
 /// # let _ = padded;
 /// ```
@@ -39,7 +40,7 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Creates the paper's attention: scores times 1/√D; no padding, no dropout.
+    /// Creates the attention of Vaswani et al.: scores times 1/√D; no padding, no dropout.
     pub fn new(mask: Mask) -> Self {
         Attention { mask, lengths: None, scale: None, dropout: None }
     }

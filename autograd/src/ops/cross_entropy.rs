@@ -3,7 +3,7 @@
 //! z̄ᵢⱼ = loss̄ᵢ (e^(zᵢⱼ − lse zᵢ) − [j = t])
 //! ```
 //!
-//! In nats. The lse of each row is kept, so that backward reads the logits once.
+//! The losses are in nats. The lse of each row is kept, so that backward reads the logits once.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want
 /// The cross-entropy of each row: logits (n, V) → losses (n).
 #[derive(Debug)]
 pub struct CrossEntropy {
-    /// The right class of each row, below V.
+    /// The target class of each row, below V.
     pub targets: Arc<[u32]>,
 }
 

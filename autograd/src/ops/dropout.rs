@@ -2,8 +2,8 @@
 //! y = x ∘ m,   mᵢⱼ = [kept]/(1 − p),   E[m] = 1        x̄ = ȳ ∘ m                            (Srivastava et al. 2014)
 //! ```
 //!
-//! m is a function of the key and the place alone, so the VJP recomputes it and it is never stored; with the key fixed the op
-//! is linear and its own adjoint. Place: the row over all leading axes, the column on the last.
+//! m is a function of the key and the place alone, so the VJP recomputes it, and it is never stored. A place is a row over all
+//! leading axes and a column on the last. With the key fixed the op is linear and its own adjoint.
 
 use gradus_tensor::rng::DropoutKey;
 

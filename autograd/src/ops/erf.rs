@@ -2,7 +2,7 @@
 //! y = erf x = 2/√π ∫₀ˣ e^(−t²) dt        dy = 2/√π e^(−x²) dx        x̄ = ȳ ∘ 2/√π e^(−x²)
 //! ```
 //!
-//! With it GELU has its exact form, x Φ(x) = ½x (1 + erf(x/√2)) (Hendrycks and Gimpel 2016, §2).
+//! The exact form of GELU uses it: x Φ(x) = ½x (1 + erf(x/√2)) (Hendrycks and Gimpel 2016, §2).
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 

@@ -2,7 +2,7 @@
 //! y = eˣ        dy = y dx        x̄ = ȳ ∘ y
 //! ```
 //!
-//! The derivative is the *output*, so the input can be freed immediately.
+//! The derivative is the *output*, so the input need not be saved.
 
 use super::pointwise::Pointwise;
 use crate::{Real, Saved, Saves, Tensor, Var};

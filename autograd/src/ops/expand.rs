@@ -2,7 +2,7 @@
 //! y = x repeated along new outer axes and axes of extent 1        x̄ = Σ ȳ over those axes
 //! ```
 //!
-//! A view: nothing is copied. Adjoint of `sum`.
+//! The result is a view: nothing is copied. The op is the adjoint of `sum`.
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 

@@ -2,7 +2,7 @@
 //! yᵢ = the row wₖ of a table, k = ids[i]        w̄ₖ = Σ ȳᵢ over the i with ids[i] = k
 //! ```
 //!
-//! The embedding of tokens (GPT-1 §3.1, W_e). Adjoint of `scatter_add`.
+//! The embedding of tokens (GPT-1 §3.1, W_e). The op is the adjoint of `scatter_add`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want
 /// A gather of rows of a table: (V, d) → (shape of the ids…, d).
 #[derive(Debug)]
 pub struct Gather {
-    /// The row at each place, row-major; each below V.
+    /// The table row of each position, row-major; each below V.
     pub ids: Arc<[u32]>,
     /// The shape of the ids.
     pub shape: Shape,

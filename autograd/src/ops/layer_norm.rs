@@ -1,5 +1,5 @@
 //! ```text
-//! y = g ∘ x̂ + b,   x̂ = r (x − μ),   μ = mean x,   r = (mean (x − μ)² + ε)^(−1/2)       (Ba, Kiros, Hinton 2016; along the last axis)
+//! y = g ∘ x̂ + b,   x̂ = r (x − μ),   μ = mean x,   r = (mean (x − μ)² + ε)^(−1/2)   (Ba, Kiros, Hinton 2016; along the last axis)
 //!
 //! dx̂ = r (dx − mean dx) + (x − μ) dr,    dr = −r³ mean((x − μ) ∘ dx) = −r² mean(x̂ ∘ dx)
 //!     = r (dx − mean dx − x̂ mean(x̂ ∘ dx)),   a symmetric map of dx, so with a = g ∘ ȳ

@@ -1,11 +1,11 @@
 //! ```text
-//! Z = H Wᵀ (+ 1bᵀ)    ℓᵢ = log Σⱼ e^zᵢⱼ − z_{i,tᵢ}        y = Σᵢ wᵢ ℓᵢ            (GPT-1 §3.1: P(u) = softmax(h Wₑᵀ), equations 1 and 2)
+//! Z = H Wᵀ (+ 1bᵀ)    ℓᵢ = log Σⱼ e^zᵢⱼ − z_{i,tᵢ}        y = Σᵢ wᵢ ℓᵢ    (GPT-1 §3.1: P(u) = softmax(h Wₑᵀ), equations 1 and 2)
 //! z̄ᵢⱼ = ȳ wᵢ (softmax(zᵢ)ⱼ − [j = tᵢ])
 //! H̄ = Z̄ W        W̄ = Z̄ᵀ H        b̄ = Σ_rows z̄
 //! ```
 //!
-//! The logits of a batch are never all held: each chunk of rows yields its losses together with its part of the gradients,
-//! for ȳ = 1; the VJP only scales them.
+//! The logits of a batch are never in memory all at once. Each chunk of rows yields its losses and its part of the gradients for
+//! ȳ = 1. The VJP only scales these gradients.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want
 /// The weighted loss of a linear layer: H (n, d), W (V, d), and optionally a bias b (V) → Σᵢ wᵢ ℓᵢ, without axes.
 #[derive(Clone, Debug)]
 pub struct LinearCrossEntropy {
-    /// Each row's class, below V.
+    /// The target class of each row, below V.
     pub targets: Arc<[u32]>,
-    /// Each row's weight wᵢ: 1/n for a mean, 0 for an ignored row.
+    /// The weight wᵢ of each row: 1/n for a mean, 0 for an ignored row.
     pub weights: Arc<[f64]>,
 }
 

@@ -3,7 +3,7 @@
 //! ∂yⱼ/∂xₖ = [j = k] − e^yₖ        x̄ = ȳ − eʸ Σ ȳ
 //! ```
 //!
-//! The row's maximum is subtracted first and may be held constant; see `softmax`.
+//! The row's maximum is subtracted first and may be treated as a constant; see `softmax`.
 
 use super::{numel, rows};
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Backpropagation through time (Werbos 1990), the whole loop in one node. Unrolled on a tape, the steps would need a product for
-//! every summand of W̄, where here one product yields them all, and T slices of x, each with a cotangent as large as x̄. The
-//! inputs' share of the pre-activations is computed outside, for all steps together: x = u·W_ih + b is a `linear`.
+//! every summand of W̄, and T slices of x, each with a cotangent as large as x̄. Here one product yields W̄. The inputs' share of
+//! the pre-activations is computed outside, for all steps together: x = u·W_ih + b is a `linear`.
 
 use super::lstm_cell::{self, signed};
 use super::numel;

@@ -2,13 +2,13 @@
 //! [zᵢ | z_f | z_g | zₒ] = z        i = σ(zᵢ),  f = σ(z_f),  g = tanh(z_g),  o = σ(zₒ)
 //! c′ = f ∘ c + i ∘ g,   t = tanh c′,   h = o ∘ t
 //!
-//! dh = t ∘ do + o ∘ (1 − t²) ∘ dc′        dc′ = c ∘ df + f ∘ dc + g ∘ di + i ∘ dg        dσ = σ(1 − σ) dz,  dtanh = (1 − tanh²) dz
-//! with s = c̄′ + h̄ ∘ o ∘ (1 − t²), all that reaches c′:
+//! dh = t ∘ do + o ∘ (1 − t²) ∘ dc′      dc′ = c ∘ df + f ∘ dc + g ∘ di + i ∘ dg        dσ = σ(1 − σ) dz,  dtanh = (1 − tanh²) dz
+//! with s = c̄′ + h̄ ∘ o ∘ (1 − t²), the whole cotangent of c′:
 //! z̄ᵢ = s ∘ g ∘ i(1 − i),   z̄_f = s ∘ c ∘ f(1 − f),   z̄_g = s ∘ i ∘ (1 − g²),   z̄ₒ = h̄ ∘ t ∘ o(1 − o),   c̄ = s ∘ f
 //! ```
 //!
 //! One step of an LSTM (Hochreiter and Schmidhuber 1997), with a forget gate and without peepholes (Gers, Schmidhuber and Cummins
-//! 2000). In the cell the gradient is only scaled by f on its way back: that is what the architecture is for.
+//! 2000). On its way back through the cells the gradient is only scaled by f, which is the purpose of the architecture.
 
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
@@ -29,8 +29,8 @@ pub(super) fn step<'t, T: Real>(z: &Var<'t, T>, c: &Var<'t, T>) -> (Var<'t, T>, 
     (o * c.tanh(), c)
 }
 
-/// Draws pre-activations, or terms added to them: N(0, ½²), of one `sign` for the gate g. No gate is open or closed, where 1 −
-/// tanh² would be only rounding error. With a cell of the same sign, no terms of c′, a factor of derivatives, cancel.
+/// Draws pre-activations, or terms added to them: N(0, ½²), of one `sign` for the gate g. No gate saturates; 1 − tanh² would then
+/// be only rounding error. With a cell of the same sign, the terms of c′, a factor of derivatives, do not cancel.
 pub(super) fn signed<T: Real>(g: &mut Samples, shape: impl Into<Shape>, sign: f64) -> Tensor<T> {
     let x: Tensor<T> = g.normal(shape);
     let row = x.shape()[x.shape().len() - 1];

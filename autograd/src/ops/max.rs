@@ -2,7 +2,7 @@
 //! y = max x along one axis, which stays with extent 1        x̄ᵢ = ȳ where i is the first of the largest, else 0
 //! ```
 //!
-//! At a tie max has no derivative; we let the first of the largest get all of ȳ, a subgradient.
+//! At a tie max has no derivative. By convention the first of the largest gets all of ȳ, a subgradient.
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 

@@ -47,8 +47,7 @@ pub use attention::Attention;
 pub mod operators;
 pub mod pointwise;
 
-/// Returns every op of this crate, in alphabetical order, one file and one line each. Checks, audits and pages loop over the
-/// list.
+/// Returns every op of this crate in alphabetical order, one line for each file. Checks, audits and pages loop over the list.
 pub fn all<T: Real>() -> Vec<Entry<T>> {
     vec![
         Entry::of::<add::Add>(),

@@ -20,7 +20,7 @@ impl<'t, T: Real> Var<'t, T> {
     }
 }
 
-/// Operators between two variables, each defined by the op of its own name.
+/// Implements an operator between two variables by the op of its name.
 macro_rules! binary {
     ($trait:ident, $method:ident, $op:expr) => {
         impl<'t, T: Real> $trait<&Var<'t, T>> for &Var<'t, T> {
@@ -53,7 +53,7 @@ binary!(Sub, sub, sub::Sub);
 binary!(Mul, mul, mul::Mul);
 binary!(Div, div, div::Div);
 
-/// Operators with a number: `x + 1.0`, `2.0 * x`, `1.0 - x`, each applied as `affine`.
+/// Implements an operator with a number, `x + 1.0`, `2.0 * x`, `1.0 - x`, by `affine`.
 macro_rules! with_number {
     ($trait:ident, $method:ident, |$c:ident| var_number: $vn:expr, number_var: $nv:expr) => {
         with_number!(impl $trait, $method, &Var<'t, T>, |$c| $vn, $nv);
@@ -86,7 +86,7 @@ with_number!(Add, add, |c| var_number: (1.0, c), number_var: (1.0, c));
 with_number!(Sub, sub, |c| var_number: (1.0, -c), number_var: (-1.0, c));
 with_number!(Mul, mul, |c| var_number: (c, 0.0), number_var: (c, 0.0));
 
-/// Negation and division: `-x`; `x / 2.0` is `affine` by the reciprocal; `1.0 / x` divides a constant by x.
+/// Implements negation and division: `x / 2.0` is `affine` by the reciprocal, `1.0 / x` divides a constant by x.
 macro_rules! neg_and_div {
     ($var:ty) => {
         impl<'t, T: Real> Neg for $var {

@@ -2,7 +2,7 @@
 //! y = x with zeros before and after it along an axis        x̄ = ȳ at the positions of x
 //! ```
 //!
-//! Adjoint of `slice`.
+//! The op is the adjoint of `slice`.
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 

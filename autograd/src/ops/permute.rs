@@ -1,8 +1,8 @@
 //! ```text
-//! y = x with its axes in another order        x̄ = ȳ with them back
+//! y = x with its axes in another order        x̄ = ȳ with the inverse permutation
 //! ```
 //!
-//! A view: nothing is copied.
+//! The result is a view: nothing is copied.
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
@@ -44,7 +44,7 @@ impl<T: Real> Op<T> for Permute {
 }
 
 impl<'t, T: Real> Var<'t, T> {
-    /// Permutes the axes: axis i of the result is axis `axes[i]`.
+    /// Permutes the axes: axis i of the result is axis `axes[i]` of this value.
     ///
     /// [Formula and derivative](self).
     #[track_caller]

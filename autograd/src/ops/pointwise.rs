@@ -1,4 +1,4 @@
-//! What elementwise functions of one input have in common; the file of such an op states only what differs.
+//! The common part of elementwise ops of one input. The file of such an op states only the rest.
 
 use std::fmt::Debug;
 

@@ -2,8 +2,8 @@
 //! y = max(x, 0)        dy = [x > 0] dx        x̄ = ȳ where y > 0, else 0
 //! ```
 //!
-//! At its kink relu has no derivative; we decide relu′(0) := 0, a subgradient. As x > 0 exactly where y > 0, the input can
-//! be freed immediately. NaN stays NaN.
+//! At its kink relu has no derivative. By convention relu′(0) := 0, a subgradient. As x > 0 exactly where y > 0, the input need
+//! not be saved. NaN stays NaN.
 
 use super::pointwise::Pointwise;
 use crate::{Real, Samples, Saved, Saves, Tensor, Var};

@@ -2,7 +2,7 @@
 //! yₖ = Σ xᵢ over the i with ids[i] = k        x̄ᵢ = ȳₖ, k = ids[i]
 //! ```
 //!
-//! Adjoint of `gather`.
+//! The op is the adjoint of `gather`.
 
 use std::sync::Arc;
 

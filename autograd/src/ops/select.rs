@@ -2,13 +2,13 @@
 //! y = a where the mask holds, b elsewhere        ā = ȳ where it holds, else 0        b̄ = 0 where it holds, else ȳ
 //! ```
 //!
-//! What is not selected is not touched: unlike mask ∘ a, an infinity there does no harm.
+//! Elements that are not selected have no effect: unlike in mask ∘ a, an infinity among them does no harm.
 
 use std::fmt;
 
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};
 
-/// The choice of a or b for each element, all of one shape.
+/// The choice between a and b for each element; both have the shape of the mask.
 pub struct Select<T: Real> {
     /// The mask, of the shape of y; non-zero selects a.
     pub mask: Tensor<T>,

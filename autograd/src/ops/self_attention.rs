@@ -3,8 +3,8 @@
 //! y = attention(Q, K, V), the heads joined again        x̄ = [Q̄ | K̄ | V̄]
 //! ```
 //!
-//! The kernel of `attention` on the packed output of `c_attn`: it reads and writes the three parts in place, so that
-//! nothing is split or joined.
+//! The kernel of `attention` on the packed output of `c_attn`: it reads and writes the three parts in place, so that no tensor is
+//! split or joined.
 
 use gradus_tensor::operands::{AttentionSpec, Mask};
 use gradus_tensor::rng::DropoutKey;

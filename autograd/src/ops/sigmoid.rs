@@ -3,7 +3,7 @@
 //! dy = e^−x/(1 + e^−x)² dx = y (1 − y) dx        x̄ = ȳ ∘ y ∘ (1 − y)
 //! ```
 //!
-//! The derivative is a function of the *output*, so the input can be freed immediately.
+//! The derivative is a function of the *output*, so the input need not be saved.
 
 use super::pointwise::Pointwise;
 use crate::{Real, Saved, Saves, Tensor, Var};

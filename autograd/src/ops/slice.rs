@@ -2,7 +2,7 @@
 //! y = positions a … b of an axis of x        x̄ = ȳ there, 0 elsewhere
 //! ```
 //!
-//! A view: nothing is copied. Adjoint of `pad`.
+//! The result is a view: nothing is copied. The op is the adjoint of `pad`.
 
 use std::ops::Range;
 

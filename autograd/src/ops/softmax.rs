@@ -2,8 +2,8 @@
 //! yⱼ = e^xⱼ / Σₖ e^xₖ along the last axis        ∂yⱼ/∂xₖ = yⱼ ([j = k] − yₖ)        x̄ = y ∘ (ȳ − ⟨ȳ, y⟩)
 //! ```
 //!
-//! A constant added to a row changes nothing, so the row's maximum is subtracted first and no exponential overflows; for the
-//! same reason the maximum may be held constant (detached).
+//! A constant added to a row changes nothing. So the row's maximum is subtracted first, and no exponential overflows. For the
+//! same reason the maximum may be treated as a constant (detached).
 
 use super::{numel, rows};
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};

@@ -2,7 +2,7 @@
 //! y = ln(1 + eˣ) = max(x, 0) + ln(1 + e^−|x|)        dy = eˣ/(1 + eˣ) dx = σ(x) dx        x̄ = ȳ ∘ σ(x)
 //! ```
 //!
-//! A smooth max(x, 0) (Dugas et al. 2001), and −ln(1 − p) of a coin whose logit is x. The second form never overflows.
+//! A smooth max(x, 0) (Dugas et al. 2001), and −ln(1 − p) for a probability p whose logit is x. The second form never overflows.
 
 use super::pointwise::Pointwise;
 use crate::{Real, Saved, Saves, Tensor, Var};

@@ -2,7 +2,7 @@
 //! y = √x        y² = x  ⇒  2y dy = dx        x̄ = ȳ/(2y)
 //! ```
 //!
-//! The derivative is a function of the *output*, so the input can be freed immediately.
+//! The derivative is a function of the *output*, so the input need not be saved.
 
 use super::pointwise::Pointwise;
 use crate::{Real, Samples, Saved, Saves, Shape, Tensor, Var};

@@ -2,7 +2,7 @@
 //! y = Σ x over some axes, which stay with extent 1        x̄ = ȳ repeated along them
 //! ```
 //!
-//! Adjoint of `expand`. A mean is a sum over the number of its terms n: x̄ = ȳ/n.
+//! The op is the adjoint of `expand`. A mean is a sum divided by the number of its terms n: x̄ = ȳ/n.
 
 use super::numel;
 use crate::{Evaluated, Op, Real, Samples, Saved, Saves, Shape, Tensor, Var, Want};

@@ -2,7 +2,7 @@
 //! y = tanh x        dy = (1 − y²) dx        x̄ = ȳ ∘ (1 − y²)
 //! ```
 //!
-//! The derivative is a function of the *output*, so the input can be freed immediately.
+//! The derivative is a function of the *output*, so the input need not be saved.
 
 use super::pointwise::Pointwise;
 use crate::{Real, Samples, Saved, Saves, Tensor, Var};

@@ -33,7 +33,7 @@ impl<T: Real> Grads<T> {
 }
 
 impl<T: Real> Tape<T> {
-    /// Computes ∂y/∂(every leaf) for a y of one element. Frees what the tape saved on the way, so a tape runs backward only once.
+    /// Computes ∂y/∂(every leaf) for a y of one element. Frees the saved values on the way, so a tape runs backward only once.
     pub fn backward(&self, y: &Var<'_, T>) -> Grads<T> {
         assert_eq!(y.value.len(), 1, "backward: a result of one element, got shape {}; use backward_from", y.shape());
         self.backward_from(y, y.value().full_like(*y.shape(), T::one()))
@@ -63,7 +63,7 @@ impl<T: Real> Tape<T> {
     /// let mut order = Vec::new();
     /// tape.backward_each(vec![(&y, Tensor::scalar(1.0))], |leaf, gradient| order.push((leaf, gradient.item())));
     /// let e2 = 2f64.exp();
-    /// assert_eq!(order, [(b.node().unwrap(), e2), (a.node().unwrap(), 3.0 * e2)]); // the leaf that is read last comes first
+    /// assert_eq!(order, [(b.node().unwrap(), e2), (a.node().unwrap(), 3.0 * e2)]); // b has the later first reader
     /// ```
     pub fn backward_each(&self, results: Vec<(&Var<'_, T>, Tensor<T>)>, mut each: impl FnMut(NodeId, Tensor<T>)) {
         let seed = |(y, gy): (&Var<'_, T>, Tensor<T>)| {
@@ -79,7 +79,7 @@ impl<T: Real> Tape<T> {
         });
     }
 
-    /// Runs the reverse loop. `cotangents` has, for each node, the sum of the summands so far.
+    /// Runs the reverse loop. `cotangents` has the sum of the summands so far, for each node.
     fn reverse(
         &self,
         seeds: Vec<(NodeId, Tensor<T>)>,
@@ -103,15 +103,15 @@ impl<T: Real> Tape<T> {
         }
     }
 
-    /// Moves the application at index `y` off the tape, with what was saved for it; `None` for a leaf.
+    /// Moves the application at index `y` off the tape, with its saved values. Returns `None` for a leaf.
     fn consume(&self, y: usize) -> Option<Reached<'_, T>> {
         let node = &mut self.nodes.borrow_mut()[y];
         let freed = node.freed()?;
         Reached::new(NodeId::new(y), std::mem::replace(node, freed), |value, _| self.constant(value))
     }
 
-    /// Returns the leaves among `inputs` that no node before index `y` reads: once the loop has passed y, nothing is added to
-    /// them.
+    /// Returns the leaves among `inputs` that no node before index `y` reads. Their gradients are complete once the loop has
+    /// passed y.
     fn complete(&self, inputs: &[Option<NodeId>], y: usize) -> Vec<NodeId> {
         let nodes = self.nodes.borrow();
         let complete = |x: &NodeId| match nodes[x.index()].kind {
@@ -123,7 +123,7 @@ impl<T: Real> Tape<T> {
 }
 
 impl<'t, T: Real> Reached<'t, T> {
-    /// Returns x̄ᵢ = Jᵢᵀȳ for each input, or none if the op itself has added its only x̄ to `sum`. Then drops what was saved.
+    /// Returns x̄ᵢ = Jᵢᵀȳ for each input, or none if the op itself has added its only x̄ to `sum`. Then drops the saved values.
     fn pull(self, gy: Var<'t, T>, sum: Option<&mut Tensor<T>>, observer: Option<&dyn Observer<T>>) -> Summands<'t, T> {
         let added = |sum| self.op.add_vjp(&self.saved, &gy.value, sum);
         match observer {
@@ -151,7 +151,7 @@ impl<T: Real> Cotangents<T> {
     fn take_all(&mut self, nodes: Vec<NodeId>) -> impl Iterator<Item = (NodeId, Tensor<T>)> {
         nodes.into_iter().filter_map(|x| Some((x, self.take(x)?)))
     }
-    /// Returns the sum so far of the only input; `None` if there are several.
+    /// Returns the sum so far of the only input. Returns `None` if there are several inputs or no sum yet.
     fn of_only(&mut self, inputs: &[Option<NodeId>]) -> Option<&mut Tensor<T>> {
         if let [Some(x)] = inputs { self.0[x.index()].as_mut() } else { None }
     }
@@ -165,7 +165,7 @@ mod tests {
     use crate::anomaly::Watch;
     use crate::{ops, samples::Samples};
 
-    /// With an observer, which sees what was saved, `vjp` is called; without one `vjp_once`, which may free it on the way.
+    /// With an observer, which reads the saved values, a tape calls `vjp`; without one `vjp_once`, which may free them.
     #[test]
     fn every_op_gives_the_same_bits_observed_or_not() {
         for op in ops::all::<f64>() {

@@ -69,7 +69,7 @@ impl<T: Real> Tape<T> {
         Tape { on: false, ..Self::new() }
     }
 
-    /// Adds a leaf: a value to differentiate with respect to.
+    /// Adds a leaf, a value with respect to which results can be differentiated.
     #[track_caller]
     pub fn leaf(&self, value: Tensor<T>) -> Var<'_, T> {
         let node = self.on.then(|| self.next_id());
@@ -127,7 +127,7 @@ impl<T: Real> Tape<T> {
         })
     }
 
-    /// Runs `f` with `name` added to the path that nodes remember: `tape.scope("h3", || …)`.
+    /// Runs `f` with `name` added to the scope of the nodes that it records: `tape.scope("h3", || …)`.
     pub fn scope<R>(&self, name: &str, f: impl FnOnce() -> R) -> R {
         if !self.on && self.observer.borrow().is_none() {
             return f();

@@ -56,7 +56,7 @@ pub(super) struct Node<T: Real> {
 pub(super) enum Kind<T: Real> {
     /// An input of the computation; gradients end here.
     Leaf {
-        /// The first node that reads it. The reverse pass reaches that node last, so there the leaf's gradient is complete.
+        /// The first node that reads the leaf. The reverse pass reaches it last, so there the leaf's gradient is complete.
         first_reader: Option<NodeId>,
     },
     /// An application of an op.
@@ -108,7 +108,7 @@ impl<T: Real> Node<T> {
         Some(Node { kind: Kind::Freed(self.name()?), parents: self.parents.clone(), site: self.site.clone() })
     }
 
-    /// Returns its application while it is kept.
+    /// Returns the application; `None` for a leaf or a freed node.
     pub fn application(&self) -> Option<&Application<T>> {
         if let Kind::Applied(it) = &self.kind { Some(it) } else { None }
     }

@@ -45,8 +45,8 @@ pub trait Observer<T: Real>: Debug + Send + Sync {
     fn leaf(&self, _node: NodeId, _value: &Tensor<T>, _site: &Site) {}
     /// Called before an op or a VJP is computed; the time is measured from here.
     fn begins(&self) {}
-    /// Called after it is computed, before it is passed to the observer. The time of this method counts as the op's time: on a
-    /// GPU, which computes asynchronously, it includes a wait for the result.
+    /// Called after the op or the VJP, before its result is passed to the observer. The time of this method counts as the op's
+    /// time: on a GPU, which computes asynchronously, it includes a wait for the result.
     fn ends(&self) {}
     /// Called with the value of an op. Ops that VJPs apply are excluded.
     fn applied(&self, _it: &Applied<'_, T>) {}
@@ -148,7 +148,7 @@ impl<T: Real> Tape<T> {
         y
     }
 
-    /// Runs a reverse pass with the observer. The observer sees the pass's VJPs but not the ops that they apply.
+    /// Runs a reverse pass with the observer. The observer is called for the pass's VJPs, but not for the ops that they apply.
     pub(super) fn reversing<R>(&self, pass: impl FnOnce(Option<&dyn Observer<T>>) -> R) -> R {
         let observer = self.observer.take();
         let result = pass(observer.as_deref());
@@ -159,7 +159,7 @@ impl<T: Real> Tape<T> {
 
 impl<'t, T: Real> Reached<'t, T> {
     /// Returns x̄ᵢ = Jᵢᵀȳ for each input, as `vjp` computes it; `None` if the op itself has added its only x̄ to the sum so far.
-    /// The observer sees that x̄ too.
+    /// The observer gets this x̄ too.
     pub(super) fn observed(
         &self,
         gy: &Var<'t, T>,

@@ -41,8 +41,8 @@ pub trait Op<T: Real>: Debug + Send + Sync + Sized + 'static {
     /// Computes the vector–Jacobian product: x̄ᵢ = Jᵢᵀ ȳ for each input that [`Saved::needs`] one, in the order of the inputs.
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>>;
 
-    /// Computes the VJP when nothing is read again: an op may free the values that it has read, so that its results take their
-    /// place.
+    /// Computes the VJP when the saved values are not needed again. An op may free those that it has read, so that its results
+    /// reuse their memory.
     fn vjp_once<'t>(&self, saved: Saved<'t, T>, gy: Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         self.vjp(&saved, &gy)
     }
@@ -166,7 +166,7 @@ enum Inputs {
 }
 
 impl Saves {
-    /// Nothing: a linear op.
+    /// No value, for a linear op.
     pub const NONE: Self = Saves { inputs: Inputs::None, output: false };
     /// Every input.
     pub const INPUTS: Self = Saves { inputs: Inputs::All, output: false };
@@ -175,7 +175,7 @@ impl Saves {
     /// Every input and the output.
     pub const ALL: Self = Saves { inputs: Inputs::All, output: true };
 
-    /// Returns the choice of input `i` only.
+    /// Returns the value that saves input `i` only.
     pub const fn input(i: usize) -> Self {
         Saves { inputs: Inputs::One(i), output: false }
     }

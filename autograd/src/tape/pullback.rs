@@ -17,7 +17,7 @@ impl<T: Real> Tape<T> {
         wrt.iter().map(|x| cotangents.get(&x.node?).cloned()).collect()
     }
 
-    /// Computes the cotangents of all that y depends on through the nodes from index `first` on.
+    /// Computes the cotangent of every node on which y depends through the nodes from index `first` on.
     fn pull_recorded<'t>(
         &'t self,
         first: usize,
