@@ -86,7 +86,7 @@ fn a_seed_draws_the_same_inputs_for_every_scalar() {
     }
 }
 
-/// In addition, an op without samples fails, and so does an input that no sample gives a gradient.
+/// An op without samples fails too, and so does an op with an input to which no sample gives a gradient.
 #[test]
 fn the_samples_of_every_op_detect_a_wrong_gradient() {
     let toothless: Vec<String> = check::subjects().iter().filter_map(|op| Some(check::teeth(op).err()?.to_string())).collect();
@@ -201,11 +201,11 @@ fn a_wrong_vjp_is_rejected_by_every_first_order_witness() {
 
 #[test]
 fn a_vjp_that_depends_on_which_gradients_are_needed_is_rejected() {
-    // Its error of 1e-9 is also an error of its value; only central differences cannot resolve it.
+    // The gradient is also off by 1e-9, which the exact witnesses detect and differences cannot resolve.
     refused_by::<SWAYED>(&["forward_mode", "adjoint"]);
 }
 
-/// Whatever an op does, a witness reports it with its place.
+/// A witness reports each of these flaws with its place, even if the op panics.
 #[test]
 fn the_error_for_a_panicking_op_names_witness_op_and_sample() {
     let derivatives = ["forward_mode", "differences", "adjoint", "second_order", "v_curve", "taylor"];

@@ -1,4 +1,4 @@
-//! Small networks, as in course exercises. Right gradients pass, even if their terms cancel; a gradient that is 0.1 % off fails.
+//! Small networks, as in course exercises. Correct gradients pass, even if their terms cancel. Gradients that are 0.1 % off fail.
 
 use std::f64::consts::PI;
 
@@ -129,7 +129,7 @@ fn gradients_at_a_minimum_pass() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    /// Every right gradient passes. A gradient that is 0.1 % off is rejected if it exceeds 1e-9 of Σ |terms|.
+    /// Every correct gradient passes. A gradient that is 0.1 % off is rejected if it exceeds 1e-9 of Σ |terms|.
     #[test]
     fn a_thousand_networks(seed in any::<u64>(), hidden in 1usize..9, each in 1usize..4, input in 0usize..4, place in any::<prop::sample::Index>()) {
         let (spirals, at) = (Spirals::new(each), parameters(seed, hidden));

@@ -65,7 +65,7 @@ fn a_query_without_keys_gives_0_and_has_no_gradient() {
     assert_eq!(g.of(&bias).unwrap().to_vec(), [1.0, -1.0, 0.0, 0.0]); // s̄ itself
 }
 
-/// Every witness computes with one spec, so none checks the default factor. Scores 2·ln 3 and 0, of width 4.
+/// Both sides of a witness use the same factor, so none checks its default. The scores are 2·ln 3 and 0, the width is 4.
 #[test]
 fn scores_are_divided_by_the_root_of_the_width() {
     let tape = Tape::off();
@@ -119,7 +119,7 @@ fn each_closed_gate_of_an_lstm_cell_blocks_its_term() {
     close(&h, [g.tanh(), 3f64.tanh(), 0.0]);
 }
 
-/// The terms of c′ = f∘c + i∘g, which is a factor of derivatives; the other gates vary, and none is open or closed.
+/// The sum c′ = f∘c + i∘g is a factor of derivatives, so its terms have one sign. The other gates vary, and none saturates.
 #[test]
 fn terms_do_not_cancel_in_samples_of_an_lstm_cell() {
     let cell = check::subjects().into_iter().find(|op| op.name() == "lstm_cell").expect("an op");
@@ -210,7 +210,7 @@ fn extremes_do_not_overflow() {
     assert_eq!(grad(tensor([2], &[-1000.0, 1000.0]), |x| x.sigmoid()), [0.0, 0.0]);
 }
 
-/// The gradient of a gradient is computed by a fused op's definition, which must subtract the maximum as its kernel does.
+/// The gradient of a gradient is computed by a fused op's definition, which must subtract the maximum, as the kernel does.
 #[test]
 fn definitions_do_not_overflow_either() {
     let second = |f: for<'t> fn(&Var<'t, f64>) -> Var<'t, f64>| {
@@ -313,7 +313,7 @@ fn the_gradient_of_gather_is_added_to_an_existing_gradient() {
         let seen: Vec<_> = summands.iter().map(|s| (trace[s.from.index()].name(), s.value.to_vec())).collect();
         (grads.of(&w).unwrap().to_vec(), seen)
     };
-    let expected = [3.0, 5.0, 6.0, 8.0, 12.0, 14.0]; // 2w + the number of times a row was taken
+    let expected = [3.0, 5.0, 6.0, 8.0, 12.0, 14.0]; // 2w + the number of times that the row is gathered
     assert_eq!(run(false), (expected.to_vec(), vec![]));
     let (gradient, seen) = run(true);
     assert_eq!(gradient, expected);

@@ -1,4 +1,4 @@
-//! The shapes that each op accepts and rejects: for every condition in a shape rule, an input that breaks only that one.
+//! The shapes that each op accepts and rejects: for every condition in a shape rule, an input that breaks only this condition.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -200,8 +200,7 @@ fn the_gradient_of_a_leaf_by_itself_is_its_cotangent() {
     assert_eq!((grads.of(&x).map(Tensor::item), grads.of(&y)), (Some(5.0), None));
 }
 
-/// The op y = x₀, of this many inputs. The term that it adds to a sum itself is ten times too large, so that it can be
-/// recognised.
+/// The op y = x₀ of this many inputs. The term that `add_vjp` adds to a sum is ten times too large, so that it can be recognised.
 #[derive(Debug)]
 struct Adding(usize);
 
@@ -265,7 +264,7 @@ fn an_op_with_one_input_adds_to_the_existing_gradient() {
         assert_eq!(alone, observed, "an observer changes nothing");
         (alone, recorder.trace()[0].summands.iter().map(|s| s.value.item()).collect::<Vec<_>>())
     };
-    // Its VJP comes second, so there is a sum already; the observer sees the summands of `vjp`.
+    // Its VJP comes second, so there is a sum already. The observer gets the summands of `vjp`.
     assert_eq!(gradient(&|tape, x| tape.apply(Adding(1), &[x]) + x), (11.0, vec![1.0, 1.0]));
     // There is no sum yet.
     assert_eq!(gradient(&|tape, x| tape.apply(Adding(1), &[x])), (1.0, vec![1.0]));
@@ -298,7 +297,7 @@ fn a_node_records_its_op_scope_line_and_inputs() {
     assert_eq!(z.node().map(NodeId::index), Some(2));
 }
 
-/// The ops that a pass applies, softmax's definition included, are its own: an observer sees one summand from one op.
+/// The ops that a recorded pass applies, including softmax's definition, are not observed: there is one summand, from one op.
 #[test]
 fn a_trace_leaves_out_the_ops_of_a_recorded_backward_pass() {
     let recorder = Arc::new(Recorder::default());

@@ -21,7 +21,7 @@ impl Function for Sharp {
     }
 }
 
-/// ε^⅓ is too long a step for it: h²f‴/6 is 10⁻⁴ of f′ there. Shorter steps are tried, and the right derivative is accepted.
+/// The step ε^⅓ is too long for `Sharp`: h²f‴/6 is 10⁻⁴ of f′ there. Shorter steps are tried, so that the derivative is accepted.
 #[test]
 fn a_sharply_curved_function_passes_finite_differences() {
     for seed in 0..8 {
