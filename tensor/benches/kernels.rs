@@ -52,8 +52,8 @@ fn normals(n: usize) -> Vec<f32> {
     x
 }
 
-/// The matrix products of a linear layer from width d to f. `LAYOUT` 0: forward, A·B; 1: gradient of the input, A·Bᵀ; 2: gradient
-/// of the weight, Aᵀ·B.
+/// Measures the matrix products of a linear layer from width d to f. `LAYOUT` 0: forward, A·B; 1: gradient of the input, A·Bᵀ; 2:
+/// gradient of the weight, Aᵀ·B.
 macro_rules! products {
     ($($name:ident: $d:literal to $f:literal;)*) => {$(
         #[divan::bench(args = PRESETS, consts = [0, 1, 2])]
@@ -81,7 +81,7 @@ fn products<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset, d: usize, 
     });
 }
 
-/// One row times a matrix, as in decoding: the first feed-forward layer (false), or the tied output, a transposed matrix (true).
+/// Measures a row times a matrix, as in decoding: the first feed-forward layer (false), or the tied output, transposed (true).
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn row_times_matrix<const TIED: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (k, n) = (p.width, if TIED { p.vocabulary } else { 4 * p.width });
@@ -92,7 +92,7 @@ fn row_times_matrix<const TIED: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     });
 }
 
-/// Causal attention over a packed projection, with dropout (true) or without. The FLOPs count only the scores that the mask allows.
+/// Measures causal attention over a packed projection, with dropout (true) or without. Only allowed scores count as FLOPs.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn attention<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (spec, data) = attention_case::<DROP>(p);
@@ -103,7 +103,7 @@ fn attention<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
         .bench_local(|| (f32::kernels().attention)(&x, &mut o, &mut lse));
 }
 
-/// The gradients of causal attention.
+/// Measures the gradients of causal attention.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn attention_vjp<const DROP: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (spec, data) = attention_case::<DROP>(p);
@@ -141,7 +141,7 @@ fn packed<'a>(spec: &'a AttentionSpec, data: &'a [f32], p: Preset) -> AttentionO
     AttentionOperands { spec, q, k, v, bias: None }
 }
 
-/// The tied output and the loss: without gradients, as in evaluation (false), or with both gradients, as in training (true).
+/// Measures the tied output and the loss: without gradients, as in evaluation (false), or with both, as in training (true).
 #[divan::bench(args = PRESETS, consts = [false, true], max_time = 3)]
 fn linear_cross_entropy<const GRADIENTS: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (n, d, classes) = (p.tokens(), p.width, p.vocabulary);
@@ -156,7 +156,7 @@ fn linear_cross_entropy<const GRADIENTS: bool>(bencher: Bencher<'_, '_>, p: Pres
     });
 }
 
-/// Kernels that map x to y, each with tokens × ($times · width) elements.
+/// Measures kernels that map x to y, each with tokens × ($times · width) elements.
 macro_rules! rows {
     ($($name:ident: $times:literal, $kernel:expr;)*) => {$(
         #[divan::bench(args = PRESETS)]
@@ -182,7 +182,7 @@ rows! {
     sum_squares: 1, |x, y, _| y[0] = (f32::kernels().sum_squares)(x) as f32;
 }
 
-/// Layer norm of all activations, forward or backward.
+/// Measures the layer norm of all activations, forward or backward.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn layer_norm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (gain, mut mean, mut rstd) = (normals(p.width), vec![0.0; p.tokens()], vec![1.0; p.tokens()]);
@@ -194,7 +194,7 @@ fn layer_norm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     });
 }
 
-/// Adam on four arrays, each the size of a block's weights, 12 d².
+/// Measures Adam on four arrays, each the size of a block's weights, 12 d².
 #[divan::bench(args = PRESETS)]
 fn adam(bencher: Bencher<'_, '_>, p: Preset) {
     let g = normals(12 * p.width * p.width);
@@ -203,7 +203,7 @@ fn adam(bencher: Bencher<'_, '_>, p: Preset) {
     bencher.counter(ItemsCount::new(g.len())).bench_local(|| (f32::kernels().adam)(&step, 1.0, &mut w, &mut m, &mut v, &g));
 }
 
-/// An LSTM of the preset's width over a batch, forward or backward.
+/// Measures an LSTM of the preset's width over a batch, forward or backward.
 #[divan::bench(args = PRESETS, consts = [false, true], max_time = 3)]
 fn lstm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (sizes, n, h) = ([p.batch, p.width], p.tokens(), p.width);
@@ -218,7 +218,7 @@ fn lstm<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     });
 }
 
-/// Looks up the rows of a batch in the embedding, or scatters their gradients back.
+/// Measures the gather of a batch's rows from the embedding, or the scatter-add of their gradients.
 #[divan::bench(args = PRESETS, consts = [false, true])]
 fn embedding<const BACK: bool>(bencher: Bencher<'_, '_>, p: Preset) {
     let (mut table, mut y) = (normals(p.vocabulary * p.width), normals(p.tokens() * p.width));

@@ -1,8 +1,8 @@
 //! The table of kernels: all computations in bulk, on slices.
 //!
-//! [`Kernels::NAIVE`] supports any [`Scalar`], [`Kernels::FAST`] `f32` and `f64`. The naive twin is the oracle of the fast one. All
-//! slices are dense and row-major unless strides are given. Kernels panic if lengths disagree. Results have the same bits on any
-//! number of threads: the tree of a reduction depends on shapes alone.
+//! [`Kernels::NAIVE`] supports any [`Scalar`], [`Kernels::FAST`] `f32` and `f64`. Tests compare each fast kernel with its naive
+//! twin. All slices are dense and row-major unless strides are given. Kernels panic if lengths disagree. Results have the same
+//! bits on any number of threads: the tree of a reduction depends on shapes alone.
 
 use crate::Scalar;
 use crate::cpu::gemm::Gemm;
@@ -57,13 +57,13 @@ pub struct Kernels<T: 'static> {
     /// Computes one step of an LSTM of `units` H. gates (B, 4H) holds the pre-activations and is overwritten by [i | f | g | o].
     /// The new cell `c` and the output `h` (B, H) follow from the cell `before` (B, H).
     pub lstm_cell: fn(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]),
-    /// Computes the gradients of [`Kernels::lstm_cell`] from its results. `gc`, the gradient of the new cell, is overwritten by the
-    /// gradient of the previous cell. Writes the gradient of the pre-activations to gz (B, 4H).
+    /// Computes the gradients of [`Kernels::lstm_cell`] from its results. `gc`, the gradient of the new cell, is overwritten by
+    /// the gradient of the previous cell. Writes the gradient of the pre-activations to gz (B, 4H).
     pub lstm_cell_vjp: fn(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]),
     /// Computes an LSTM over whole sequences, from a state of zeros; `sizes` = \[B, H\]. x (T, B, 4H) is the inputs' share of the
     /// pre-activations, and w is (H, 4H). Writes the gates (T, B, 4H), the cells c and the outputs h (T, B, H).
     pub lstm: fn(x: &[T], w: &[T], sizes: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]),
-    /// Computes the gradients of [`Kernels::lstm`] from its results and gy (T, B, H): gx (T, B, 4H) and, if requested, gw (H, 4H).
+    /// Computes the gradients of [`Kernels::lstm`] from its results and gy (T, B, H): gx (T, B, 4H), and gw (H, 4H) if requested.
     pub lstm_vjp: fn(w: &[T], sizes: [usize; 2], gates: &[T], c: &[T], h: &[T], gy: &[T], gx: &mut [T], gw: Option<&mut [T]>),
     /// Copies table row `ids[i]` to row i of y; rows of d. Panics if an id is out of range.
     pub gather: fn(table: &[T], d: usize, ids: &[u32], y: &mut [T]),

@@ -27,7 +27,7 @@ pub fn naive<T: Scalar>(step: &AdamStep, clip: T, p: &mut [T], m: &mut [T], v: &
     }
 }
 
-/// The vectorised and parallel twin of [`naive`].
+/// Computes [`naive`], vectorised and parallel.
 pub fn fast<T: Float>(step: &AdamStep, clip: T, p: &mut [T], m: &mut [T], v: &mut [T], g: &[T]) {
     same_len("adam", &[p.len(), m.len(), v.len(), g.len()]);
     if !parallel::worth_it(p.len()) {

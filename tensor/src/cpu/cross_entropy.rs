@@ -52,7 +52,7 @@ pub fn naive_vjp<T: Scalar>(logits: &[T], targets: &[u32], lse: &[T], gy: &[T], 
     }
 }
 
-/// The vectorised twin of [`naive`], parallel by rows.
+/// Computes [`naive`], vectorised and parallel by rows.
 pub fn fast<T: Float>(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [T]) {
     same_len("cross_entropy", &[targets.len(), loss.len(), lse.len()]);
     let n = columns("cross_entropy", logits.len(), targets);
@@ -68,7 +68,7 @@ pub fn fast<T: Float>(logits: &[T], targets: &[u32], loss: &mut [T], lse: &mut [
     }
 }
 
-/// The vectorised twin of [`naive_vjp`], parallel by rows.
+/// Computes [`naive_vjp`], vectorised and parallel by rows.
 pub fn fast_vjp<T: Float>(logits: &[T], targets: &[u32], lse: &[T], gy: &[T], glogits: &mut [T]) {
     same_len("cross_entropy_vjp", &[logits.len(), glogits.len()]);
     same_len("cross_entropy_vjp", &[targets.len(), lse.len(), gy.len()]);

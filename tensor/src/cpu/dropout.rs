@@ -18,7 +18,7 @@ pub fn naive<T: Scalar>(key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
     }
 }
 
-/// The vectorised twin of [`naive`], parallel by rows.
+/// Computes [`naive`], vectorised and parallel by rows.
 pub fn fast<T: Float>(key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
     same_len("dropout", &[x.len(), y.len()]);
     row_count("dropout", x.len(), n);

@@ -44,7 +44,7 @@ pub fn naive_affine<T: Scalar>(x: &[T], a: T, b: T, y: &mut [T]) {
     }
 }
 
-/// The vectorised and parallel twin of [`naive_accumulate`].
+/// Computes [`naive_accumulate`], vectorised and parallel.
 pub fn fast_accumulate<T: Float>(y: &mut [T], x: &[T]) {
     same_len("accumulate", &[y.len(), x.len()]);
     parallel::each_2(1, x, y, accumulate::<T>);
@@ -58,7 +58,7 @@ vectorized! {
     }
 }
 
-/// The vectorised and parallel twin of [`naive_add`].
+/// Computes [`naive_add`], vectorised and parallel.
 pub fn fast_add<T: Float>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("add", &[x.len(), y.len(), z.len()]);
     parallel::each_3(1, x, y, z, add::<T>);
@@ -72,7 +72,7 @@ vectorized! {
     }
 }
 
-/// The vectorised and parallel twin of [`naive_sub`].
+/// Computes [`naive_sub`], vectorised and parallel.
 pub fn fast_sub<T: Float>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("sub", &[x.len(), y.len(), z.len()]);
     parallel::each_3(1, x, y, z, sub::<T>);
@@ -86,7 +86,7 @@ vectorized! {
     }
 }
 
-/// The vectorised and parallel twin of [`naive_mul`].
+/// Computes [`naive_mul`], vectorised and parallel.
 pub fn fast_mul<T: Float>(x: &[T], y: &[T], z: &mut [T]) {
     same_len("mul", &[x.len(), y.len(), z.len()]);
     parallel::each_3(1, x, y, z, mul::<T>);
@@ -100,7 +100,7 @@ vectorized! {
     }
 }
 
-/// The vectorised and parallel twin of [`naive_affine`].
+/// Computes [`naive_affine`], vectorised and parallel.
 pub fn fast_affine<T: Float>(x: &[T], a: T, b: T, y: &mut [T]) {
     same_len("affine", &[x.len(), y.len()]);
     parallel::each_2(1, x, y, |x, y| affine(x, a, b, y));

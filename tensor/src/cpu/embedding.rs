@@ -37,7 +37,7 @@ pub(crate) fn check(kernel: &str, table: usize, d: usize, ids: &[u32], rows: usi
     }
 }
 
-/// The twin of [`naive`], parallel by rows.
+/// Computes [`naive`], parallel by rows.
 pub fn fast<T: Float>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
     if !parallel::worth_it(y.len()) {
         return naive(table, d, ids, y);
@@ -51,7 +51,7 @@ pub fn fast<T: Float>(table: &[T], d: usize, ids: &[u32], y: &mut [T]) {
     });
 }
 
-/// The twin of [`naive_scatter_add`], parallel by columns: the summands of an element keep their order.
+/// Computes [`naive_scatter_add`], parallel by columns, so that the summands of an element keep their order.
 pub fn fast_scatter_add<T: Float>(table: &mut [T], d: usize, ids: &[u32], x: &[T]) {
     if !parallel::worth_it(x.len()) {
         return naive_scatter_add(table, d, ids, x);

@@ -39,13 +39,13 @@ pub fn naive_vjp<T: Scalar>(x: &[T], gy: &[T], gx: &mut [T]) {
     }
 }
 
-/// The vectorised and parallel twin of [`naive`], which computes x·σ(2u).
+/// Computes [`naive`] as x·σ(2u), vectorised and parallel.
 pub fn fast<T: Float>(x: &[T], y: &mut [T]) {
     same_len("gelu", &[x.len(), y.len()]);
     parallel::each_2(1, x, y, run::<T>);
 }
 
-/// The vectorised and parallel twin of [`naive_vjp`].
+/// Computes [`naive_vjp`], vectorised and parallel.
 pub fn fast_vjp<T: Float>(x: &[T], gy: &[T], gx: &mut [T]) {
     same_len("gelu_vjp", &[x.len(), gy.len(), gx.len()]);
     parallel::each_3(1, x, gy, gx, run_vjp::<T>);

@@ -75,7 +75,7 @@ pub fn naive_vjp<T: Scalar>(
     }
 }
 
-/// The vectorised twin of [`naive`], parallel by rows.
+/// Computes [`naive`], vectorised and parallel by rows.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast<T: Float>(x: &[T], gain: &[T], bias: &[T], eps: f64, y: &mut [T], mean: &mut [T], rstd: &mut [T]) {
     let n = gain.len();
@@ -108,7 +108,7 @@ vectorized! {
     }
 }
 
-/// The vectorised twin of [`naive_vjp`], parallel by blocks of rows.
+/// Computes [`naive_vjp`], vectorised and parallel by blocks of rows.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast_vjp<T: Float>(x: &[T], gain: &[T], mean: &[T], rstd: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T], gbias: &mut [T]) {
     let n = gain.len();

@@ -1,5 +1,5 @@
-//! Calls with inconsistent arguments. The definition and the fast kernel panic with the same message before they read out of
-//! bounds. The tests in `bits` give each slice of each kernel a wrong length; the tests here are of the other mistakes.
+//! Calls with inconsistent arguments. The definition and the fast kernel panic with the same message instead of reading out of
+//! bounds. The tests in `bits` give each slice of each kernel a wrong length; the tests here cover other mistakes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::operands::{
     AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, OutputOperands, ScoreBias,
 };
 
-/// Returns the panic message of `call`, which both tables give alike, or `None` if both accept it.
+/// Returns the panic message of `call`, which must be the same for both tables, or `None` if both accept it.
 #[track_caller]
 fn message(call: impl Fn(&Kernels<f32>)) -> Option<String> {
     let [naive, fast] = [Kernels::NAIVE, Kernels::FAST].map(|kernels| {

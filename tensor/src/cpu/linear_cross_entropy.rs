@@ -1,4 +1,4 @@
-//! The tied output h·wᵀ and its cross-entropy (GPT-1 §3.1, equation 2: P(u) = softmax(h Wₑᵀ)), without holding all logits at once.
+//! The tied output h·wᵀ and its cross-entropy (GPT-1 §3.1, equation 2: P(u) = softmax(h Wₑᵀ)), for a chunk of rows at a time.
 //!
 //! ```text
 //! z = h·wᵀ (+ bias),   loss = lse z − zₜ,   L = Σᵢ weightᵢ·lossᵢ
@@ -43,7 +43,7 @@ pub fn naive<T: Scalar>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option
         let Some(grads) = &mut grads else { continue };
         for (j, &z) in z.iter().enumerate() {
             let hit = if j == t as usize { weights[i] } else { T::zero() };
-            let gz = weights[i] * (z - lse).exp() - hit; // in this order an infinite weight is ∞ − ∞ at the target, as below
+            let gz = weights[i] * (z - lse).exp() - hit; // in this order an infinite weight is ∞ − ∞ at the target, as in `fast`
             for p in 0..d {
                 grads.h[i * d + p] += gz * w[j * d + p];
                 grads.w[j * d + p] += gz * h[p];
@@ -85,13 +85,13 @@ pub(crate) fn check_sizes(h: usize, w: usize, width: usize, bias: Option<usize>,
 /// The number of logits held at a time, 83 MB of f32, unless 256 rows have more.
 const LOGITS: usize = 512 * 40_478;
 
-/// Returns the number of rows whose logits are held at a time. Each chunk of so many rows reads w once and reads and writes w̄
-/// once, so it must not be small. The number is a multiple of the product's block along k.
+/// Returns the number of rows whose logits are held at a time. With gradients, each chunk of rows reads w twice, and reads and
+/// writes w̄, so it must not be small. The number is a multiple of the product's block along k.
 fn rows_at_once(classes: usize) -> usize {
     (LOGITS / classes.max(1)).clamp(256, 1024) / 256 * 256
 }
 
-/// The fast twin of [`naive`]: three products per chunk of rows. The logits are turned into their gradients in place.
+/// Computes [`naive`] with three products per chunk of rows. The logits are overwritten with their gradients.
 pub fn fast<T: Gemm>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>) {
     let classes = check(x, loss, &grads);
     let OutputOperands { h, w, bias, width: d, targets, weights } = *x;

@@ -54,7 +54,7 @@ vectorized! {
     }
 }
 
-/// The vectorised twin of [`naive`], parallel by rows.
+/// Computes [`naive`], vectorised and parallel by rows.
 pub fn fast<T: Float>(x: &[T], y: &mut [T], n: usize) {
     same_len("log_softmax", &[x.len(), y.len()]);
     row_count("log_softmax", x.len(), n);
@@ -68,7 +68,7 @@ pub fn fast<T: Float>(x: &[T], y: &mut [T], n: usize) {
     });
 }
 
-/// The vectorised twin of [`naive_vjp`], parallel by rows.
+/// Computes [`naive_vjp`], vectorised and parallel by rows.
 pub fn fast_vjp<T: Float>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     same_len("log_softmax_vjp", &[y.len(), gy.len(), gx.len()]);
     row_count("log_softmax_vjp", y.len(), n);

@@ -3,7 +3,7 @@
 //! ```text
 //! one step      i = σ(zᵢ),  f = σ(z_f),  g = tanh(z_g),  o = σ(zₒ)          z = [zᵢ | z_f | z_g | zₒ]
 //!               c′ = f ∘ c + i ∘ g        t = tanh c′        h = o ∘ t
-//! its VJP       s = c̄′ + h̄ ∘ o ∘ (1 − t²)                                   all that reaches c′
+//! its VJP       s = c̄′ + h̄ ∘ o ∘ (1 − t²)                                   the whole cotangent of c′
 //!               z̄ᵢ = s ∘ g ∘ i(1 − i)     z̄_f = s ∘ c ∘ f(1 − f)     z̄_g = s ∘ i ∘ (1 − g²)     z̄ₒ = h̄ ∘ t ∘ o(1 − o)
 //!               c̄ = s ∘ f
 //!
@@ -11,8 +11,8 @@
 //! its VJP       h̄ₜ = ȳₜ + z̄ₜ₊₁ Wᵀ       x̄ₜ = z̄ₜ       W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ
 //! ```
 //!
-//! Each step depends on the previous one. The fast kernel therefore packs W once and divides the units among threads, with all four
-//! gates of a unit on one thread: the threads synchronise once per step. W̄ is one product over all steps.
+//! Each step depends on the previous one. The fast kernel therefore packs W once and divides the units among threads, with all
+//! four gates of a unit on one thread: the threads synchronise once per step. W̄ is one product over all steps.
 
 use rayon::prelude::*;
 
@@ -146,7 +146,7 @@ pub(crate) fn check(kernel: &str, w: usize, [batch, units]: [usize; 2], fours: &
     row_count(kernel, ones[0], batch * units);
 }
 
-/// The vectorised twin of [`naive_cell`], parallel by rows.
+/// Computes [`naive_cell`], vectorised and parallel by rows.
 pub fn fast_cell<T: Gemm>(units: usize, gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]) {
     check_cell("lstm_cell", units, &[gates.len()], &[before.len(), c.len(), h.len()]);
     let rows = |gates: &mut [T], before: &[T], c: &mut [T], h: &mut [T]| {
@@ -164,7 +164,7 @@ pub fn fast_cell<T: Gemm>(units: usize, gates: &mut [T], before: &[T], c: &mut [
     gates.par_chunks_mut(4 * n).zip(states).for_each(|(gates, ((before, c), h))| rows(gates, before, c, h));
 }
 
-/// The vectorised twin of [`naive_cell_vjp`], parallel by rows.
+/// Computes [`naive_cell_vjp`], vectorised and parallel by rows.
 pub fn fast_cell_vjp<T: Gemm>(units: usize, gates: &[T], before: &[T], c: &[T], gh: &[T], gc: &mut [T], gz: &mut [T]) {
     check_cell("lstm_cell_vjp", units, &[gates.len(), gz.len()], &[before.len(), c.len(), gh.len(), gc.len()]);
     let row = |(row, (gc, gz)): (usize, (&mut [T], &mut [T]))| {
@@ -287,7 +287,7 @@ fn each_piece<T: Gemm, const N: usize>(pieces: &[Piece<'_, T, N>], f: impl Fn(&P
     }
 }
 
-/// The fast twin of [`naive`]: W is packed once, and the units are processed in parallel.
+/// Computes [`naive`]. W is packed once, and the units are processed in parallel.
 pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
     check("lstm", w.len(), [batch, units], &[x.len(), gates.len()], &[c.len(), h.len()]);
     let n = batch * units;
@@ -342,7 +342,7 @@ pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [
     });
 }
 
-/// The fast twin of [`naive_vjp`]: Wᵀ is packed once, the units are processed in parallel, and W̄ is one product at the end.
+/// Computes [`naive_vjp`]. Wᵀ is packed once, the units are processed in parallel, and W̄ is one product at the end.
 #[expect(clippy::too_many_lines, reason = "one way back through time, for one sequence and for pieces of many")]
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 pub fn fast_vjp<T: Gemm>(

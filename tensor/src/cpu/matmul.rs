@@ -1,9 +1,9 @@
 //! The matrix product C ← onto + A·B.
 //!
 //! For each element, the fast kernel (`gemm`) computes a chain of fused multiply-adds over k within each block of `K_BLOCK`, and
-//! adds the blocks in order. Splitting rows or columns does not change that chain. The product is therefore split among threads by
-//! rows or columns, never along k, and its bits do not depend on the split. A single row has a separate kernel (`matvec`) with the
-//! same chain: decoding one token gives the same bits as the whole sequence.
+//! adds the blocks in order. Splitting rows or columns does not change that chain. The product is therefore split among threads
+//! by rows or columns, never along k, and its bits do not depend on the split. A single row has a separate kernel (`matvec`) with
+//! the same chain: decoding one token gives the same bits as the whole sequence.
 
 use rayon::prelude::*;
 
@@ -54,7 +54,7 @@ fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>, onto: Onto<'_, T>
 /// The number of multiplications from which a second thread pays off.
 const WORTH_IT: usize = 1 << 19;
 
-/// The fast twin of [`naive`]: blocks in cache, parallel over rows or columns.
+/// Computes [`naive`] in blocks that fit into the cache, parallel over rows or columns.
 pub fn fast<T: Gemm>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
     check(&a, &b, &c, onto);
     let (m, k, n) = (c.rows, a.cols, c.cols);

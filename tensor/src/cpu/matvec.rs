@@ -58,8 +58,8 @@ const ROWS: usize = 8;
 const AHEAD: usize = 8;
 
 vectorized! {
-    /// Computes c ← x·B, or c + x·B with `accumulate`, for at most WIDEST columns of a B with contiguous rows. `sums` is as long as
-    /// c.
+    /// Computes c ← x·B, or c + x·B with `accumulate`, for at most WIDEST columns of a B with contiguous rows. `sums` is as long
+    /// as c.
     fn dense_rows<T: Gemm>(x: &[T], b: &[T], ld: usize, c: &mut [T], accumulate: bool, sums: &mut [T]) {
         let n = c.len();
         for (block, x) in x.chunks(K_BLOCK).enumerate() {

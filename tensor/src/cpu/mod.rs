@@ -1,5 +1,5 @@
-//! The CPU kernels, one file each. Each file begins with the naive loops. They define the kernel for any [`Scalar`](crate::Scalar),
-//! in an amount of arithmetic that depends on shapes alone.
+//! The CPU kernels, one file each. Each file begins with the naive loops, which define the kernel for any
+//! [`Scalar`](crate::Scalar). The amount of their arithmetic depends on shapes and masks, not on values.
 
 pub mod adam;
 pub mod attention;

@@ -1,5 +1,5 @@
 //! Work in chunks on rayon's current pool. The size alone determines the chunks, and short work stays on the calling thread. No
-//! kernel's bits depend on the cuts.
+//! bit of a result depends on the cuts.
 
 use rayon::prelude::*;
 
@@ -20,7 +20,7 @@ pub(crate) fn rows_per_chunk(n: usize) -> usize {
     (CHUNK / n.max(1)).max(1)
 }
 
-/// Returns whether `elements` are worth more than one thread.
+/// Returns whether `elements` are enough work for more than one thread.
 pub(crate) fn worth_it(elements: usize) -> bool {
     elements >= 2 * CHUNK && rayon::current_num_threads() > 1
 }

@@ -38,7 +38,7 @@ pub fn naive_sum_squares<T: Scalar>(x: &[T]) -> f64 {
 /// The number of rows per partial sum. It is constant, so that the bits do not depend on the number of threads.
 const BLOCK: usize = 64;
 
-/// The vectorised twin of [`naive_sum_rows`], parallel by blocks of rows.
+/// Computes [`naive_sum_rows`], vectorised and parallel by blocks of rows.
 pub fn fast_sum_rows<T: Float>(x: &[T], y: &mut [T], n: usize) {
     same_len("sum_rows", &[y.len(), n]);
     let rows = super::row_count("sum_rows", x.len(), n);
@@ -56,7 +56,7 @@ pub fn fast_sum_rows<T: Float>(x: &[T], y: &mut [T], n: usize) {
 }
 
 vectorized! {
-    /// Computes y as the sum of the rows of x, in order.
+    /// Computes y ← the sum of the rows of x, in order.
     fn add_rows<T: Float>(x: &[T], y: &mut [T]) {
         y.fill(T::zero());
         for x in x.chunks_exact(y.len().max(1)) {
@@ -67,7 +67,7 @@ vectorized! {
     }
 }
 
-/// The vectorised twin of [`naive_sum_cols`], parallel by rows.
+/// Computes [`naive_sum_cols`], vectorised and parallel by rows.
 pub fn fast_sum_cols<T: Float>(x: &[T], y: &mut [T], n: usize) {
     same_len("sum_cols", &[x.len(), y.len() * n]);
     let rows = if parallel::worth_it(x.len()) { parallel::rows_per_chunk(n) } else { y.len() };
@@ -94,7 +94,7 @@ pub fn halves(n: usize) -> Option<usize> {
     (n > LEAF).then(|| (n / 2).next_multiple_of(LEAF))
 }
 
-/// The fast twin of [`naive_sum_squares`]: a binary tree over leaves of fixed size, vectorised and parallel.
+/// Computes [`naive_sum_squares`] by a binary tree over leaves of fixed size, vectorised and parallel.
 pub fn fast_sum_squares<T: Float>(x: &[T]) -> f64 {
     let Some(middle) = halves(x.len()) else { return squares(x) };
     let (left, right) = x.split_at(middle);
@@ -122,8 +122,8 @@ vectorized! {
 mod tests {
     use super::*;
 
-    /// The left part is a whole number of leaves, so the leaves of a sum are the leaves of its parts. Other code splits at the same
-    /// places.
+    /// The left part is a whole number of leaves, so the leaves of a sum are the leaves of its parts. Other code splits there
+    /// too.
     #[test]
     fn a_sum_of_squares_splits_at_whole_leaves() {
         assert_eq!([0, 1, LEAF].map(halves), [None; 3]);

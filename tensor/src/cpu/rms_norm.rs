@@ -50,7 +50,7 @@ pub fn naive_vjp<T: Scalar>(x: &[T], gain: &[T], rrms: &[T], gy: &[T], gx: &mut 
     }
 }
 
-/// The vectorised twin of [`naive`], parallel by rows.
+/// Computes [`naive`], vectorised and parallel by rows.
 pub fn fast<T: Float>(x: &[T], gain: &[T], eps: f64, y: &mut [T], rrms: &mut [T]) {
     let n = gain.len();
     same_len("rms_norm", &[x.len(), y.len(), n * rrms.len()]);
@@ -77,7 +77,7 @@ vectorized! {
     }
 }
 
-/// The vectorised twin of [`naive_vjp`], parallel by blocks of rows.
+/// Computes [`naive_vjp`], vectorised and parallel by blocks of rows.
 pub fn fast_vjp<T: Float>(x: &[T], gain: &[T], rrms: &[T], gy: &[T], gx: &mut [T], ggain: &mut [T]) {
     let n = gain.len();
     same_len("rms_norm_vjp", &[x.len(), gy.len(), gx.len(), n * rrms.len()]);

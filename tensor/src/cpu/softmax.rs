@@ -41,14 +41,14 @@ pub fn naive_vjp<T: Scalar>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     }
 }
 
-/// The vectorised twin of [`naive`], parallel by rows.
+/// Computes [`naive`], vectorised and parallel by rows.
 pub fn fast<T: Float>(x: &[T], y: &mut [T], n: usize) {
     same_len("softmax", &[x.len(), y.len()]);
     row_count("softmax", x.len(), n);
     parallel::each_2(n.max(1), x, y, |x, y| rows(x, y, n.max(1)));
 }
 
-/// The vectorised twin of [`naive_vjp`], parallel by rows.
+/// Computes [`naive_vjp`], vectorised and parallel by rows.
 pub fn fast_vjp<T: Float>(y: &[T], gy: &[T], gx: &mut [T], n: usize) {
     same_len("softmax_vjp", &[y.len(), gy.len(), gx.len()]);
     row_count("softmax_vjp", y.len(), n);

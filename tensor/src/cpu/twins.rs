@@ -1,5 +1,5 @@
-//! Comparisons of every kernel with its definition. The fast kernel agrees with the naive one to within rounding, and has the same
-//! bits on any number of threads.
+//! Comparisons of every kernel with its definition. The fast kernel agrees with the naive one to within rounding. Its bits are
+//! the same on any number of threads.
 
 use super::gemm::Gemm;
 use super::testing::*;

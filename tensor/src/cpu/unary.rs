@@ -22,19 +22,19 @@ pub fn naive_sigmoid<T: Scalar>(x: &[T], y: &mut [T]) {
     x.iter().zip(y).for_each(|(&x, y)| *y = T::one() / (T::one() + (-x).exp()));
 }
 
-/// The vectorised and parallel twin of [`naive_exp`].
+/// Computes [`naive_exp`], vectorised and parallel.
 pub fn fast_exp<T: Float>(x: &[T], y: &mut [T]) {
     same_len("exp", &[x.len(), y.len()]);
     parallel::each_2(1, x, y, exp::<T>);
 }
 
-/// The vectorised and parallel twin of [`naive_tanh`].
+/// Computes [`naive_tanh`], vectorised and parallel.
 pub fn fast_tanh<T: Float>(x: &[T], y: &mut [T]) {
     same_len("tanh", &[x.len(), y.len()]);
     parallel::each_2(1, x, y, tanh::<T>);
 }
 
-/// The vectorised and parallel twin of [`naive_sigmoid`].
+/// Computes [`naive_sigmoid`], vectorised and parallel.
 pub fn fast_sigmoid<T: Float>(x: &[T], y: &mut [T]) {
     same_len("sigmoid", &[x.len(), y.len()]);
     parallel::each_2(1, x, y, sigmoid::<T>);

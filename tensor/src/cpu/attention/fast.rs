@@ -19,7 +19,7 @@ const BLOCK: usize = 4 * STEP;
 /// The number of queries per task in the forward pass. Each task packs the keys and values for itself.
 const SHARE: usize = 9 * STEP;
 
-/// Queries of sequence `b`: the first, their number, and the number of keys that the last of them reaches.
+/// A range of queries of sequence `b`: the first, their number, and the number of keys that the last of them reaches.
 #[derive(Clone, Copy)]
 struct Span {
     b: usize,
@@ -55,7 +55,7 @@ fn split<'a, T: Gemm>(spec: &AttentionSpec, [b, i]: [usize; 2], s: &'a mut [T], 
     s
 }
 
-/// The positions of one (b, h) from `t` on, as the rows of a matrix.
+/// Returns the positions of one (b, h) from `t` on, as the rows of a matrix.
 fn rows_of<T>(x: Heads<'_, T>, [b, h, t]: [usize; 3]) -> Strided<T> {
     let at = x.data.as_ptr().wrapping_add(b * x.strides[0] + h * x.strides[1] + t * x.strides[2]);
     Strided { at, strides: [x.strides[2], 1] }
@@ -139,7 +139,7 @@ fn softmax_row<T: Gemm>(x: &AttentionOperands<'_, T>, [b, h, i]: [usize; 3], s: 
     (most + sum.ln(), T::one() / sum)
 }
 
-/// Computes the attention of a single query, as in generation. Packing the keys would cost more than their product with the query.
+/// Computes the attention of one query, as in generation. Packing the keys would cost more than their product with the query.
 fn one_query<T: Gemm>(x: &AttentionOperands<'_, T>, pair: usize, o: &mut [T], lse: &mut T) {
     let AttentionOperands { spec, q, k, v, .. } = *x;
     let [b, h] = [pair / spec.heads, pair % spec.heads];
@@ -201,7 +201,7 @@ vectorized! {
 #[inline(always)]
 fn finish_scores<T: Gemm>(s: &mut [T], seen: usize, scale: T, bias: &[T], allowed: &[bool]) {
     let never = T::lit(f64::NEG_INFINITY);
-    let scaled = if scale > T::zero() { s.len() } else { seen }; // whole lanes, where that is the same
+    let scaled = if scale > T::zero() { s.len() } else { seen }; // whole lanes, if −∞ stays −∞
     s[..scaled].iter_mut().for_each(|s| *s = *s * scale);
     for (s, &bias) in s[..seen].iter_mut().zip(bias) {
         *s += bias;
@@ -217,8 +217,8 @@ vectorized! {
     }
 }
 
-/// Computes the [VJP of attention](super::naive::attention_vjp) in blocks of queries. A task owns the keys of one (b, h), or of all
-/// (b, h) that share a slice of a bias whose gradient is requested.
+/// Computes the [VJP of attention](super::naive::attention_vjp) in blocks of queries. A task owns the keys of one (b, h), or of
+/// all (b, h) that share a slice of a bias whose gradient is requested.
 pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], go: Heads<'_, T>, grads: AttentionGrads<'_, T>) {
     x.check(o, lse);
     x.check_grads(go, &grads);
@@ -229,7 +229,7 @@ pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], 
         gbias.fill(T::zero());
         Shared::new(gbias)
     });
-    // A task processes one (b, h), or, in order, all that share a slice of the bias.
+    // A task processes one (b, h), or in order all (b, h) that share a slice of the bias.
     let (batches, heads) = match (bias, gbias) {
         (Some(bias), Some(_)) => (bias.batch, bias.heads),
         _ => (spec.batch, spec.heads),
@@ -310,8 +310,8 @@ unsafe fn pair_vjp<T: Gemm>(
                 let here = [b, h, first];
                 [Packed::new(rows_of(q, here), rows, d, q_space), Packed::new(rows_of(go, here), rows, d, go_space)]
             };
-            // First the keys that all queries of the block attend to. Then, under a causal mask, the keys of each step, which only
-            // later queries attend to.
+            // First the keys that all queries of the block attend to. Then, under a causal mask, the keys of each step, which
+            // only later queries attend to.
             let all_see = if spec.mask == Mask::Causal { reach.min(first + spec.keys - spec.queries) } else { reach };
             let later = (all_see..reach).step_by(STEP).map(|key| (key..reach.min(key + STEP), key - all_see));
             for (keys, row) in std::iter::once((0..all_see, 0)).chain(later) {

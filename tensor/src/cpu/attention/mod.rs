@@ -23,12 +23,12 @@ mod tests;
 
 use crate::operands::{AttentionSpec, Heads, ScoreBias};
 
-/// The vector at position t of one (b, h).
+/// Returns the vector at position t of one (b, h).
 fn row<T>(x: Heads<'_, T>, width: usize, [b, h, t]: [usize; 3]) -> &[T] {
     &x.data[b * x.strides[0] + h * x.strides[1] + t * x.strides[2]..][..width]
 }
 
-/// The offset of element (b, h, i, j) in a broadcast bias.
+/// Returns the offset of element (b, h, i, j) in a broadcast bias.
 fn bias_at<T>(spec: &AttentionSpec, bias: ScoreBias<'_, T>, [b, h, i, j]: [usize; 4]) -> usize {
     ((b % bias.batch * bias.heads + h % bias.heads) * spec.queries + i) * spec.keys + j
 }

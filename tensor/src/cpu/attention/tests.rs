@@ -7,7 +7,7 @@ use crate::kernels::Kernels;
 use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, ScoreBias};
 use crate::rng::DropoutKey;
 
-/// q, k, v interleaved in one buffer, as a packed projection leaves them: (B, T, 3, H, D).
+/// Returns q, k and v, interleaved in one buffer as in a packed projection: (B, T, 3, H, D).
 fn packed<'a, T>(data: &'a [T], spec: &AttentionSpec) -> [Heads<'a, T>; 3] {
     let c = spec.heads * spec.width;
     let t = spec.queries.max(spec.keys);
@@ -94,7 +94,7 @@ fn a_query_has_the_same_bits_alone_and_among_others() {
 
 #[test]
 fn lengths_and_masks_per_sequence() {
-    // Sequences with no keys, some keys and all keys; queries that attend to no key; more than one block and one share of queries.
+    // Sequences with no keys, some keys and all keys; queries without keys; more than one block and one share of queries.
     let allowed: Vec<bool> = (0..3 * 300 * 310).map(|at| at / 310 % 7 != 3 && at * 7 % 5 < 2).collect();
     let one: Arc<[bool]> = allowed[..300 * 310].into();
     for mask in [Mask::Full, Mask::Causal, Mask::Allowed(one), Mask::Allowed(allowed.into())] {

@@ -1,5 +1,5 @@
-//! Calls of each kernel on drawn numbers, generic so that they serve both twins. The sizes are around the sizes of vectors, tiles
-//! and blocks. Slices begin and end at any offset.
+//! Calls of each kernel on drawn numbers, generic over the scalar so that they serve both twins. The sizes are around the sizes
+//! of vectors, tiles and blocks. Slices begin and end at any offset.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -37,7 +37,7 @@ impl<S: Scalar> Drawn<S> {
         (x >> 33) as usize % n
     }
 
-    /// Returns the length of the next slice: n, unless this slice has a wrong length. The length 0 is for a slice that is not passed.
+    /// Returns the length of the next slice: n, unless this slice has a wrong length. A slice of length 0 is not passed.
     pub(super) fn len(&self, n: usize) -> usize {
         let WrongLength { which, by, taken } = &self.wrong;
         if n > 0 && taken.fetch_add(1, Ordering::Relaxed) == *which { n.strict_add_signed(*by) } else { n }
@@ -74,8 +74,8 @@ impl<S: Scalar> Drawn<S> {
     }
 }
 
-/// Returns the slices of these lengths after `kernel` wrote them. They hold NaN before. Each slice follows `drawn.seed % 5`
-/// elements that must stay NaN.
+/// Returns the slices of these lengths after `kernel` wrote them. They hold NaN before the call. Each slice follows
+/// `drawn.seed % 5` elements that must stay NaN.
 pub(super) fn written<S: Scalar, const N: usize>(
     drawn: &Drawn<S>,
     lengths: [usize; N],
@@ -157,7 +157,7 @@ pub(super) fn sum_cols<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     written(drawn, [rows], |[y]| (k.sum_cols)(&drawn.values(1, rows * n), y, n))
 }
 
-/// The kernel sums in f64, so the result carries no spread. The factors of one model the roundings that it may have.
+/// Calls the kernel, which sums in f64, so that the result has no spread. The factors of 1 model the roundings that it may have.
 pub(super) fn sum_squares<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {
     let sum = S::lit((k.sum_squares)(&drawn.values(1, drawn.sizes[0])));
     vec![sum * S::one() * S::one() * S::one() * S::one()]

@@ -4,8 +4,8 @@
 //! bound follows from the numbers of the case, while a fixed tolerance would hold only for ordinary numbers.
 //!
 //! ```text
-//! exactly v    a fast kernel has it to the bit, but for the payload and sign of a NaN and the sign of a zero
-//! v ± spread   v is finite and so is the fast kernel's
+//! exactly v    a fast kernel returns v to the bit, except the payload and sign of a NaN and the sign of a zero
+//! v ± spread   v is finite, and the result of the fast kernel is within `spread` of it
 //! anything     an order of the arithmetic overflows, or a rounding decides whether an infinity meets a zero
 //! ```
 
@@ -15,15 +15,15 @@ use super::super::testing::epsilon;
 use crate::Scalar;
 use crate::simd::Float;
 
-/// The rounding errors that an operation may hide, in ε of its operands: the error of either twin, the errors of sums in [`LANES`]
-/// partial sums instead of one, and the errors of the exponentials, of up to 2.5.
+/// The rounding errors that an operation may hide, in ε of its operands: the error of either twin, the errors of sums in
+/// [`LANES`] partial sums instead of one, and the errors of the exponentials, of up to 2.5.
 ///
 /// [`LANES`]: crate::simd::LANES
 const ROUNDINGS: f64 = 8.0;
 /// Numbers within this factor of overflow may overflow in another order.
 const MARGIN: f64 = 4096.0;
 
-/// A value with its bound; see the module.
+/// A value with its bound, as defined by the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ErrorBound<T> {
     value: T,
@@ -152,7 +152,7 @@ impl<T: Float> Div for ErrorBound<T> {
         }
         if other.may_be_zero() {
             let nothing_by_nothing = self.is_exactly_zero() && other.is_exactly_zero();
-            return if nothing_by_nothing { Self::lit(f64::NAN) } else { Self::anything() }; // the sign of a zero is not determined
+            return if nothing_by_nothing { Self::lit(f64::NAN) } else { Self::anything() }; // a zero may have either sign
         }
         if self.is_infinite() {
             return ErrorBound { value, spread: 0.0, reach: 0.0 };

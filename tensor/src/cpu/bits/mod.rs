@@ -2,9 +2,9 @@
 //! infinities, and very large and very small numbers, at every instruction level of this CPU.
 //!
 //! A NaN matches a NaN of any payload and sign, and an infinity matches an infinity of the same sign. If each element is a fixed
-//! chain of roundings ([`Exact`]), all other numbers agree to the bit. Otherwise the fast kernel may choose the order of a sum, or
-//! compute an exponential differently. The naive kernel then computes in [`ErrorBound`] numbers, which bound the effect of the order.
-//! Levels with fused multiply-adds agree to the bit with each other.
+//! chain of roundings ([`Exact`]), all other numbers agree to the bit. Otherwise the fast kernel may choose the order of a sum,
+//! or compute an exponential differently. The naive kernel then computes in [`ErrorBound`] numbers, which bound the effect of the
+//! order. Levels with fused multiply-adds agree to the bit with each other.
 //!
 //! [`Exact`]: Twin::Exact
 
@@ -34,11 +34,11 @@ enum Twin {
     Bounded,
     /// Agreement as in `Bounded`, except that any element may be NaN if an input is non-finite or very large (see `attention`).
     Masked,
-    /// Agreement as in `Bounded`, except that any element may be NaN if an input exceeds the root of the largest number (see `gelu`).
+    /// Agreement as in `Bounded`, except that any element may be NaN if an input exceeds the root of the largest value (`gelu`).
     Squared,
 }
 
-/// Defines one test per kernel of the table and precision, and one of its slices' lengths. A kernel missing from the list is a compile error.
+/// Defines a test per kernel and precision, and a test of the kernel's slice lengths. A kernel without tests does not compile.
 macro_rules! kernels {
     ($($kernel:ident: $twin:ident),* $(,)?) => {
         #[allow(dead_code, reason = "it only has to compile")]
@@ -114,8 +114,8 @@ macro_rules! bits {
 bits!(f32, u32, 0xFFC1_2345); // a negative NaN with a payload
 bits!(f64, u64, 0xFFF8_0123_4567_89AB);
 
-/// Draws a few numbers, which a case repeats: numbers of any bits; ordinary numbers with a few special ones; or ordinary, zero and
-/// tiny ones.
+/// Draws a few numbers, which a case repeats: numbers of any bits; ordinary numbers with a few special ones; or ordinary, zero
+/// and tiny ones.
 fn pool<T: Bits>() -> impl Strategy<Value = Vec<T>> {
     let ordinary = || (-4.0..4.0f64).prop_map(T::lit);
     let special = || proptest::sample::select(T::special());
@@ -190,7 +190,7 @@ fn same_bits<T: Bits>(x: T, y: T) -> bool {
     x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan()
 }
 
-/// Returns whether an input of this value lets a kernel return NaN where its twin returns something else.
+/// Returns whether a kernel may return NaN for an input of this value, whatever its twin returns.
 fn nan_for_anything<T: Bits>(twin: Twin, x: T) -> bool {
     let (size, most) = (x.to_f64().abs(), if size_of::<T>() == 4 { f32::MAX.into() } else { f64::MAX });
     match twin {

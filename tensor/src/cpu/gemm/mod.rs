@@ -12,8 +12,8 @@
 //!
 //! B is copied into panels whose rows follow one another. A is read in place, through its strides. Within each block of
 //! [`K_BLOCK`], an element of C is one chain of fused multiply-adds over k. The blocks are added in order. The order does not
-//! depend on the position and the size of the tiles. The crate `matrixmultiply`, used on CPUs that have no tiles here, computes in
-//! the same order: the bits are equal on every CPU with fused multiply-adds.
+//! depend on the position and the size of the tiles. The crate `matrixmultiply`, used on CPUs that have no tiles here, computes
+//! in the same order: the bits are equal on every CPU with fused multiply-adds.
 
 mod float;
 mod tile;
@@ -46,8 +46,8 @@ impl<T> Strided<T> {
 /// Computes C (m, n) ← onto + A (m, k)·B (k, n). The rows of C are contiguous and `ld` apart.
 ///
 /// # Safety
-/// Every element that sizes and strides reach lies in its allocation. During the call nothing writes between the first and the last
-/// element of A or B, and nothing else aliases C. (If the row to add is too short, the function panics.)
+/// Every element that sizes and strides reach lies in its allocation. During the call nothing writes between the first and the
+/// last element of A or B, and nothing else aliases C. (If the row to add is too short, the function panics.)
 pub(crate) unsafe fn product<T: Gemm>(
     [m, k, n]: [usize; 3],
     a: Strided<T>,
@@ -184,7 +184,7 @@ unsafe fn elsewhere<T: Gemm>([m, k, n]: [usize; 3], a: Strided<T>, b: Strided<T>
     unsafe { T::gemm([m, k, n], a, b, beta, c, ld) }
 }
 
-/// Packs B (k ≤ K_BLOCK, n) into panels. Panel q holds the columns from q·cols on, row after row, with zeros past the last column.
+/// Packs B (k ≤ K_BLOCK, n) into panels. Panel q holds the columns from q·cols on, row by row, with zeros past the last column.
 ///
 /// # Safety
 /// The contract of [`product`].
@@ -222,7 +222,7 @@ unsafe fn pack<T: Gemm>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pan
 }
 
 vectorized! {
-    /// Packs a panel of `cols` contiguous columns, `ld` apart (0: one column, broadcast). Squares of eight by eight are transposed.
+    /// Packs a panel of `cols` contiguous columns, `ld` apart (0: one column, broadcast). Squares of 8 × 8 are transposed.
     fn pack_columns<T: Gemm>(columns: &[T], ld: usize, cols: usize, k: usize, panel: &mut [T], width: usize) {
         let (turned, deep) = (cols / 8 * 8, k / 8 * 8);
         for j in (0..turned).step_by(8) {

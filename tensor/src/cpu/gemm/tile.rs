@@ -4,8 +4,8 @@ use super::Strided;
 use crate::operands::Onto;
 use crate::simd::Float;
 
-/// The kernel of a tile with a fixed number of rows and of vectors of columns. Its arguments are k, A, the rows of A after these, a
-/// panel of B, C, its row stride, and onto.
+/// The kernel of a tile with a fixed number of rows and of vectors of columns. Its arguments are k, A, the rows of A after these,
+/// a panel of B, C, its row stride, and onto.
 type TileFn<T> = unsafe fn(usize, Strided<T>, *const T, *const T, *mut T, usize, Onto<'_, T>);
 
 /// The tile kernels of one level of the CPU, for every number of rows up to the largest.
