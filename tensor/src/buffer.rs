@@ -4,10 +4,10 @@
 //! The memory comes from the system in a few large slabs. A buffer is a range of a slab. Ranges are allocated first fit, and a
 //! freed range is merged with its free neighbours (Knuth, The Art of Computer Programming 1, §2.5). The memory of a block's
 //! activations is thus reused for the gradients of its parameters, whatever their sizes. Every step requests the same lengths in
-//! the same order, so it finds the ranges that the previous step freed and requests no memory from the system. With several threads
+//! the same order, so it finds the ranges that the previous step freed, and needs no memory from the system. With several threads
 //! the orders interleave, and a later step may still need a little more.
 //!
-//! A recycled buffer holds old values. Its user must write all of it.
+//! A recycled buffer holds old values. Its user must write every element.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -104,8 +104,8 @@ impl Pool {
     }
 }
 
-/// Returns zeroed memory. The system provides each page when it is first written, in huge pages if it has them: a step touches all
-/// of its memory, and with small pages it would wait for address translation.
+/// Returns zeroed memory. The system provides each page when it is first written, in huge pages if it has them. A step touches
+/// all its memory; with small pages it would wait for address translation.
 #[cfg(not(any(target_family = "wasm", miri)))]
 fn zeros(bytes: usize) -> NonNull<u8> {
     use memmap2::MmapMut;
@@ -140,7 +140,7 @@ pub fn refused() -> Option<usize> {
 }
 
 /// Makes the n-th buffer from now on fail, for tests, as if the system were out of memory; 0 disables the failure. Returns the
-/// number of buffers that were left until the failure requested before.
+/// previous setting: the number of buffers that were left until the failure.
 pub fn refuse_nth(n: u64) -> u64 {
     REFUSED.store(0, Ordering::SeqCst);
     LEFT.swap(n, Ordering::SeqCst)
@@ -246,7 +246,7 @@ pub(crate) fn with_scratch<T: Scalar, R>(len: usize, f: impl FnOnce(&mut [T]) ->
 pub struct PoolStats {
     /// The number of slabs allocated from the system.
     pub slabs: usize,
-    /// The bytes that buffers have ever reached, which are the bytes that the system provides.
+    /// The bytes of all slabs up to the highest one ever used, which are the bytes that the system provides.
     pub held_bytes: usize,
     /// The bytes in use now; the rest of `held_bytes` is free.
     pub live_bytes: usize,

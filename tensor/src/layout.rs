@@ -28,7 +28,7 @@ impl Layout {
         self.len() == 0 || (0..self.shape.len()).all(|i| self.shape[i] == 1 || self.strides[i] == dense[i])
     }
 
-    /// Returns the positions of all elements, if they are dense.
+    /// Returns the positions of all elements of a dense layout.
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.len()
     }

@@ -14,11 +14,11 @@
 //!
 //! - `cpu`: the kernels, one file each. Each file begins with the naive twin, which defines the kernel.
 //! - [`device`]: the CPU and, with the feature `wgpu`, GPUs. [`Tensor::to`] copies a tensor to a device.
-//! - [`rng`]: Philox, a counter-based generator: each number can be drawn without those before it.
+//! - [`rng`]: Philox, a counter-based generator: each number can be drawn without the previous ones.
 //! - [`mmap`]: read-only files, mapped as slices.
 
-// Vector instructions, disjoint writes from several threads, and mapped files need `unsafe`. Only this crate has it, always with a
-// reason.
+// Vector instructions, disjoint writes from several threads, and mapped files need `unsafe`. Only this crate and the allocator of
+// tests use it, always with a reason.
 #![allow(unsafe_code)]
 // Only this crate reads and writes elements directly.
 #![allow(clippy::disallowed_methods)]

@@ -13,8 +13,8 @@ type Bytes = Vec<u8>;
 
 /// The bytes of a file, mapped read-only. Pages are read on first access and shared between processes.
 ///
-/// The file must not be truncated while it is mapped: reading past its new end would terminate the process (on Unix by SIGBUS). To
-/// replace a mapped file, write another one and rename it.
+/// The file must not be truncated while it is mapped: reading past its new end would terminate the process (on Unix by SIGBUS).
+/// To replace a mapped file, write another one and rename it.
 #[derive(Debug)]
 pub struct MappedFile(Bytes);
 
@@ -50,8 +50,8 @@ impl MappedFile {
 
 #[cfg(unix)]
 fn release(map: &Bytes, range: Range<usize>) {
-    // SAFETY: the range is within the map, which is backed by a file and is never written to. A released page is read from the file
-    // again, so no byte changes.
+    // SAFETY: the range is within the map, which is backed by a file and is never written to. A released page is read from the
+    // file again, so no byte changes.
     let advised = unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len()) };
     let _ = advised; // refused, the pages stay
 }

@@ -117,11 +117,11 @@ pub struct AttentionSpec {
     pub keys: usize,
     /// The width D of a head (of q, k and v).
     pub width: usize,
-    /// The factor of q·k, 1/√D in the paper.
+    /// The factor of q·k, usually 1/√D.
     pub scale: f64,
     /// The keys that a query attends to.
     pub mask: Mask,
-    /// The number of keys of each sequence (B). The keys after them are padding, which no query attends to. `None` means all Tk.
+    /// The number of keys of each sequence (B). The later keys are padding, which no query attends to. `None` means all Tk.
     pub lengths: Option<Arc<[usize]>>,
     /// The dropout of the probabilities: row ((b·H + h)·Tq + i) of the key's rows, column j.
     pub dropout: Option<DropoutKey>,
@@ -133,8 +133,8 @@ impl AttentionSpec {
         self.lengths.as_ref().map_or(self.keys, |lengths| lengths[b])
     }
 
-    /// Returns the number of leading keys that query `i` of sequence `b` reaches. An [allowed](Mask::Allowed) mask may exclude some
-    /// of them.
+    /// Returns the number of leading keys that query `i` of sequence `b` reaches. An [allowed](Mask::Allowed) mask may exclude
+    /// some of them.
     pub(crate) fn reach(&self, b: usize, i: usize) -> usize {
         let length = self.length(b);
         if self.mask == Mask::Causal { length.min(i + 1 + self.keys - self.queries) } else { length }

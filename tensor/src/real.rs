@@ -35,8 +35,8 @@ use crate::kernels::Kernels;
 /// assert_eq!(x.t().matmul(&x).item(), Mine(5.0)); // xᵀx
 /// ```
 ///
-/// Every method has a default. Further requirements of a scalar, such as storage on a device, belong in this trait, with a default,
-/// so that scalars of other crates keep compiling.
+/// Every method has a default. Further requirements of a scalar, such as storage on a device, belong in this trait, with a
+/// default, so that scalars of other crates keep compiling.
 pub trait Real: Scalar {
     /// Returns the kernels that compute with this scalar.
     fn kernels() -> &'static Kernels<Self> {

@@ -1,4 +1,4 @@
-//! Counter-based random numbers: Philox 4×32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC11).
+//! Counter-based random draws: Philox 4×32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC11).
 //!
 //! ```text
 //! A block of four words is a pure function of a counter (4 words) and a key (2 words); a round is
@@ -6,8 +6,8 @@
 //! and the key grows by (W₀, W₁) between the ten rounds.
 //! ```
 //!
-//! No state is carried from one block to the next, so any thread can draw any number, and a stream resumes from its position alone.
-//! Normals use the `libm` crate instead of the platform's library, so the bits are the same on every platform.
+//! No state is carried from one block to the next, so any thread can draw any number, and a stream resumes from its position
+//! alone. Normals use the `libm` crate instead of the platform's library, so the bits are the same on every platform.
 
 use std::convert::Infallible;
 
@@ -182,7 +182,7 @@ impl TryRng for Philox {
 /// keep  ⇔  u ≥ threshold,   threshold = round(65536·p),   y = keep·x·65536/(65536 − threshold)
 /// ```
 ///
-/// p is thus rounded to a multiple of 2⁻¹⁶, and with the scale taken from the rounded p, E\[y\] = x exactly.
+/// p is thus rounded to a multiple of 2⁻¹⁶. The scale is that of the rounded p, so E\[y\] = x exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropoutKey {
     /// The threshold, 0 to 65535: an element is dropped if its 16 bits are below it.

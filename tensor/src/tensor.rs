@@ -190,8 +190,8 @@ impl<T: Real> Tensor<T> {
         self.data.read_one(at).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Returns the elements to change in place. They are made dense, and copied if the buffer is shared. Panics unless they are in
-    /// the CPU's memory.
+    /// Returns the elements to change in place. They are made dense, and copied if the buffer is shared. Panics unless they are
+    /// in the CPU's memory.
     #[track_caller]
     pub fn to_mut(&mut self) -> &mut [T] {
         if !self.is_dense() || self.data.host_mut().is_none() {

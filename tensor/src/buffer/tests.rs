@@ -92,7 +92,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..80)
 }
 
-/// A place in use, its memory, and the pattern last written to it.
+/// A place in use, its memory, and the last pattern written to it.
 struct Used {
     place: Span,
     first: NonNull<u8>,

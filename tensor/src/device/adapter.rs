@@ -68,7 +68,7 @@ pub(super) fn adapters() -> Vec<(wgpu::Adapter, GpuInfo)> {
     for adapter in adapters {
         let it = adapter.get_info();
         if it.backend == wgpu::Backend::Dx12 && vulkan.contains(&it.name) {
-            continue; // on Windows both interfaces show the same card
+            continue; // on Windows both interfaces list the same card
         }
         let same = named.iter().filter(|(other, _)| other.get_info().name == it.name).count();
         let name = if same == 0 { it.name } else { format!("{} #{}", it.name, same + 1) };
@@ -79,14 +79,14 @@ pub(super) fn adapters() -> Vec<(wgpu::Adapter, GpuInfo)> {
     named
 }
 
-/// Returns the index of the GPU whose name equals or contains `name`; without a name, of the first that is not a software renderer.
+/// Returns the index of the GPU whose name equals or contains `name`; without a name, of the first that is no software renderer.
 fn choose(gpus: &[&GpuInfo], name: Option<&str>) -> Result<usize, DeviceError> {
     let names = |at: &[usize]| at.iter().map(|&i| gpus[i].name.clone()).collect::<Vec<_>>();
     let all: Vec<usize> = (0..gpus.len()).collect();
     let Some(name) = name.filter(|_| !gpus.is_empty()) else {
         return gpus.iter().position(|gpu| gpu.kind != SOFTWARE).ok_or_else(|| DeviceError::NoGpu(names(&all)));
     };
-    // Most names contain some number.
+    // A number is rejected, because most names contain some number.
     if name.len() < 3 && name.parse::<u8>().is_ok() {
         return Err(DeviceError::Number { name: name.into(), found: names(&all) });
     }

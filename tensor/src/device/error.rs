@@ -47,7 +47,7 @@ pub enum DeviceError {
     /// A scalar other than `f32` was requested on a GPU.
     #[error("a GPU computes in f32, not in {0}: use f32, or the device cpu")]
     NotF32(&'static str),
-    /// MatmulPrecision with rounded factors were requested on the CPU.
+    /// Products with rounded factors were requested on the CPU.
     #[error(
         "--matmul-precision {0}: the CPU multiplies in f32 only; use a GPU (--device gpu, in a build with the feature wgpu), or f32"
     )]
@@ -73,7 +73,7 @@ pub enum DeviceError {
         /// The bytes in buffers of tensors.
         held: u64,
     },
-    /// The data to send need more memory than the device has free.
+    /// The data to send need more memory than the device has left.
     #[error(
         "{name} has {there} bytes of free memory, and {needed} are needed: {what}; intermediate results need more: use a smaller \
          model, or the device cpu"
@@ -134,7 +134,7 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// Returns whether the device was requested in an invalid way, as opposed to a device that failed.
+    /// Returns whether the request was invalid, as opposed to a device that failed.
     pub fn is_of_usage(&self) -> bool {
         use DeviceError::*;
         let is_of_name = matches!(self, Unknown(_) | Number { .. } | NoSuchName { .. } | Ambiguous { .. });

@@ -57,8 +57,8 @@ impl Gpu {
         }
         let experimental_features = match units.cooperative {
             None => wgpu::ExperimentalFeatures::disabled(),
-            // SAFETY: the only experimental feature requested is cooperative matrices. Their only shader is cooperative.wgsl, whose
-            // results are compared with those of the ordinary shader before it is chosen.
+            // SAFETY: the only experimental feature requested is cooperative matrices. Their only shader is cooperative.wgsl,
+            // whose results are compared with those of the ordinary shader before it is chosen.
             Some(_) => unsafe { wgpu::ExperimentalFeatures::enabled() },
         };
         let wanted = wgpu::DeviceDescriptor {
@@ -87,7 +87,7 @@ impl Gpu {
         }))
     }
 
-    /// Measures how the GPU rounds.
+    /// Measures the rounding behaviour of the GPU.
     pub(super) fn measure(self: &Arc<Self>) -> Result<(), DeviceError> {
         self.arithmetic.set(probe::measure(self)?).expect("measured once");
         Ok(())

@@ -9,8 +9,8 @@ pub enum MatmulPrecision {
     /// Factors in `f32`.
     #[default]
     F32,
-    /// Factors rounded to half precision when they are read: 11 significant bits, magnitudes up to 65,504. Larger magnitudes become
-    /// ∞.
+    /// Factors rounded to half precision when they are read: 11 significant bits, magnitudes up to 65,504. Larger magnitudes
+    /// become ∞.
     F16,
 }
 

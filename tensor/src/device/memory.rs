@@ -2,8 +2,8 @@
 //!
 //! A step needs the same buffers every time, and a driver is slow to create one. A dropped buffer is kept, and serves the next
 //! request of its size or less. Commands run in order, so a buffer may be reused before the device has run the commands that last
-//! used it. Each tensor has a separate buffer, because a command cannot write one part of a buffer and read another. A shader binds
-//! a buffer as a whole, or in windows if the buffer is longer than the adapter binds at once.
+//! used it. Each tensor has a separate buffer, because a command cannot write one part of a buffer and read another. A shader
+//! binds a buffer as a whole, or in windows if the buffer is longer than the adapter binds at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::gpu::{Gpu, lock};
 
 /// Sizes are multiples of this many bytes: the alignment of a shader's binding, and a whole number of elements.
 const UNIT: u64 = 256;
-/// The most elements of a tensor. Shaders count elements in 32 bits, with room for the threads of workgroups past the last element.
+/// The most elements of a tensor. Shaders count elements in 32 bits, with room for the threads past the last element.
 const MOST_ELEMENTS: u64 = (1 << 32) - (1 << 20);
 
-/// An idle buffer may serve a request that is up to this many times smaller, if no buffer of a closer size is idle. In fine-tuning
-/// each batch is as long as its longest row: the buffers of long batches then serve batches of a new length. This also leaves less
-/// memory idle than separate buffers for each size.
+/// An idle buffer may serve a request that is up to this many times smaller, if no buffer of a closer size is idle. In
+/// fine-tuning each batch is as long as its longest row: the buffers of long batches then serve batches of a new length. This
+/// also leaves less memory idle than separate buffers for each size.
 const SPARE: u64 = 8;
 /// The bytes that are requested from a driver at once, to measure its free memory.
 const PIECE: u64 = 64 << 20;
@@ -195,8 +195,8 @@ impl Gpu {
         if errors == 0 { Ok(raw) } else { Err(raw) }
     }
 
-    /// Checks that there is memory for `needs`, each a purpose and its bytes. First compares with the size of the memory, if it is
-    /// known. Then allocates as many bytes from the driver, which are freed at once.
+    /// Checks that there is memory for `needs`, each a purpose and its bytes. First compares with the size of the memory, if it
+    /// is known. Then allocates as many bytes from the driver, which are freed at once.
     ///
     /// # Errors
     /// Returns an error, [`DeviceError::NoRoom`], if the memory is too small.

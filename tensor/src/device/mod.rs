@@ -1,8 +1,8 @@
 //! The devices of tensors: the CPU, or a GPU driven through [wgpu](https://docs.rs/wgpu).
 //!
-//! Commands for a GPU are recorded and submitted in groups, each twice as large as the previous one, and whenever a result is read.
-//! The GPU runs them in order, so a buffer that is no longer needed may serve the next command at once. A fault of the device is
-//! recorded, and is returned as an error when a result is read.
+//! Commands for a GPU are recorded and submitted in groups, each twice as large as the previous one, and whenever a result is
+//! read. The GPU runs them in order, so a buffer that is no longer needed may serve the next command at once. A fault of the
+//! device is recorded, and is returned as an error when a result is read.
 
 mod arithmetic;
 mod counts;
@@ -60,8 +60,8 @@ pub enum Device {
 }
 
 impl Device {
-    /// Opens the device named by `choice`: `cpu`; `gpu`, the fastest kind of GPU; or `gpu:NAME`, where NAME is the name of one GPU
-    /// or a part of it, in upper or lower case. A software renderer, which computes on the CPU, is opened only by name.
+    /// Opens the device named by `choice`: `cpu`; `gpu`, the fastest kind of GPU; or `gpu:NAME`, where NAME is the name of one
+    /// GPU or a part of it, in upper or lower case. A software renderer, which computes on the CPU, is opened only by name.
     ///
     /// # Errors
     /// Returns an error if `choice` is none of these, this build has no GPUs, no GPU or several have such a name, or the driver
@@ -70,7 +70,7 @@ impl Device {
         Self::open_with(choice, MatmulPrecision::F32)
     }
 
-    /// Opens the device named by `choice`, with matrix products of the precision `products`.
+    /// Opens the device named by `choice`, with matrix products of this `precision`.
     ///
     /// # Errors
     /// Returns an error in the cases of [`Device::open`], and if the device does not support this precision.
@@ -112,7 +112,7 @@ impl Device {
         }
     }
 
-    /// Sets whether a GPU measures, at the first product of a kind, which of its kernels is fastest. If not, which is the default,
+    /// Sets whether a GPU measures its kernels at the first product of a kind, to choose the fastest. By default it does not, and
     /// a rule chooses. With factors in `f32` the choice changes no bit of a result.
     pub fn tune(&self, on: bool) {
         #[cfg(feature = "wgpu")]
@@ -141,7 +141,7 @@ impl Device {
         }
     }
 
-    /// Returns the remembered choices that name no kernel of this GPU, as far as such products were computed.
+    /// Returns the remembered choices that name no kernel of this GPU, for the kinds of products computed so far.
     pub fn missing(&self) -> BTreeMap<String, String> {
         match self {
             Device::Cpu => BTreeMap::new(),
@@ -150,8 +150,8 @@ impl Device {
         }
     }
 
-    /// Adds choices that were measured earlier on the same GPU, and need no new measurement. A choice that names none of its
-    /// kernels is [missing](Device::missing), and is made anew.
+    /// Adds choices that were measured earlier on the same GPU, so that they are not measured again. A choice that names none of
+    /// its kernels is [missing](Device::missing) and is made anew.
     pub fn remember(&self, choices: &BTreeMap<String, String>) {
         #[cfg(feature = "wgpu")]
         if let Device::Gpu(gpu) = self {
@@ -252,8 +252,8 @@ impl Device {
         }
     }
 
-    /// Returns the fault of a GPU, or of the CPU's memory, if there was one. It is the cause if a method that returns no error
-    /// panicked.
+    /// Returns the fault of a GPU, or of the CPU's memory, if there was one. If a method that returns no error panicked, this is
+    /// the cause.
     pub fn fault() -> Option<DeviceError> {
         let no_memory = crate::buffer::refused().map(DeviceError::NoMemory);
         #[cfg(feature = "wgpu")]
@@ -264,8 +264,8 @@ impl Device {
 
     /// Checks that the device has memory for `needs`, each a purpose and its bytes, in addition to the memory in use. A GPU is
     /// checked by the size of its memory, which Vulkan reports, and by allocating as many bytes, which are freed at once. `needs`
-    /// do not include the memory of the computation itself. A driver that uses the memory of the CPU may promise more than is free.
-    /// The CPU is not checked.
+    /// do not include the memory of the computation itself. A driver that uses the memory of the CPU may promise more than is
+    /// free. The CPU is not checked.
     ///
     /// # Errors
     /// Returns an error, [`DeviceError::NoRoom`] with the bytes, if the memory is too small.

@@ -1,7 +1,7 @@
-//! Measurement of how a device rounds.
+//! Measurement of the rounding behaviour of a device.
 //!
 //! WGSL leaves open whether a·b + c is rounded once or twice, allows a quotient an error of 2.5 ulp, and lets a device flush
-//! denormals to 0. The results of two devices differ by this, so the record of a run contains the measurement.
+//! denormals to 0. Two devices may therefore give different results, so the record of a run contains the measurement.
 
 use super::gpu::Gpu;
 use super::memory::Buffer;

@@ -24,7 +24,7 @@ const SMALL: usize = 256 << 10;
 /// The commands recorded since the last submission.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// The current pass, which is ended before its encoder.
+    /// The current pass, which ends before its encoder does.
     pass: Option<wgpu::ComputePass<'static>>,
     encoder: Option<wgpu::CommandEncoder>,
     /// The parameters and small data, in the order of the commands.
@@ -91,8 +91,8 @@ impl Recorder {
 }
 
 impl Gpu {
-    /// Runs `groups` workgroups of a shader. The bindings are `params`, the buffers to write, and the buffers to read. No buffer is
-    /// in both.
+    /// Runs `groups` workgroups of a shader. The bindings are `params`, the buffers to write, and the buffers to read. No buffer
+    /// is in both.
     pub(crate) fn dispatch(&self, shader: &Shader<'_>, params: &[u32], writes: &[&Buffer], reads: &[&Buffer], groups: usize) {
         if groups == 0 {
             return;
@@ -145,7 +145,7 @@ impl Gpu {
         recorder.counts.sent_bytes += bytes.len() as u64;
         if let Some(staged) = staged {
             self.encoder(&mut recorder).copy_buffer_to_buffer(&staged, 0, buffer.raw(), 0, Some(bytes.len() as u64));
-            self.submit(&mut recorder); // which frees the memory of `staged` before more is sent
+            self.submit(&mut recorder); // frees the memory of `staged` before more is sent
         } else if !bytes.is_empty() {
             if !recorder.has_room(bytes.len()) {
                 self.submit(&mut recorder);

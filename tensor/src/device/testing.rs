@@ -18,8 +18,8 @@ pub struct Scarce {
 }
 
 impl Device {
-    /// Returns the first GPU, or a software renderer if there is no other. If there is none, or it does not support these products,
-    /// prints a warning and returns `None`, or panics if the tests require a GPU.
+    /// Returns the first GPU, or a software renderer if there is no other. If there is none, or it does not support these
+    /// products, prints a warning and returns `None`, or panics if the tests require a GPU.
     pub fn shared(precision: MatmulPrecision) -> Option<Self> {
         static FIRST: LazyLock<Option<String>> = LazyLock::new(|| Device::gpus().into_iter().next().map(|info| info.name));
         let Some(first) = &*FIRST else { return skipped("no GPU was found") };

@@ -13,8 +13,8 @@
 
 use std::fmt::Write;
 
-/// Returns the `text` of a shader, rewritten for buffers in these numbers of windows of `bytes` each. The buffers are in the order
-/// of their bindings, from 1 on.
+/// Returns the `text` of a shader, rewritten for buffers in these numbers of windows of `bytes` each. The buffers are in the
+/// order of their bindings, from 1 on.
 pub(super) fn rewritten(text: &str, windows: &[usize], bytes: u64) -> String {
     let mut text = without_comments(text);
     let mut declared = String::new();

@@ -5,8 +5,8 @@ use crate::cpu::same_len;
 use crate::device::shader;
 use crate::operands::AdamStep;
 
-/// Updates p, m and v by the gradient g times `clip`, which has one element. p, m and v are dense and not shared. If `clip` is NaN,
-/// nothing changes.
+/// Updates p, m and v by the gradient g times `clip`, which has one element. p, m and v are dense and not shared. If `clip` is
+/// NaN, nothing changes.
 pub(crate) fn adam(step: &AdamStep, clip: &Array, [p, m, v]: [&Array; 3], g: &Array) {
     same_len("adam", &[p.len(), m.len(), v.len(), g.len()]);
     let g = g.dense();

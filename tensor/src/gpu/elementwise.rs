@@ -13,7 +13,7 @@ pub(crate) fn fill(gpu: &Arc<Gpu>, shape: Shape, value: f32) -> Array {
     out
 }
 
-/// Computes the WGSL `expression` of the elements x, y and z of `inputs`, which have one shape, and of the constants a, b, c and d.
+/// Computes the WGSL `expression` of the elements x, y and z of `inputs`, of one shape, and of the constants a, b, c and d.
 pub(crate) fn map(inputs: &[Array], expression: &str, constants: &[f32]) -> Array {
     let out = Array::unwritten(inputs[0].gpu(), inputs[0].shape());
     run(false, &out, inputs, expression, constants);

@@ -1,4 +1,4 @@
-//! The output h·wᵀ and its cross-entropy, in chunks of rows, without holding all logits at once.
+//! The output h·wᵀ and its cross-entropy, for a chunk of rows at a time.
 
 use super::matmul::{Onto, product_into};
 use super::reduce::sums;
@@ -57,7 +57,7 @@ fn in_chunks(
     (loss, grads.map_or(vec![], Grads::finished))
 }
 
-/// Writes the losses of these logits, of rows from `first` on, and, if requested, overwrites the logits by their gradients.
+/// Writes the losses of these logits, of rows from `first` on, and, if requested, overwrites the logits with their gradients.
 fn turn_to_losses(z: &Array, first: usize, loss: &Array, targets: &Buffer, weights: &Array, wants_gradients: bool) {
     let (rows, n) = z.rows();
     let params = [word(rows), word(n), word(first), weights.at(), wants_gradients.into(), f32::NAN.to_bits()];

@@ -95,8 +95,8 @@ fn cell_params(units: usize, gates: &Array, before: Option<&Array>, after: &Arra
     [word(h.len()), word(units), gates.at(), before_at, after.at(), h.at(), before.is_none().into()]
 }
 
-/// Returns the shader of a step. `buffers` are the names and accesses of its buffers after the gates; `cells` are the names of the
-/// buffers of c, c′ and h among them.
+/// Returns the shader of a step. `buffers` are the names and accesses of its buffers after the gates; `cells` are the names of
+/// the buffers of c, c′ and h among them.
 fn cell_shader<'a>(name: &'static str, buffers: &'a [(&str, &str)], cells: [&'a str; 3]) -> Shader<'a> {
     let binding = |(i, (name, access)): (usize, &(&str, &str))| {
         format!("@group(0) @binding({}) var<storage, {access}> {name}: array<f32>;", i + 2)

@@ -1,10 +1,10 @@
 //! Matrix products in tiles of the result: one shader with parameters.
 //!
 //! A [rule](Tile::of) chooses the tile by the shape. With tuning, a device measures once for each kind of product which tile is
-//! fastest, and uses a tile only if its results equal those of the rule's tile ([`tune`]). In f32 all tiles have the same bits: an
-//! element is one chain over k or, if k is long, one chain for each part of k, depending on the shape alone. In f16, cooperative
-//! matrices are candidates too, if the device has them. They add in a different order, so reproducing the bits requires the choices
-//! to be kept.
+//! fastest, and uses a tile only if its results equal those of the rule's tile ([`tune`]). In f32 all tiles have the same bits:
+//! an element is one chain over k or, if k is long, one chain for each part of k, depending on the shape alone. In f16,
+//! cooperative matrices are candidates too, if the device has them. They add in a different order, so reproducing the bits
+//! requires the choices to be kept.
 
 mod tile;
 mod tune;
@@ -25,7 +25,7 @@ pub(crate) enum Onto<'a> {
     Nothing,
     /// A vector (n), added to every row: yᵢⱼ ← xⱼ + (A·B)ᵢⱼ.
     Row(&'a Array),
-    /// A vector (n), added to every row, then the GELU: yᵢⱼ ← gelu(uᵢⱼ), uᵢⱼ ← xⱼ + (A·B)ᵢⱼ. U has the layout of Y, or is not kept.
+    /// A vector (n), added to every row, then the GELU: yᵢⱼ ← gelu(uᵢⱼ), uᵢⱼ ← xⱼ + (A·B)ᵢⱼ. U has Y's layout, or is not kept.
     RowThenGelu(&'a Array, Option<&'a Array>),
     /// The current Y: Y ← Y + A·B.
     Accumulate,
@@ -165,7 +165,7 @@ impl Matrices {
     }
 }
 
-/// The order in which a factor is read: in lines along k or across it, and how many elements at once.
+/// The order in which a factor is read: in lines along k or across it, and the number of elements read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
     along_k: bool,
@@ -175,7 +175,7 @@ struct Reading {
 impl Reading {
     /// Returns the reading of a factor whose axis `k` is the axis of the sums.
     fn of(x: &Matrices, k: usize) -> Self {
-        // Reads along the axis with the smaller step. An axis without steps cannot be read along.
+        // The factor is read along the axis with the smaller step. An axis without steps is excluded.
         let step = |axis: usize| if x.extents[axis] == 1 || x.strides[axis] == 0 { usize::MAX } else { x.strides[axis] };
         let axis = if (step(k), Reverse(x.extents[k])) <= (step(1 - k), Reverse(x.extents[1 - k])) { k } else { 1 - k };
         Reading { along_k: axis == k, vector: x.vector(axis) }
@@ -402,8 +402,8 @@ fn four(name: &str, vector: usize) -> String {
     }
 }
 
-/// Returns `text` with every `for $x in 0..N {` or `for $x in [a, b] {` replaced by its body, repeated for each x: in blocks inside
-/// a function, and without braces outside.
+/// Returns `text` with every `for $x in 0..N {` or `for $x in [a, b] {` replaced by its body, repeated for each x: in blocks
+/// inside a function, and without braces outside.
 fn written_out(text: &str, constants: &[(&str, usize)]) -> String {
     let mut lines = text.lines();
     let mut out = String::new();
@@ -635,7 +635,7 @@ mod tests {
         }
     }
 
-    /// The tolerance for sums of k ≤ 128 products of order 1 in another order: at most k·2⁻²⁴·Σ|a||b| ≤ 6e-4, in practice far less.
+    /// The tolerance for sums of k ≤ 128 products of order 1 in another order: at most k·2⁻²⁴·Σ|a||b| ≤ 6e-4, usually far less.
     const OTHER_ORDER: f32 = 1e-4;
 
     #[test]

@@ -1,7 +1,7 @@
 //! The kernels of a GPU: the counterpart of `cpu`, behind the same methods of [`Tensor`](crate::Tensor).
 //!
-//! A kernel consists of two files: `NAME.wgsl`, the shader, and `NAME.rs`, which prepares its operands and starts it. Two functions
-//! share a shader that differs between them by a constant.
+//! A kernel consists of two files: `NAME.wgsl`, the shader, and `NAME.rs`, which prepares its operands and starts it. Functions
+//! that differ only by a constant of the shader share its file.
 
 mod adam;
 mod attention;

@@ -5,7 +5,7 @@ use super::tree::row_shader;
 use super::{Array, copy, map, word};
 use crate::device::DeviceError;
 
-/// A table with one row per tensor, [`norm_into`], followed by some numbers; and ‖x‖ of all tensors together.
+/// A table with one row of [`norm_into`] per tensor, followed by some numbers; and ‖x‖ of all tensors together.
 #[derive(Debug)]
 pub(crate) struct NormTable {
     table: Array,
@@ -14,7 +14,7 @@ pub(crate) struct NormTable {
 }
 
 impl NormTable {
-    /// Computes the table of these tensors and of these numbers, of one element each. There must be at least one tensor or number.
+    /// Computes the table of these tensors and of these numbers, of one element each. At least one tensor or number is required.
     pub fn of(tensors: &[Array], numbers: &[Array]) -> Self {
         let gpu = tensors.iter().chain(numbers).next().expect("a tensor or a number").gpu();
         let rows = tensors.len();

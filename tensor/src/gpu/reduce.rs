@@ -9,8 +9,8 @@ const SHARE: usize = 16;
 /// The most partial sums of one line at a time.
 const BLOCKS: usize = 1024;
 
-/// An input of a term, named x, y, z or w: an array, and the expression of the position at which it is read, counted from its first
-/// element. In the expression, `i` is the element's position and `k` the position along its line.
+/// An input of a term, named x, y, z or w: an array, and the expression of the position at which it is read, counted from its
+/// first element. In the expression, `i` is the element's position and `k` the position along its line.
 type Input<'a> = (&'a Array, &'static str);
 
 /// Computes Σ over `axes` (ascending, at least one), which keep extent 1.

@@ -38,7 +38,7 @@ mod tests {
         });
     }
 
-    /// WGSL's ln is within 3 ulp, and the exponentials as in softmax; a sum Σȳ of a thousand terms rounds to 1e-5 of the elements.
+    /// WGSL's ln is within 3 ulp, and the exponentials as in softmax; a sum Σȳ of 1,000 terms rounds to 1e-5 of the elements.
     #[test]
     fn log_softmax_matches_the_cpu() {
         assert_rows(2e-5, &|Case { x, gy }: &Case| {

@@ -21,7 +21,7 @@ impl Squares {
         Squares { scale: row[0], sum: row[1], largest: row[2] }
     }
 
-    /// Returns Σ x²; ∞ or NaN if an element is.
+    /// Returns Σ x²; ∞ or NaN if an element is ∞ or NaN.
     pub fn total(&self) -> f64 {
         if self.all_finite() { f64::from(self.scale).powi(2) * f64::from(self.sum) } else { f64::from(self.largest) }
     }

@@ -14,8 +14,8 @@ pub fn on(gpu: &Device, x: &Tensor) -> Tensor {
     x.to(gpu).expect("room for a small tensor")
 }
 
-/// Asserts that each element of `found` differs from the element of `expected` by at most `tolerance` times the larger of 1 and its
-/// magnitude. Non-finite elements must be equal.
+/// Asserts that each element of `found` differs from the element of `expected` by at most `tolerance` times the larger of 1 and
+/// its magnitude. Non-finite elements must be equal.
 #[track_caller]
 pub fn assert_close(what: &str, found: &Tensor, expected: &Tensor, tolerance: f32) {
     assert_eq!(found.shape(), expected.shape(), "{what}");

@@ -7,7 +7,7 @@ use crate::Shape;
 /// The threads of a workgroup, unless fewer suffice for short rows.
 pub(super) const TREE_THREADS: usize = 256;
 
-/// Returns the shader in the files of these names next to the caller, after `tree.wgsl`, with fewer threads if rows of n are short.
+/// Returns the shader in the files of these names next to the caller, after `tree.wgsl`, with fewer threads for short rows of n.
 macro_rules! row_shader {
     ($n:expr, $($name:literal),+) => {
         if $n > 256 {
@@ -44,8 +44,8 @@ impl Lines {
         self.outer * self.inner
     }
 
-    /// Returns how many lines a workgroup processes, a power of two: lines adjacent in memory, or more if they are too short for
-    /// all of its threads.
+    /// Returns the number of lines that a workgroup processes, a power of two: adjacent lines in memory, or more if they are too
+    /// short for all of its threads.
     pub fn width(&self) -> usize {
         self.inner.min(32).max(TREE_THREADS / self.n.max(1)).next_power_of_two().min(TREE_THREADS)
     }

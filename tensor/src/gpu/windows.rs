@@ -1,4 +1,4 @@
-//! Every kernel on a device whose bindings are smaller than its tensors.
+//! Tests of every kernel on a device whose bindings are smaller than its tensors.
 
 use super::matmul::{Onto, product_into};
 use super::testing::{bits, gpu, on};

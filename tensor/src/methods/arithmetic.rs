@@ -5,8 +5,8 @@ use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// Computes f of corresponding elements, for at most three tensors of one shape. It is for functions without a kernel. `wgsl`
-    /// is f for a GPU: a WGSL expression of x, y and z.
+    /// Computes f of corresponding elements, for at most three tensors of one shape and an f without a kernel. `wgsl` is f for a
+    /// GPU: a WGSL expression of x, y and z.
     ///
     /// ```
     /// # use gradus_tensor::Tensor;

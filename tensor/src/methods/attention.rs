@@ -6,8 +6,8 @@ use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
     /// Computes attention of these queries (B, H, Tq, D) over keys and values (B, H, Tk, D), with an optional bias (B|1, H|1, Tq,
-    /// Tk) on the scores. Returns o (B, H, Tq, D), in memory (B, Tq, H, D), so that joining the heads again needs no copy, and the
-    /// log-sum-exp of each row (B, H, Tq).
+    /// Tk) on the scores. Returns o (B, H, Tq, D), in memory (B, Tq, H, D), so that joining the heads again needs no copy, and
+    /// the log-sum-exp of each row (B, H, Tq).
     #[track_caller]
     pub fn attention(&self, k: &Self, v: &Self, bias: Option<&Self>, spec: &AttentionSpec) -> (Self, Self) {
         let [q, k, v] = [self, k, v].map(Tensor::rows_dense);
@@ -50,8 +50,8 @@ impl<T: Real> Tensor<T> {
         (grads.separate(spec), gbias)
     }
 
-    /// Computes attention within each sequence of a packed [q | k | v] (B, T, 3·H·D), whose parts are read in place. Returns o (B,
-    /// T, H·D) and the log-sum-exp of each row (B, H, T).
+    /// Computes attention within each sequence of a packed [q | k | v] (B, T, 3·H·D), whose parts are read in place. Returns o
+    /// (B, T, H·D) and the log-sum-exp of each row (B, H, T).
     #[track_caller]
     pub fn self_attention(&self, spec: &AttentionSpec) -> (Self, Self) {
         let x = self.dense();

@@ -58,7 +58,7 @@ impl<T: Real> Tensor<T> {
         (T::kernels().scatter_add)(self.to_mut(), d, ids, x.dense().as_slice());
     }
 
-    /// Writes `rows` to the positions from `start` on along `axis`. The other extents of `rows` are this tensor's.
+    /// Writes `rows` to the positions from `start` on along `axis`. The other extents must be equal.
     #[track_caller]
     pub fn write_rows(&mut self, axis: usize, start: usize, rows: &Self) {
         let (outer, n, inner) = self.shape().around(axis);
@@ -75,7 +75,7 @@ impl<T: Real> Tensor<T> {
     }
 
     /// Computes one step of Adam (Kingma and Ba 2015, algorithm 1) of these parameters and of their moments `m` and `v`, by the
-    /// gradient `g` times `clip`. `clip` has one element; all others have one shape. If `clip` is NaN, nothing changes.
+    /// gradient `g` times `clip`. `clip` has one element; the other tensors have one shape. If `clip` is NaN, nothing changes.
     #[track_caller]
     pub fn adam(&mut self, step: &AdamStep, clip: &Self, m: &mut Self, v: &mut Self, g: &Self) {
         on_gpu!(mut [p = self, first = m, second = v], clip = clip, g = g => gpu::adam(step, &clip, [&p, &first, &second], &g));

@@ -5,8 +5,8 @@ use crate::tensor::on_gpu;
 use crate::{Device, Real, Tensor};
 
 impl Device {
-    /// Returns the most rows of logits that an output of so many classes and its cross-entropy hold at a time on a GPU; `None` for
-    /// the CPU.
+    /// Returns the most rows of logits that an output of so many classes and its cross-entropy hold at a time on a GPU; `None`
+    /// for the CPU.
     #[cfg_attr(not(feature = "wgpu"), expect(unused_variables, reason = "there is only the CPU"))]
     pub fn rows_of_logits(&self, classes: usize) -> Option<usize> {
         match self {
@@ -50,8 +50,8 @@ impl<T: Real> Tensor<T> {
         self.output_loss(w, bias, targets, weights, None)
     }
 
-    /// Computes [`Tensor::linear_cross_entropy`], and the gradients of Σᵢ weightᵢ·lossᵢ with respect to h (n, d), w (V, d) and, if
-    /// present, the bias (V).
+    /// Computes [`Tensor::linear_cross_entropy`], and the gradients of Σᵢ weightᵢ·lossᵢ with respect to h (n, d), w (V, d) and,
+    /// if present, the bias (V).
     #[track_caller]
     pub fn linear_cross_entropy_and_vjp(
         &self,

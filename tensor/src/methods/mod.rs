@@ -1,7 +1,7 @@
 //! The computations of tensors: each kernel as a method of [`Tensor`](crate::Tensor), one file per family.
 //!
-//! These methods are the only interface between the mathematics and a device: code written with them alone does not depend on where
-//! the elements are stored. Inputs may be views. Results are dense unless stated otherwise. The methods panic if shapes do not fit.
+//! These methods are the only interface between the mathematics and a device: code that uses only them does not depend on where
+//! the elements are. Inputs may be views. Results are dense unless stated otherwise. The methods panic if shapes do not fit.
 
 #![cfg_attr(not(feature = "wgpu"), allow(unused_variables, reason = "what only a GPU's kernel needs"))]
 
@@ -21,8 +21,8 @@ use crate::tensor::on_gpu;
 use crate::{Real, Shape, Tensor};
 
 impl<T: Real> Tensor<T> {
-    /// Returns a tensor of `shape` with these values, row-major, on the device of this tensor. Panics unless `shape` has that many
-    /// elements.
+    /// Returns a tensor of `shape` with these values, row-major, on the device of this tensor. Panics unless `shape` has that
+    /// many elements.
     #[track_caller]
     pub fn constant(&self, shape: impl Into<Shape>, values: Vec<T>) -> Self {
         self.beside(Self::new(shape, values))

@@ -36,8 +36,8 @@ impl<T: Real> Tensor<T> {
         self.kernel2(gy, |y, gy, gx| (T::kernels().log_softmax_vjp)(y, gy, gx, n))
     }
 
-    /// Normalises rows (…, n) to mean 0 and variance 1, times gain (n) plus bias (n). Returns y (…, n), and of each row the mean μ
-    /// and r = (σ² + ε)^(−1/2), both (rows).
+    /// Normalises rows (…, n) to mean 0 and variance 1, times gain (n) plus bias (n). Returns y (…, n), and of each row the mean
+    /// μ and r = (σ² + ε)^(−1/2), both (rows).
     #[track_caller]
     pub fn layer_norm(&self, gain: &Self, bias: &Self, eps: f64) -> (Self, [Self; 2]) {
         on_gpu!(x = self, gain = gain, bias = bias => {
@@ -68,7 +68,7 @@ impl<T: Real> Tensor<T> {
         [gx, ggain, gbias]
     }
 
-    /// Normalises rows (…, n) to mean square 1, times gain (n). Returns y (…, n), and r = (mean x² + ε)^(−1/2) of each row (rows).
+    /// Normalises rows (…, n) to mean square 1, times gain (n). Returns y (…, n), and each row's r = (mean x² + ε)^(−1/2) (rows).
     #[track_caller]
     pub fn rms_norm(&self, gain: &Self, eps: f64) -> (Self, Self) {
         on_gpu!(x = self, gain = gain => {

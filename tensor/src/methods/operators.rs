@@ -1,4 +1,4 @@
-//! The operators `+ − ∘` between tensors of one shape and between tensors and numbers. Tensors are passed by value or by reference.
+//! The operators `+ − ∘` between tensors of one shape and between tensors and numbers. Tensors are passed by value or reference.
 
 use std::ops::{Add, Mul, Neg, Sub};
 

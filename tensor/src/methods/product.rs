@@ -20,8 +20,8 @@ impl<T: Real> Tensor<T> {
         axes
     }
 
-    /// Computes (…, m, k)·(…, k, n) → (…, m, n) for equal leading axes. Views are read through their strides, without a transposed
-    /// copy.
+    /// Computes (…, m, k)·(…, k, n) → (…, m, n) for equal leading axes. Views are read through their strides, without a
+    /// transposed copy.
     #[track_caller]
     pub fn matmul(&self, other: &Self) -> Self {
         on_gpu!(a = self, b = other => gpu::matmul(&a, &b));

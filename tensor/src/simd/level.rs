@@ -40,7 +40,7 @@ fn detected() -> Level {
     Level::Baseline
 }
 
-/// Levels below the CPU's, for tests of this crate: threads with a highest level.
+/// Threads whose level is below the CPU's, for tests of this crate.
 #[cfg(test)]
 pub(crate) mod at_level {
     use std::cell::Cell;

@@ -1,8 +1,8 @@
 //! Attention in tiles: no score or probability leaves the workgroup that computes it.
 //!
-//! `forward.wgsl` computes the softmax over tiles. In the VJP, `vjp_rows.wgsl` reduces each query to two numbers. `vjp_keys.wgsl`,
-//! `vjp_queries.wgsl` and `vjp_bias.wgsl` each recompute the tiles that their sums run over, so that each sum is computed by one
-//! thread in one order. Their common code is in `tiles.wgsl` and `vjp_tile.wgsl`.
+//! `forward.wgsl` computes the softmax over tiles. In the VJP, `vjp_rows.wgsl` reduces each query to two numbers.
+//! `vjp_keys.wgsl`, `vjp_queries.wgsl` and `vjp_bias.wgsl` each recompute the tiles that their sums run over, so that one thread
+//! computes each sum in one order. Their common code is in `tiles.wgsl` and `vjp_tile.wgsl`.
 
 mod forward;
 #[cfg(test)]
@@ -84,8 +84,8 @@ impl<'a> Attention<'a> {
         self.q.buffer.gpu()
     }
 
-    /// Returns the lengths and the mask as the shaders read them: the number of keys of each sequence, then a bit for each query
-    /// and key.
+    /// Returns the lengths and the mask in the form that the shaders read: the number of keys of each sequence, then a bit for
+    /// each query and key.
     fn sight(&self) -> Option<Buffer> {
         let spec = self.spec;
         let allowed: &[bool] = if let Mask::Allowed(allowed) = &spec.mask { allowed } else { &[] };

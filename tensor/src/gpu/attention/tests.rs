@@ -21,8 +21,8 @@ fn normal(shape: [usize; 4], stream: u64) -> Tensor {
 /// Checks o, lse, q̄, k̄, v̄ and the bias's gradient on the GPU against the CPU. On both, q, k and v are views whose heads are
 /// adjacent in memory, and the bias is a view whose keys are not.
 ///
-/// Scores up to about 5 have rounding errors of a few ε from sums of up to 64 products. So have their exponentials, for which WGSL
-/// allows another 3 + 2·5 ulp. Gradients are sums of up to 70 such terms: 1e-5 is about 80ε.
+/// Scores up to about 5 have rounding errors of a few ε from sums of up to 64 products. So have their exponentials, for which
+/// WGSL allows another 3 + 2·5 ulp. Gradients are sums of up to 70 such terms: 1e-5 is about 80ε.
 fn agrees(device: &Device, spec: &AttentionSpec, bias: Option<[usize; 2]>) {
     let AttentionSpec { batch, heads, queries, keys, width, .. } = *spec;
     let [q, k, v, go] = [(queries, 1), (keys, 2), (keys, 3), (queries, 4)].map(|(t, n)| normal([batch, t, heads, width], n));

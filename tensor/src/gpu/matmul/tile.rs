@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::device::{MatmulPrecision, Units};
 
-/// A division of a product into tiles. Tiles of one [`Unit`], except cooperative ones, give the same bits.
+/// A division of a product into tiles. All tiles except cooperative ones give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tile {
     /// The rows that a workgroup computes, a multiple of 4.
@@ -73,8 +73,8 @@ impl Tile {
         }
     }
 
-    /// Returns the tiles that may be faster than [`Tile::of`] on a device with these units. Each computes at most 1.5 times as many
-    /// elements as the tile that computes the fewest.
+    /// Returns the tiles that may be faster than [`Tile::of`] on a device with these units. Each computes at most 1.5 times as
+    /// many elements as the tile that computes the fewest.
     pub(super) fn candidates(units: Units, precision: MatmulPrecision, m: usize, n: usize) -> Vec<Self> {
         let with_subgroups = match precision {
             MatmulPrecision::F32 => TILES.iter().filter_map(|tile| tile.by_subgroups(units)).collect(),

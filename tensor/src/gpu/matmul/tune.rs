@@ -1,8 +1,8 @@
 //! The fastest tile for each kind of product, by measurement.
 //!
-//! A kind is defined by the properties that determine the time: the sizes rounded up to a power of two, and how the factors are
-//! read. At the first product of a kind, each candidate computes it a few times. A candidate is chosen only if its results equal
-//! those of the rule's tile.
+//! A kind is defined by the properties that determine the time: the sizes rounded up to a power of two, and the order in which
+//! the factors are read. At the first product of a kind, each candidate computes it a few times. A candidate is chosen only if
+//! its results equal those of the rule's tile.
 
 use std::time::Instant;
 
@@ -131,8 +131,8 @@ mod tests {
         assert_eq!(gpu.choices(), choices);
     }
 
-    /// Cooperative matrices are candidates, if the device has them. A sum of 256 products of order 1 is about 16, and each rounding
-    /// errs by 2⁻²⁴ of that. In another order the sum is off by at most 256·16·2⁻²⁴ = 2.5e-4, if the device sums in f32.
+    /// Cooperative matrices are candidates, if the device has them. A sum of 256 products of order 1 is about 16, and each
+    /// rounding errs by 2⁻²⁴ of that. In another order the sum is off by at most 256·16·2⁻²⁴ = 2.5e-4, if the device sums in f32.
     #[test]
     fn tuned_half_precision_products_agree_with_untuned_ones() {
         let Some(gpu) = fresh_with(MatmulPrecision::F16) else { return };
