@@ -252,7 +252,7 @@ fn fields(file: &syn::File, table: &str) -> Vec<(String, Vec<String>)> {
     all.fields.iter().map(field).collect()
 }
 
-/// Returns the line of the function `gelu::fast_vjp` of `tensor/src/cpu`.
+/// Returns the file and the line of a function of `tensor/src/cpu`, given by its path, such as `gelu::fast_vjp`.
 fn place(path: &[String]) -> SourceLine {
     let (function, modules) = path.split_last().expect("a path has a last segment");
     let module = format!("tensor/src/cpu/{}", modules.join("/"));
@@ -266,10 +266,9 @@ fn place(path: &[String]) -> SourceLine {
 /// Returns the kernels that an op reaches, directly or through functions of its file and of `Tensor`. A function is identified by
 /// its name and its number of arguments.
 ///
-/// Only functions on tensors are followed, so that a method is `Tensor`'s and not the method of `Var` with the same name:
-/// evaluation, `add_vjp`, and the VJP of a fused op. Any other VJP is written in variables, and its methods are ops with separate
-/// pages. (A VJP that left the tape without a definition to differentiate instead would have no second derivatives; a witness
-/// rejects it.)
+/// Only functions on tensors are followed: evaluation, `add_vjp`, and the VJP of a fused op. Their methods are `Tensor`'s, not
+/// the methods of `Var` with the same names. Any other VJP is written in variables, whose methods are ops with separate pages. (A
+/// VJP in tensors of an op without a definition in primitives would have no second derivatives; a witness rejects it.)
 fn kernels_of(op: &[Function], methods: &[Function], fused: bool) -> BTreeSet<String> {
     let computes = |f: &&Function| matches!(&*f.name, "eval" | "f" | "add_vjp") || f.name == "vjp" && fused;
     let begin = op.iter().filter(computes);

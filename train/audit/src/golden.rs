@@ -1,4 +1,4 @@
-//! A comparison of ops with PyTorch's, at one input each: an extra witness for the ops with a case in `golden.json`.
+//! A comparison of ops with those of PyTorch, at one input each: an extra witness for the ops with a case in `golden.json`.
 //!
 //! `tests/golden/ops.py` writes that file and needs PyTorch. An op without a case is checked only by the witnesses of
 //! [`gradus_autograd::check`], and its page states so. Dropout cannot have a case: its mask is specific to this project.
@@ -14,14 +14,14 @@ use serde::Deserialize;
 /// The errors of an op against PyTorch's, in f64, relative to the largest entry of each tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Golden {
-    /// The error of its value.
+    /// The error of the op's value.
     pub value: f64,
-    /// The worst error of its gradients.
+    /// The largest error of the op's gradients.
     pub gradient: f64,
 }
 
 impl Golden {
-    /// The largest error allowed: both sides round, in different orders.
+    /// The largest error allowed: both implementations round, in different orders.
     pub const TOLERANCE: f64 = 1e-13;
 
     /// Returns the larger of the two errors.

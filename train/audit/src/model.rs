@@ -14,13 +14,13 @@ use sha2::{Digest, Sha256};
 
 use crate::pages::table;
 
-/// The tolerance. The best central difference is off by about ε^⅔ of the loss; this leaves a margin of two and a half digits.
+/// The tolerance: the error of the best central difference, about ε^⅔ of the loss, with a margin of two and a half digits.
 const TOLERANCE: f64 = 1e-8;
 /// The largest deviation of the Taylor remainder's slope from 2.
 const SLOPE: f64 = 0.05;
-/// The largest deviation for models with kinks (relu): a line across a kink bends there. A wrong gradient has a slope of 1.
+/// The largest deviation for models with kinks (relu), where the loss along a line may bend. A wrong gradient has a slope of 1.
 const KINKED: f64 = 0.5;
-/// The tolerance for models with kinks: a difference across a kink is also off by that unit's contribution.
+/// The tolerance for models with kinks. The contribution of a unit whose kink is crossed is a further error of the difference.
 const KINKED_TOLERANCE: f64 = 1e-5;
 /// The relative error that evidence of a derivative must detect.
 const PLANTED: f64 = 1e-3;
@@ -43,11 +43,11 @@ pub struct AuditedModel {
     /// The number of parameters.
     parameters: usize,
     loss: f64,
-    /// The inputs of the audit and of the model: enough to repeat it.
+    /// The inputs of the audit and of the model: enough to repeat the audit.
     facts: Vec<(&'static str, String)>,
     /// The first parameter that holds a NaN or an infinity; then nothing else is checked.
     broken: Option<String>,
-    /// Whether the model has kinks (relu); a difference across a kink is off, so the tolerances are larger.
+    /// Whether the model has kinks (relu). A difference across a kink has a larger error, so the tolerances are larger.
     kinked: bool,
     /// The results of each parameter tensor.
     each: Vec<AuditedTensor>,
@@ -72,8 +72,8 @@ struct AuditedTensor {
     taylor: Outcome,
     /// The worst of the elements perturbed one by one.
     coordinate: Option<Comparison>,
-    /// The least relative error of the gradient's largest element that differences would detect; a derivative far below the loss is
-    /// lost in rounding. `None` if no element was perturbed, infinite if all are 0.
+    /// The smallest relative error of the gradient's largest element that differences detect, since a derivative far below the
+    /// loss is lost in rounding. `None` if no element was perturbed; infinite if the gradient is 0.
     sees: Option<f64>,
 }
 
@@ -99,12 +99,12 @@ fn compared(outcome: &Outcome) -> Option<&check::Report> {
     }
 }
 
-/// Returns a witness's cell: the text, marked if the witness rejects.
+/// Returns the table cell of a witness: the text, marked if the witness rejects the gradient.
 fn cell(outcome: &Outcome, said: String) -> String {
     if outcome.is_ok() { said } else { format!("refused: {said}") }
 }
 
-/// Formats the least detectable error, and whether it is larger than one that matters.
+/// Formats the smallest detectable error, with the reason if it is larger than [`PLANTED`].
 fn sight(error: f64) -> String {
     match error {
         e if e.is_infinite() => "none: the gradient is 0".into(),
@@ -174,7 +174,7 @@ fn tolerance(kinked: bool) -> f64 {
     if kinked { KINKED_TOLERANCE } else { TOLERANCE }
 }
 
-/// Computes the Taylor remainder along three lines, of which the best counts; with kinks along eight, since some cross none.
+/// Computes the Taylor remainder along three lines, or with kinks along eight, since some cross no kink. The best line counts.
 fn taylor(case: &Case, kinked: bool) -> Outcome {
     let lines = if kinked { 8 } else { 3 };
     check::taylor_on(case, lines, &small_steps()).or_else(|failure| match *failure {
@@ -269,7 +269,7 @@ impl AuditedModel {
         }
         let refused = self.witnesses.iter().filter_map(|(_, outcome)| outcome.as_ref().err());
         refused.for_each(|failure| say(failure.to_string()));
-        // For a whole loss a steeper slope is wrong, too: its second derivative does not vanish.
+        // For a whole loss, a steeper slope is also wrong, since the second derivative does not vanish.
         let within = if self.kinked { KINKED } else { SLOPE };
         if let Some(slope) = self.slope().filter(|slope| (slope - 2.0).abs() > within)
             && self.witness("taylor").is_some_and(Outcome::is_ok)

@@ -1,5 +1,5 @@
-//! Evidence about the tests: mutants of every file of the derivatives, each with a wrong operator, constant or result, and whether
-//! a test detects them.
+//! Evidence about the tests: mutants of the files of [`groups`], each with a wrong operator, constant or result, and whether a
+//! test detects them.
 //!
 //! [cargo-mutants](https://mutants.rs) plants them, one at a time. `.ci/mutants` runs it file by file and stores its results in
 //! `mutants.json` next to this file. A mutant that no test kills is a gap in the tests, unless it is equivalent: its change cannot
@@ -14,12 +14,12 @@ use sha2::{Digest, Sha256};
 
 use crate::catalogue;
 
-/// Files whose mutants are killed by common tests. The tests are those of their crate, so that a mutant takes seconds.
+/// Files whose mutants are killed by common tests. The tests are those of their crate, so that they take seconds for each mutant.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// The group's name.
     pub name: &'static str,
-    /// Another crate whose tests should kill the mutants, too.
+    /// Another crate whose tests are also run.
     pub package: Option<&'static str>,
     /// The tests of the crate, as targets of `cargo test`.
     pub tests: &'static [&'static str],
@@ -89,8 +89,8 @@ pub struct Tested {
 }
 
 impl Tested {
-    /// Returns the results after the survivors were tested again and `still` survived. A mutant with the same text on the same line
-    /// as a survivor was run with it and may be in `still`, although it was killed before.
+    /// Returns the results after the survivors were tested again and `still` survived. A mutant that was killed before may be in
+    /// `still`: it is tested again if a survivor has the same text on the same line.
     pub fn again(mut self, still: Vec<Mutant>) -> Self {
         let (before, mut still) = (std::mem::take(&mut self.survivors), still);
         for mutant in before {

@@ -29,7 +29,7 @@ pub struct AuditedOp {
     pub page: Page,
     /// The results of the witnesses.
     pub evidence: Vec<Evidence>,
-    /// The error of the teeth check if a planted error of 0.1 % is not detected.
+    /// The error of [`check::teeth`] if a planted error of 0.1 % is not detected.
     pub toothless: Option<String>,
     /// The errors against PyTorch, if it has a case.
     pub golden: Option<Golden>,

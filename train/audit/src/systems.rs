@@ -12,7 +12,7 @@ use gradus_train::trainer::{Recipe, Trainer};
 use gradus_train::views::{self, Given, SpecialTokens, Text, View};
 use serde::Serialize;
 
-/// The words are 0, 1, …, followed by the special tokens.
+/// The special tokens, whose ids follow those of the words, 0 to 7.
 const SPECIAL: SpecialTokens = SpecialTokens { open: 8, close: 9, mask: 10, words: 8 };
 /// The number of tokens of a text in a system's format, without one mark before and one after.
 const ROOM: usize = 10;
@@ -32,9 +32,9 @@ const STEPS: u64 = 400;
 pub struct AuditedSystem {
     /// The system's name.
     pub name: String,
-    /// For each token, the tokens that its prediction depends on: as drawn on the card, and as found.
+    /// Each token with the tokens that its prediction depends on: as drawn on the card, and as found.
     pub sight: Vec<(char, String, String)>,
-    /// The meaning of the product of its probabilities, by its card.
+    /// The meaning of the product of the system's probabilities, by its card.
     pub density: Density,
     /// The sum of the probabilities of all texts of five words out of three, before training: 1 for probabilities of texts.
     pub fresh: f64,

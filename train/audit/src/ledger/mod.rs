@@ -1,5 +1,5 @@
-//! The ledger, paper against code: every implemented statement of the paper, every place in which the codes differ from the paper
-//! or the paper from itself, and every choice that the paper leaves open. Each has its source line and the tests that pin it.
+//! The ledger, paper against code: implemented statements of the paper, differences between the paper and implementations or
+//! within the paper, and choices that the paper leaves open. Each row has its source line and the tests that pin it.
 
 mod contents;
 mod examples;
@@ -36,7 +36,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// The outcomes of tests, by binary and path in it.
+/// The outcomes of tests, by binary and path in the binary.
 pub type Outcomes = BTreeMap<(String, String), Status>;
 
 /// Parses the output of `cargo test`: a line that names the binary, such as

@@ -8,12 +8,12 @@ use serde::Serialize;
 use super::update::{Leaf, ParameterUpdate};
 use super::view::View;
 
-/// The operations of one evaluation above which an application is not checked by differences, which take fifteen evaluations.
+/// The maximum number of operations of an application that is checked by differences, which take fifteen evaluations.
 const PROVED: u64 = 4_000_000_000;
-/// The relative size below which a derivative is the rounding error of a sum that cancels, some 2⁶ roundings of its terms.
+/// The relative size up to which a derivative is taken for the rounding error of a sum that cancels: 2⁶ roundings of its terms.
 const ROUNDING: f64 = 64.0 * f64::EPSILON;
-/// The operations above which a fused op is not opened: its definition holds tensors that the kernel never stores, scores and
-/// logits.
+/// The maximum number of operations of a fused op that is opened. Its definition stores tensors that the kernel never stores:
+/// scores and logits.
 const OPENED: u64 = 10_000_000_000;
 /// The maximum number of characters of an op's fields.
 const DETAILS: usize = 300;
@@ -55,9 +55,9 @@ pub struct Node {
     pub flops: u64,
     /// The number of bytes kept for backward.
     pub saved: u64,
-    /// The seconds of its evaluation.
+    /// The time of the evaluation, in seconds.
     pub forward: f64,
-    /// The seconds of its VJP.
+    /// The time of the VJP, in seconds.
     pub backward: f64,
 }
 
@@ -77,7 +77,7 @@ pub struct Input {
 /// A summand of a cotangent.
 #[derive(Clone, Debug, Serialize)]
 pub struct Term {
-    /// The node that computed it.
+    /// The node that computed the summand.
     pub from: usize,
     /// The input of that node to which it belongs.
     pub input: usize,

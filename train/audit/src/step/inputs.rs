@@ -47,9 +47,9 @@ pub struct StepInputs {
 
 /// The number of tokens per sequence of the standard step.
 const LENGTH: usize = 16;
-/// The number of stories that it learns from.
+/// The number of stories in the standard training before the opened step.
 const STORIES: usize = 2000;
-/// The number of sequences per step before it.
+/// The number of sequences per step of the standard training.
 const ROWS: usize = 16;
 /// The default number of tokens of a run's batch that are opened.
 const TOKENS: usize = 512;
@@ -182,7 +182,7 @@ impl StepInputs {
     }
 
     /// Returns the next step of a pre-training that was stopped early: its batch, rate, moments and dropout. `sequences` is the
-    /// number of sequences of the batch, from the first; `None` stands for all, or as many as make 512 tokens.
+    /// number of sequences of the batch, from the first; `None` means all, or as many as make 512 tokens.
     ///
     /// # Errors
     /// Returns an error if the run is complete, or if the batch has fewer sequences.
@@ -289,8 +289,8 @@ impl StepInputs {
         if zero { format!("{digests} (all of them 0)") } else { digests }
     }
 
-    /// Returns the SHA-256 of the batch, little-endian: tokens and targets 4 bytes each, weights 8; of labels the positions of the
-    /// extract tokens 4, targets and weights 8; of bidirectional batches also segments and predicted slots 4 each, and lengths 8.
+    /// Returns the SHA-256 of the batch, little-endian. Tokens, targets, segments, predicted slots and the positions of extract
+    /// tokens take 4 bytes each; weights, the targets and weights of labels, and lengths take 8.
     pub fn data_digest(&self) -> String {
         let (mut hash, batch) = (Sha256::new(), &self.batch);
         let targets = batch.tokens().flat_map(|tokens| tokens.targets.iter());

@@ -11,10 +11,10 @@ use gradus_train::trainer::{Gradient, StepSummary, TrainError, Trainer};
 
 use super::StepInputs;
 
-/// The tolerance at the best of seven step sizes.
+/// The tolerance on the CPU, at the best of seven step sizes.
 const TOLERANCE: f64 = 1e-7;
-/// Returns the tolerance of a VJP on a GPU: sixteen times 2⁻²⁴ in f32, four times 2⁻¹² in f16. The f64 differences do not round
-/// like the GPU.
+/// Returns the tolerance of a VJP on a GPU: sixteen times 2⁻²⁴ in f32, four times 2⁻¹² in f16. The differences are in f64,
+/// without the GPU's rounding.
 const fn tolerance_of(precision: MatmulPrecision) -> f64 {
     match precision {
         MatmulPrecision::F32 => 1e-6,

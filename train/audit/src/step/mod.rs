@@ -49,7 +49,7 @@ pub struct Opened {
     pub rule: UpdateRule,
     /// The number of draws of samples behind the evidence of the ops.
     pub draws: u64,
-    /// The ops that it uses, by name.
+    /// The ops of the step, by name.
     pub ops: serde_json::Map<String, Value>,
     /// The nodes, in the order of the tape; the parameters first.
     pub nodes: Vec<Node>,

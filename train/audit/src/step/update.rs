@@ -58,7 +58,7 @@ pub struct Leaf<'a> {
 /// The update of one parameter.
 #[derive(Clone, Debug, Serialize)]
 pub struct ParameterUpdate {
-    /// λ on this parameter: 0 on biases and gains.
+    /// The weight decay λ of this parameter: 0 for biases and gains.
     pub decay: f64,
     /// The tensors from the clipped gradient to Δθ and the next θ, each with its letter, in the order of evaluation.
     pub parts: Vec<(&'static str, View)>,
