@@ -1,4 +1,4 @@
-//! The folder of files that can be made again.
+//! The folder of files that can be regenerated.
 
 use std::path::{Path, PathBuf};
 

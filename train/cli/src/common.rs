@@ -92,7 +92,7 @@ impl On {
     }
 
     /// Opens the device to continue a run or repeat a step, by default the device `before`, with the precision and kernels used
-    /// there. A CPU computes in full precision.
+    /// before. A CPU computes in full precision.
     pub fn open_for(&self, before: Option<&str>, precision: &Precision) -> Result<Device, CliError> {
         let name = self.named_or(before.unwrap_or("cpu"));
         if let Some(products) = self.matmul_precision.filter(|products| *products != precision.products) {
@@ -168,7 +168,7 @@ pub fn within<N: PartialOrd + Display>(
     require(flag, &found, range.contains(&found), format!("a number from {} to {}{what}", range.start(), range.end()))
 }
 
-/// Finds the model of `--model`, and prints its path if it is not in that directory itself.
+/// Opens the model of `--model`, and prints its path if it is in another directory, such as a run's `best`.
 pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     let dir = ModelDir::open(path)?;
     if dir.path() != path {
@@ -178,7 +178,7 @@ pub fn open_model(path: &Path) -> Result<ModelDir, CliError> {
     Ok(dir)
 }
 
-/// Prints a note if a model's files have no checksums, and notes on how they deviate from what `transformers` saves.
+/// Prints a note if a model's files have no checksums, and notes on their deviations from the files that `transformers` saves.
 pub fn say_about(dir: &ModelDir) {
     if !dir.has_checksums() {
         output::note(&format!("{} has no checksums.json; its files are not verified", dir.path().display()));
@@ -186,7 +186,7 @@ pub fn say_about(dir: &ModelDir) {
     output::notes(&dir.notes());
 }
 
-/// Prints notes on how a model's files deviate from what `transformers` saves.
+/// Prints notes on the deviations of a model's files from those that `transformers` saves.
 pub fn say_notes(model: &Path) {
     if let Ok(dir) = ModelDir::open(model) {
         output::notes(&dir.notes());
@@ -217,7 +217,7 @@ pub fn resumes_with<A: clap::Args>(allowed: &[&str], matches: &ArgMatches) -> Re
     }
 }
 
-/// Returns the first flag of `A` on the command line, even at its default, whose name is chosen.
+/// Returns the first flag of `A` whose id is chosen and which is on the command line, even at its default.
 pub fn first_given<A: clap::Args>(matches: &ArgMatches, is_chosen: impl Fn(&str) -> bool) -> Option<String> {
     let flags = A::augment_args(clap::Command::new("run"));
     let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -225,7 +225,7 @@ pub fn first_given<A: clap::Args>(matches: &ArgMatches, is_chosen: impl Fn(&str)
     all.next().and_then(clap::Arg::get_long).map(str::to_owned)
 }
 
-/// Ends the command if Ctrl-C stopped the work, with an error that names the command that continues it.
+/// Returns an error if Ctrl-C stopped the work; it names the command that continues the work.
 ///
 /// # Errors
 /// Returns [`CliError::Interrupted`] if the work was stopped.

@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Measures how a GPU rounds. Returns the reason if it cannot be opened.
+/// Measures the rounding of a GPU. Returns the reason if the GPU cannot be opened.
 fn measured(gpu: &GpuInfo) -> Result<Arithmetic, String> {
     let device = Device::open(&format!("gpu:{}", gpu.name)).map_err(|error| error.to_string())?;
     Ok(device.arithmetic().expect("a GPU's is measured when it is opened").clone())

@@ -38,7 +38,7 @@ pub enum CliError {
     Generate(#[from] GenerateError),
     #[error(transparent)]
     Fill(#[from] FillError),
-    /// A model that does not answer.
+    /// A model that cannot make the requested predictions.
     #[error("{model}: {error}")]
     OfModel { model: PathBuf, error: AnswersError },
     #[error(transparent)]
@@ -139,7 +139,7 @@ pub enum StoryError {
 }
 
 impl CliError {
-    /// Returns the error of a model that does not answer.
+    /// Returns the error of a model that cannot make the requested predictions.
     pub fn of_model(model: &Path) -> impl FnOnce(AnswersError) -> Self {
         |error| CliError::OfModel { model: model.into(), error }
     }

@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         false => Choice::Sample { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p },
     };
     let overflow = if args.no_slide { Overflow::Refuse } else { Overflow::Slide };
-    let own = if tokenizer.is_some() { None } else { dir.tokenizer(model.vocab())? }; // of a model that fills masks, whose prompt is ids
+    let own = if tokenizer.is_some() { None } else { dir.tokenizer(model.vocab())? }; // for a masked model and a prompt of ids
     let answers = model.answers(tokenizer.as_ref().or(own.as_ref()), ids.len().saturating_add(args.tokens));
     let answers = answers.map_err(CliError::of_model(dir.path()))?;
     let fills_masks = answers.mask().is_some();

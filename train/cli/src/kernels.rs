@@ -1,7 +1,7 @@
 //! The fastest kernels of each GPU, measured once and stored between commands.
 //!
-//! The user's cache directory has one file per GPU, valid for one version of its driver. Without the file, the kernels are
-//! measured again.
+//! The user's cache directory has one file per GPU, valid for one version of its driver and of the program. Without a valid file,
+//! the kernels are measured again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 struct Kept {
     driver: String,
-    /// The version of the program that measured; another version may have other kernels.
+    /// The version of the program that measured the kernels; another version may have other kernels.
     version: String,
     /// The names of the fastest kernels, by kind of product.
     kernels: BTreeMap<String, String>,
@@ -61,7 +61,7 @@ fn folder() -> PathBuf {
     cache(None).join("kernels")
 }
 
-/// Gives a GPU the stored kernels.
+/// Loads the stored kernels of a GPU.
 pub fn recall(device: &Device) {
     if let Some(info) = device.info()
         && let Some(kept) = Kept::read(&folder(), info)
@@ -70,7 +70,7 @@ pub fn recall(device: &Device) {
     }
 }
 
-/// Lets a GPU measure its kernels, except a software renderer, for which it is not worth the time.
+/// Enables the measurement of a GPU's kernels, except on a software renderer, where it takes longer than it saves.
 pub fn measure(device: &Device) {
     device.tune(device.info().is_some_and(|info| info.kind != GpuInfo::SOFTWARE));
 }

@@ -8,7 +8,7 @@ use gradus_tensor::Device;
 
 use crate::error::CliError;
 
-/// The number of processes of a run, and how they connect.
+/// The number of processes of a run, and their connections.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Several processes", group = clap::ArgGroup::new("several").args(["processes", "hosts"]))]
 pub struct Launch {

@@ -137,7 +137,7 @@ fn command() -> clap::Command {
     with_negative_numbers(Cli::command().mut_subcommand("pretrain", pretrain::in_order))
 }
 
-/// Lets all commands accept negative numbers as values of flags, so that our own check reports the valid range.
+/// Lets all commands accept negative numbers as values of flags, so that the check of each flag reports its range.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
 }

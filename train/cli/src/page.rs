@@ -47,13 +47,13 @@ pub fn vacant(path: &Path, overwrite: bool) -> Result<(), CliError> {
     }
 }
 
-/// Writes the file atomically, and removes what killed writers of this name left. A file created since the first check is kept,
-/// unless it may be replaced.
+/// Writes the file atomically, and removes the temporary files of killed writers of this path. A file created since the first
+/// check is kept, unless it may be replaced.
 pub fn write(path: &Path, text: &str, overwrite: bool) -> Result<(), CliError> {
     written(path, overwrite, |file| file.write_all(text.as_bytes()))
 }
 
-/// Writes the file atomically by `write`.
+/// Writes the file as [`write()`] does, with the contents that `write` writes.
 pub fn written(path: &Path, overwrite: bool, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
     vacant(path, overwrite)?;
     if let Some(name) = path.file_name() {

@@ -182,7 +182,7 @@ struct Rate {
 impl Rate {
     /// Seconds after which an observation counts 1/e.
     const MEMORY: f64 = 15.0;
-    /// The number of later observations after which it counts 1/e, if they take longer than that.
+    /// The number of later observations after which an observation counts 1/e, if these take longer than [`Self::MEMORY`].
     const OBSERVATIONS: f64 = 20.0;
     /// The minimum duration of a pause: in seconds, and as a multiple of the time expected for the work.
     const PAUSE: (f64, f64) = (5.0, 10.0);

@@ -10,8 +10,8 @@ use crate::{output, page};
 
 /// Show GPT-1 and its relatives: a card for each system, or with --against the differences between two
 ///
-/// A system combines a view of texts, a network that reads them, and what the network predicts. `gradus pretrain --system NAME`
-/// trains it; each of its axes is also a flag.
+/// A system combines a view of texts, a network that reads them, and the prediction of the network. `gradus pretrain --system
+/// NAME` trains it; each of its axes is also a flag.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

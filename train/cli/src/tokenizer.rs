@@ -84,7 +84,7 @@ pub struct Encode {
     /// releases, or gradus_tokenizer.json; or one of these files.
     #[arg(long, value_name = "DIR")]
     tokenizer: PathBuf,
-    /// How a BPE tokenizer splits text into words: `basic` as `transformers` does for openai-gpt, `spacy` as OpenAI's code does,
+    /// Mode in which a BPE splits text into words: `basic` as `transformers` does for openai-gpt, `spacy` as OpenAI's code does,
     /// with ftfy and spaCy's rules [default: the mode stored with the tokenizer, else basic].
     #[arg(long)]
     mode: Option<Mode>,

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::error::CliError;
 use crate::output;
 
-/// The settings of a run, which state that it has sums.
+/// The settings of a run, which state that it has checksums.
 const SETTINGS: &str = "run.json";
 /// Files of a run.
 const OF_RUNS: [&str; 3] = [LOG_FILE, TRAINER_FILE, WEIGHTS_FILE];
@@ -123,7 +123,7 @@ fn print(Verdict { path, found }: &Verdict) -> Result<(), CliError> {
     output::line(&format!("{word:<10}  {}", output::plain(&path.display().to_string())))
 }
 
-/// Writes new checksums of this directory, and of all directories below it that have some.
+/// Writes new checksums of this directory, and of all directories below it that have checksums.
 fn accept(dir: &Path) -> Result<(), CliError> {
     let _lock = Lock::take(dir)?;
     refuse_unlisted_link(dir)?;

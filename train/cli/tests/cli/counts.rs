@@ -109,7 +109,7 @@ fn damaged_counts_are_named() {
     desk.write("ids", "1 2 3");
     let evaluate = || desk.gradus("evaluate --model counts --ids ids");
     evaluate().fails_with(&["counts/model.safetensors: it is damaged"]);
-    // Without checksums, only what cannot be a tree of n-grams is noticed.
+    // Without checksums, only contents that cannot be a tree of n-grams are detected.
     desk.forget("counts");
     bytes.truncate(at);
     desk.write("counts/model.safetensors", &bytes);

@@ -49,7 +49,7 @@ fn gradient_norms_agree_with_transformers() {
     // The characters from 'A' on represent the ids, by code point.
     let letters: Vec<char> = (0..31).map(|i| char::from(b'A' + i)).collect();
     let desk = with_characters("l2-d24-h2-dropout", &letters.iter().collect::<String>());
-    // The fixture's gradient is that of the mean over all its rows. In a folder with one file per row, they are one corpus.
+    // The fixture's gradient is that of the mean loss over all its rows. In a folder with one file per row, they are one corpus.
     let fixture = expected("l2-d24-h2-dropout");
     let (ids, shape) = fixture.ids("input_ids");
     for (row, ids) in ids.chunks(shape[1]).enumerate() {

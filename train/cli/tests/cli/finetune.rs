@@ -774,7 +774,7 @@ fn a_warm_up_longer_than_the_run_causes_a_warning() {
     assert!(!warnings("none", "--warmup 7 --schedule constant").contains("warm-up"));
 }
 
-/// If no model survives the rate, the message names the rate, not the checkpoint.
+/// If every model of the run diverged, the message names the rate, not the checkpoint.
 #[test]
 fn divergence_found_on_the_dev_split_is_reported_as_divergence() {
     let desk = Desk::with_data(&["rte"]);
@@ -819,7 +819,7 @@ fn wrong_usage_is_rejected() {
         ("", &["\n  --model <DIR>\n  --task <NAME>\n  --data <DIR>\n  --out <DIR>\n"][..]),
         ("--model m --task rte --data d", &["\n  --out <DIR>\n"]),
         ("--resume d --batch 3", &["leave --batch out"]),
-        ("--resume d --batch 32", &["leave --batch out"]), // the default, said
+        ("--resume d --batch 32", &["leave --batch out"]), // the default, given explicitly
         ("--resume d --seeds 1", &["leave --seeds out"]),
     ] {
         gradus(&format!("finetune {flags}")).misused(words);

@@ -456,7 +456,7 @@ fn a_run_killed_or_stopped_in_any_process_resumes_to_the_same_bits() {
         let (work, (took, models_of_one)) = (&works[i], &whole[i]);
         let processes = 2 + moments.draw(3);
         let harm = Harm::draw(&mut moments, processes);
-        // In one of five cases before they have met.
+        // One time in five, the signal is sent at once, before the processes have met.
         let after = if moments.draw(5) == 0 { Duration::ZERO } else { took.mul_f64(moments.draw(1000) as f64 / 1000.0) };
         let what = format!("GRADUS_SEED={seed}, harm {n}: {} to {:?} of {processes} after {after:?}", harm.signal, harm.victim);
         eprintln!("{what}");

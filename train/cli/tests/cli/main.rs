@@ -156,7 +156,7 @@ impl Desk {
         self.prepare(command(line)).output().expect("the program starts").into()
     }
 
-    /// Runs the program with a limit on the size of files, in blocks of the shell, which stands in for a full disk. A trainer's
+    /// Runs the program with a limit on the size of files, in blocks of the shell, which fails like a full disk. A trainer's
     /// state does not fit, but the model does.
     #[cfg(unix)]
     fn on_a_full_disk(&self, blocks: usize, line: &str) -> Run {

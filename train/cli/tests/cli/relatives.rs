@@ -5,7 +5,7 @@ use gradus_train::systems::{self, ALL, Card};
 
 use super::*;
 
-/// Returns two hundred short sentences, some of which answer others.
+/// Returns two hundred lines of two short sentences.
 fn corpus() -> String {
     let names = ["Mia", "Tom", "Ben", "Ann"];
     (0..200).map(|i| format!("{} saw a cat. It was {}!\n", names[i % 4], ["big", "red", "old"][i % 3])).collect()

@@ -77,7 +77,7 @@ fn a_closed_pipe_is_not_an_error() {
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
 }
 
-/// The next write of a file removes what killed writers of its name left, but not the files of live writers or of other names.
+/// The next write of a file removes the temporary files of its killed writers, but not those of live writers or of other names.
 #[test]
 fn writing_a_file_removes_leftovers_of_killed_writers() {
     let desk = Desk::new();
