@@ -109,7 +109,7 @@ impl Clock {
     }
 }
 
-/// The costs of all applications of an op, or in a place, in one step.
+/// The costs of all applications of an op, or of all ops in a place, in one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CostRow {
     /// The name of the op or the place.
@@ -167,7 +167,7 @@ impl CostRow {
         self.bytes as f64 / self.ms().max(1e-9) / 1e6
     }
 
-    /// Returns the FLOPs per byte.
+    /// Returns the FLOPs of both passes per byte.
     pub fn intensity(&self) -> f64 {
         3.0 * self.flops as f64 / self.bytes.max(1) as f64
     }

@@ -43,7 +43,7 @@ pub struct EvaluateReport {
 /// The minimum number of tokens of a pass: a batch of evaluation.
 const TOKENS: usize = 4096;
 
-/// Evaluates random tokens, alternating with forward passes only, over equal tokens. `after(pass)` follows each.
+/// Evaluates random tokens, in turns with forward passes alone over the same tokens. `after(pass)` is called after each pass.
 ///
 /// # Errors
 /// Returns an error if the device has no room for the model.

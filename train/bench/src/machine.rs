@@ -1,4 +1,4 @@
-//! The peak rates of this machine, to which work is compared.
+//! The peak rates of this machine, with which other rates are compared.
 
 use std::time::Instant;
 
@@ -10,14 +10,14 @@ use rayon::prelude::*;
 
 use crate::workload::Workload;
 
-/// Returns the seconds of a piece of work.
+/// Returns the duration of a piece of work, in seconds.
 pub fn seconds(work: impl FnOnce()) -> f64 {
     let begin = Instant::now();
     work();
     begin.elapsed().as_secs_f64()
 }
 
-/// Returns the seconds of a piece of work, including the wait for `device`. Panics if the device fails.
+/// Returns the duration of a piece of work in seconds, including the wait for `device`. Panics if the device fails.
 pub fn seconds_on(device: &Device, work: impl FnOnce()) -> f64 {
     seconds(|| {
         work();
@@ -73,7 +73,7 @@ pub fn fastest(device: &Device, work: impl Fn()) -> f64 {
 /// The bytes that a pass reads: far more than a cache holds.
 const PASS_BYTES: usize = 1 << 28;
 
-/// Returns the seconds in which all threads read `memory` once and add it up in vectors.
+/// Returns the time in seconds in which all threads read `memory` once and add it up in vectors.
 fn read_through(memory: &[f32]) -> f64 {
     let sum = |piece: &[f32]| {
         let mut lanes = [0.0; 64];

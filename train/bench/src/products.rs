@@ -105,7 +105,7 @@ impl Product {
     }
 }
 
-/// Measures these products; `after(i)` follows the i-th, from 1. Panics if the device fails.
+/// Measures these products; `after(i)` is called after the i-th, from 1. Panics if the device fails.
 pub fn products(device: &Device, all: &[Product], mut after: impl FnMut(usize)) -> ProductsReport {
     let mut timed = Vec::with_capacity(all.len());
     for product in all {

@@ -56,7 +56,7 @@ fn shaders_of(device: &Device, work: impl FnOnce()) -> Result<Option<Vec<ShaderR
     Ok(Some(longest_first(by_name.into_values())))
 }
 
-/// Sorts by time, or by bytes if there are no times.
+/// Sorts rows by time, or by bytes if there are no times.
 pub fn longest_first(rows: impl IntoIterator<Item = ShaderRow>) -> Vec<ShaderRow> {
     let weight = |row: &ShaderRow| row.ms.unwrap_or(row.bytes);
     let mut rows: Vec<ShaderRow> = rows.into_iter().collect();

@@ -6,9 +6,9 @@
 //! y ≈ a·xᵖ        p = Σ (ln x − mean)(ln y − mean) / Σ (ln x − mean)²        least squares in log–log
 //! ```
 //!
-//! A cost of several terms, such as a constant and a linear one, has a p between theirs. So the power of the time is reported
-//! next to the power of the FLOPs over the same points: if every FLOP were equally fast, the two would be equal. Bytes are exact,
-//! so their constant can be removed: p is fitted to the increments from point to point, which over doubling sizes grow as
+//! A cost of several terms, such as a constant and a linear one, has a p between their powers. So the power of the time is
+//! reported next to that of the FLOPs over the same points: if every FLOP were equally fast, the two would be equal. Bytes are
+//! exact, so their constant can be removed: p is fitted to the increments from point to point, which over doubling sizes grow as
 //!
 //! ```text
 //! (c + a·(2x)ᵖ) − (c + a·xᵖ) = (2ᵖ − 1)·a·xᵖ
@@ -81,7 +81,7 @@ pub struct Point {
     pub value: usize,
     /// The fastest repetition, in milliseconds.
     pub ms: f64,
-    /// The number of 10⁹ FLOPs, masked scores included.
+    /// The number of FLOPs in 10⁹, masked scores included.
     pub gflop: f64,
     /// The bytes that the forward pass keeps for the derivative.
     pub saved_bytes: usize,
@@ -110,7 +110,7 @@ pub struct Growth {
     pub expected: &'static str,
 }
 
-/// Measures one sweep; `after(i)` follows its i-th point, from 1. Each is repeated `repeats` times after a warm-up.
+/// Measures one sweep; `after(i)` is called after its i-th point, from 1. Each point is repeated `repeats` times after a warm-up.
 ///
 /// # Errors
 /// Returns the trainer's errors.

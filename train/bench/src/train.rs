@@ -54,7 +54,7 @@ pub struct TrainReport {
     pub peak_rss_mb: Option<f64>,
     /// The rate in 10⁹ FLOP/s by [`Workload::flops`] per token, including FLOPs that a kernel skips.
     pub gflops: f64,
-    /// The rate in 10⁹ FLOP/s by [`Workload::needed_flops`], without those hidden by a causal mask.
+    /// The rate in 10⁹ FLOP/s by [`Workload::needed_flops`], without FLOPs hidden by a causal mask.
     pub needed_gflops: f64,
     /// The rate of the fastest matrix product in 10⁹ FLOP/s, over 1024³ and the workload's shapes.
     pub gemm_gflops: f64,

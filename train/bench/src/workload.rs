@@ -35,7 +35,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The names, smallest first.
+    /// The names of the workloads, the smallest first.
     pub const NAMES: [&'static str; 3] = ModelConfig::PRESETS;
 
     /// Returns a workload by name: `tiny` has 16 × 128 tokens and a vocabulary of 2,000, `small` 8 × 256 and 8,000, `gpt1` 1 × 512

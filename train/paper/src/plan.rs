@@ -132,7 +132,7 @@ impl Sizes {
         }
     }
 
-    /// Returns sentences on what `--scale` changed, for the top of a report; `None` at the default scale.
+    /// Returns sentences on the effects of `--scale`, for the top of a report; `None` at the default scale.
     pub(crate) fn scaled(&self) -> Option<String> {
         let default = Sizes::new(self.seeds, self.first_seed, 1.0, self.full);
         let shorter = if self.scale < 1.0 { " Training this short supports no conclusion about the paper." } else { "" };

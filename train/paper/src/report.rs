@@ -1,4 +1,4 @@
-//! The report: the paper's tables and figure 2 with our results added, and the table of claims.
+//! The report: the paper's tables and figure 2 with the miniature's results added, and the table of claims.
 
 use gradus_data::sets::Task;
 use gradus_data::sets::scores::Metric;
@@ -17,7 +17,7 @@ use crate::results::{Body, PretrainResult, Results, TaskResult, Variant, base};
 use crate::stage::{self, ZERO_SHOT};
 use crate::tasks::{bayes, entropy};
 
-/// Our columns of each table, in the order of the paper's.
+/// The miniature's columns of tables 3 and 4, in the order of the paper's.
 const COLUMNS_3: [&str; 4] = ["story-cloze", "race-middle", "race-high", "race"];
 const COLUMNS_4: [&str; 6] = ["cola", "sst-2", "mrpc", "sts-b", "qqp", "glue"];
 
@@ -123,7 +123,7 @@ pub fn summary(results: &Results, sizes: &Sizes, claims: &[Claim], opening: &Ope
 /// The command that regenerates the output of [`markdown`].
 const AGAIN: &str = "gradus reproduce --resume DIR --markdown FILE --overwrite";
 
-/// Renders the report as a page of the repository, which begins with its source.
+/// Renders the report as a page of the repository, which begins with the command that writes it.
 pub fn markdown(report: &Document) -> String {
     format!("<!-- Written by `{AGAIN}`: not by hand. -->\n\n{}", report.markdown())
 }
@@ -162,14 +162,14 @@ fn score(results: &Results, column: &str, variant: Variant) -> String {
     claims::learnt(results, column, variant).map_or(mean.clone(), |learnt| format!("{mean}; {learnt}"))
 }
 
-/// Returns a table of the paper with our rows below, one cell per column.
+/// Returns a table of the paper with the miniature's rows below, one cell per column.
 fn below(table: &Table, mark: &str, ours: impl IntoIterator<Item = Row>) -> Block {
     let score = |score: &Option<f64>| score.map_or(String::new(), |score| format!("{score:.1}"));
     let row = |system: &paper::System| Row::new(format!("{mark}{}", system.name), system.scores.iter().map(score));
     Block::table([&[""], &table.columns[..]].concat(), table.systems.iter().map(row).chain(ours))
 }
 
-/// Returns a table of the paper with our scores after pre-training, the scores of guessing and the best possible scores.
+/// Returns a table of the paper with the miniature's scores after pre-training, those of guessing and the best possible scores.
 fn beside(results: &Results, table: &Table, columns: &[&str]) -> Block {
     let of = |limit: fn(&str) -> Option<String>| columns.iter().map(move |column| cell(limit(column)));
     let full = Row { own: true, ..Row::new("miniature, pre-trained", scores(results, columns, Variant::Full)) };

@@ -240,8 +240,8 @@ impl Results {
         }
     }
 
-    /// Returns the loss L₂ of a column on test rows in one seed above the smallest possible, in nats per example. Columns of one
-    /// task that differ only in the metric have equal losses.
+    /// Returns the excess of the loss L₂ over the smallest possible loss, on a column's test rows in one seed, in nats per
+    /// example. Columns of one task that differ only in the metric have equal losses.
     pub fn excess(&self, seed: u64, column: &str, variant: Variant) -> Option<f64> {
         let of = |column: &str| {
             let result = self.task(seed, base(column), variant)?;

@@ -88,7 +88,7 @@ impl Paths {
     pub fn folders(&self, seed: u64) -> [PathBuf; 2] {
         [self.seed(seed), self.seed(seed).join(RESULTS)]
     }
-    /// Returns the folders of a seed's runs of pre-training.
+    /// Returns the existing folders of a seed's runs of pre-training.
     pub fn bodies(&self, seed: u64) -> impl Iterator<Item = PathBuf> {
         Body::ALL.into_iter().map(move |body| self.body(seed, body)).filter(|run| run.is_dir() && !run.is_symlink())
     }

@@ -17,11 +17,11 @@ const INKS: [Ink; 5] = [Ink::Validation, Ink::Train, Ink::Baseline, Ink::Limit, 
 /// A run in a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Compared {
-    /// The path of its directory.
+    /// The path of the run's directory.
     pub name: String,
-    /// An identifier of its text and tokenization.
+    /// An identifier of the run's text and tokenization.
     pub data: String,
-    /// Whether it predicts masked tokens instead of the next token.
+    /// Whether the model predicts masked tokens instead of the next token.
     pub masked: bool,
     /// The total number of steps of the run.
     pub total_steps: u64,

@@ -30,7 +30,7 @@ pub struct Row {
     pub head: String,
     /// The cells of the other columns.
     pub cells: Vec<String>,
-    /// Whether it is the subject of the report.
+    /// Whether the row is the subject of the report.
     pub own: bool,
 }
 

@@ -137,7 +137,7 @@ impl Axis {
     }
 }
 
-/// Returns round values from the largest down, each far enough from the last one taken and from the start of the range; and 0.
+/// Returns round values from the largest down, each far enough from the one before it and from the start of the range; and 0.
 fn root_ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
     let (first, last) = (range.start.sqrt(), range.end.sqrt());
     let least = 0.7 * (last - first) / most as f64;

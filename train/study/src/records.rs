@@ -37,8 +37,8 @@ pub fn write(path: &Path, result: &impl Serialize) -> Result<(), StudyError> {
     Ok(checksums::write(folder, &[(name, json_text(result))])?)
 }
 
-/// Lists the subfolders of a study in its checksums, so that they must exist from now on, and warns of missing ones. Subfolders
-/// of a seed are in progress while one of `results` in that seed is missing.
+/// Lists the subfolders of a study in its checksums, so that they must exist from now on, and warns of missing ones. While one of
+/// a seed's `results` is missing, the seed's subfolders are in progress.
 ///
 /// # Errors
 /// Returns an error if a listed subfolder is a link or has another digest.

@@ -31,7 +31,7 @@ impl<S: Sync> Stages<'_, S> {
     /// side, on one thread each; `one` receives a stage and the number of stages that run at once.
     ///
     /// # Errors
-    /// The first error of a stage; [`StudyError::Interrupted`]; or a subfolder that differs from its checksum.
+    /// Returns the first error of a stage, [`StudyError::Interrupted`], or an error if a subfolder differs from its checksum.
     pub fn run<E: From<StudyError> + Send>(
         &self,
         monitor: &dyn Monitor,

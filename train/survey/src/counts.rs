@@ -1,4 +1,4 @@
-//! A baseline from counts of neighbours: a model's gain over it is what the model learnt beyond them.
+//! A baseline from counts of neighbouring words. A model's gain over it measures what the model learnt beyond such counts.
 //!
 //! ```text
 //! P₋₁(w) = 1 / V

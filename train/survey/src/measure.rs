@@ -39,7 +39,7 @@ impl Estimate {
     }
 }
 
-/// A model's knowledge of a word given all others.
+/// The measures of a model's predictions of a word given all other words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Understanding {
     /// U: mean KL(world ‖ model) given all other words.
@@ -61,14 +61,14 @@ impl Understanding {
     }
 }
 
-/// A model's knowledge of the continuation of a story.
+/// The measures of a model's predictions of a word given the preceding words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generation {
     /// G: mean KL(world ‖ model) given the preceding words.
     pub before: Estimate,
     /// The mean KL(world given all other words ‖ model given the preceding words), in the common places of all models.
     pub left_only: Estimate,
-    /// The mean KL(world given all other words ‖ world given the preceding words): the information in the words after.
+    /// The mean KL(world given all other words ‖ world given the preceding words): the information in the following words.
     pub least_left_only: Estimate,
 }
 
@@ -134,8 +134,8 @@ fn distance(place: &StoryPosition) -> usize {
     }
 }
 
-/// Computes G in all places, and the measures from the left only in these places of each story. `along` returns P(wᵢ | the words
-/// before) in each place of a story.
+/// Computes G in all places, and the other two measures in these places of each story. `along` returns P(wᵢ | the words before)
+/// in each place of a story.
 ///
 /// # Errors
 /// Returns the first error of `along`.

@@ -45,7 +45,7 @@ pub struct Survey {
     pub(crate) rates: Vec<f64>,
     /// The number of held-out stories for evaluation.
     pub(crate) stories: usize,
-    /// The number of held-out places in which all models predict a hidden word; a model that needs one pass also predicts all
+    /// The number of held-out places in which all models predict a hidden word; a model that fills masks also predicts all
     /// places.
     pub(crate) places: usize,
     /// The number of stories that each model generates.
@@ -58,8 +58,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Creates the survey of these systems. `quick` is a sixteenth of the work, without a search for rates; `scale` multiplies
-    /// the work.
+    /// Creates the survey of these systems. `quick` reduces it to a sixteenth of the larger budget and fewer stories, without a
+    /// search for rates. `scale` multiplies budgets and numbers of stories.
     pub fn new(systems: Vec<String>, seeds: u64, first_seed: u64, quick: bool, scale: f64) -> Self {
         let scaled = |n: f64| ((n * scale).round() as usize).max(2);
         let [short, long] = if quick { [250.0, 250.0] } else { [1000.0, 4000.0] }.map(|steps| scaled(steps) as u64);

@@ -54,7 +54,7 @@ pub fn report(results: &Results, survey: &Survey, claims: &[Claim]) -> Document 
     report
 }
 
-/// Describes what the systems have in common, and which of them count.
+/// Describes the training and evaluation that the systems have in common, and names the systems that count n-grams.
 fn compared(results: &Results, survey: &Survey) -> String {
     let counts: Vec<&str> = survey.cards().filter(|card| counts(card)).map(|card| card.title).collect();
     let trained = (counts.len() < survey.cards().count()).then(|| {
@@ -76,7 +76,7 @@ fn counts(card: &Card) -> bool {
     card.axes.body.network().is_none()
 }
 
-/// Describes the largest deviation of a system's work from the planned work, which comes from whole steps.
+/// Describes the largest deviation of a system's work from the planned work, which is due to whole steps.
 fn within(results: &Results) -> String {
     let off = |t: &Trained| (t.steps as f64 * t.flops / t.work - 1.0).abs();
     let most = results.trained.iter().map(off).fold(0.0, f64::max);
@@ -173,7 +173,7 @@ fn opened_elsewhere() -> f64 {
     (OPENED_ANYWHERE as f64 / (OPENED_ANYWHERE - 1) as f64).ln()
 }
 
-/// Renders the report as a page of the repository, which begins with its source and shows its plane from the file `picture`.
+/// Renders the report as a page of the repository. It begins with the command that writes it, and shows the plane from `picture`.
 pub fn markdown(report: &Document, picture: &str) -> String {
     let mut report = report.clone();
     for block in report.sections.iter_mut().flat_map(|(_, blocks)| blocks) {
@@ -267,7 +267,7 @@ fn told<'a>(all: impl Iterator<Item = &'a Estimate>) -> String {
     }
 }
 
-/// Returns each system at each budget, but counts, which are the same at each, once.
+/// Returns each system at each budget. Counts, which are the same at each budget, occur once.
 fn each(survey: &Survey) -> impl Iterator<Item = (&'static Card, u64)> + '_ {
     let all = survey.budgets.iter().flat_map(|&budget| survey.cards().map(move |card| (card, budget)));
     all.filter(|&(card, budget)| !counts(card) || budget == survey.most())

@@ -50,11 +50,11 @@ pub struct Asked {
     pub seed: u64,
     /// The computation of the training, in steps of GPT.
     pub budget: u64,
-    /// The knowledge of words, in places that are identical for all systems. Without figures if the training diverged.
+    /// The measures given all other words, in the same places for all systems; without figures if the training diverged.
     pub understanding: Understanding,
-    /// The knowledge of words in all places, if one pass predicts them.
+    /// The same measures in all places, for a model that fills masks.
     pub everywhere: Option<Understanding>,
-    /// The knowledge of continuations.
+    /// The measures given the preceding words.
     pub generation: Generation,
     /// The number of stories of the world among the generated stories, and the number of generated stories.
     pub told: (usize, usize),
@@ -74,13 +74,13 @@ impl Asked {
     }
 }
 
-/// The knowledge of words from counts of neighbours.
+/// The measures of the counts of neighbours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counted {
     pub world: String,
     pub seed: u64,
-    /// The knowledge by reach: no neighbours, one word on each side, two.
+    /// The measures by reach: no neighbours, one word on each side, two.
     pub by_reach: Vec<Understanding>,
 }
 

@@ -124,8 +124,8 @@ fn run(survey: &Survey, out: &Path, monitor: &dyn Monitor) -> Result<Surveyed, S
 }
 
 /// Writes the page with the results so far, of a survey that is in progress (`lasts`) or stopped. It has no verdicts, since
-/// stopping at a favourable one would bias them. If the page cannot be written, it prints a warning; damaged results are reported
-/// at the end.
+/// stopping at a favourable verdict would bias the result. If the page cannot be written, it prints a warning; damaged results
+/// are reported at the end.
 fn show(paths: &Paths, survey: &Survey, all: &[Stage], lasts: bool, monitor: &dyn Monitor) {
     let done: Vec<Stage> = all.iter().filter(|stage| paths.result(stage).exists()).copied().collect();
     let Ok(results) = collect(paths, survey, &done) else { return };

@@ -120,7 +120,7 @@ fn is_divergence(error: &PretrainError) -> bool {
     matches!(error, PretrainError::Diverged { .. }) || matches!(error, PretrainError::Run(e) if is_not_finite(e))
 }
 
-/// Tries rates until the best of them has neighbours on both sides. Finished runs are reused.
+/// Tries rates until the best of them has neighbours on both sides or is at a limit. Finished runs are reused.
 fn search(
     paths: &Paths,
     survey: &Survey,
@@ -282,7 +282,7 @@ impl Watched<'_> {
     }
 }
 
-/// Measures the counts of neighbours in all places; any run of the seed has its stories.
+/// Measures the counts of neighbours in all places; any run of the seed contains the stories.
 fn count(paths: &Paths, survey: &Survey, seed: u64) -> Result<Counted, SurveyError> {
     let counted = |by_reach| Counted { world: survey.world.clone(), seed, by_reach };
     for &budget in survey.budgets.iter().rev() {

@@ -18,7 +18,7 @@ use crate::tasks::entropy;
 pub use learnt::learnt;
 pub use zero_shot::{IN_NATS, normalised};
 
-/// Returns a note on what few seeds can show; `None` for `least` seeds or more, which the decision rule requires.
+/// Returns a note on the limits of few seeds; `None` for `least` seeds or more, which the decision rule requires.
 pub fn too_few(seeds: u64, least: usize) -> Option<String> {
     let seeds = seeds as usize;
     let verb = if seeds == 1 { "shows" } else { "show" };
@@ -80,7 +80,7 @@ impl Between<'_> {
         Measured { name, statement, quote, paper, unit: Unit::Score, words, differences: results.each(gain) }
     }
 
-    /// Measures by how much the loss above its exact minimum is smaller, which shows differences that accuracies hide.
+    /// Measures the decrease of the loss above its exact minimum, which shows differences that accuracies hide.
     fn nats(self, name: &str) -> Measured {
         let Between { results, quote, columns, better, worse } = self;
         let loss = |seed, variant| average(columns, |column| results.excess(seed, column, variant));
@@ -91,7 +91,7 @@ impl Between<'_> {
     }
 }
 
-/// Measures the loss without pre-training, the auxiliary objective, or the Transformer (table 5), and the gain of each
+/// Measures the drop in scores without pre-training, the auxiliary objective, or the Transformer (table 5), and the gain of each
 /// transferred layer (figure 2, left).
 fn ablations(results: &Results, layers: usize) -> Vec<Measured> {
     use Variant::{Full, Layers, Lstm, NoAux, NoPretraining};
@@ -216,7 +216,7 @@ mod tests {
     use gradus_study::rule::DecisionRule;
     use gradus_train::finetune::{CurvePoint, Scored};
 
-    /// The paper's figures beside ours are differences of the rows of table 5. The paper's text gives 5.6 for the LSTM.
+    /// The paper's figures in the claims are differences of the rows of table 5. The paper's text gives 5.6 for the LSTM.
     #[test]
     fn the_papers_drops_are_differences_of_table_5() {
         let claims = all(&Results::default(), &Sizes::new(1, 1, 1.0, false));

@@ -1,5 +1,5 @@
-//! Tests that derive the labels again from the texts only, by independent means, and that no part of a row that should not reveal
-//! the label does so.
+//! Tests that derive the labels again from the texts only, by independent means, and tests that the label does not follow from
+//! parts of a row that should not reveal it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;

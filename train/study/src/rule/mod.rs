@@ -17,9 +17,9 @@
 //! p-value, smallest first, and judges the k-th of m at confidence 1 − 0.05/(m − k + 1), until the first claim whose null
 //! hypothesis is not rejected. The claims after it are judged at the same confidence, at which none of them can be shown.
 //!
-//! Student's interval is exact if d is normal. If tasks are learnt suddenly or never, d is far from normal: a few seeds then
-//! agree by chance too often, whereas six do not if half of the seeds learn ([`power`] simulates it). A task that is learnt more
-//! rarely may be learnt in none of the seeds; the verdict is then "no difference that matters".
+//! Student's interval is exact if d is normal. If tasks are learnt suddenly or never, d is far from normal, and a few seeds agree
+//! by chance too often. Six seeds do not, if half of the seeds learn the task ([`power`] simulates this). A task that is learnt
+//! more rarely may be learnt in none of the seeds; the verdict is then "no difference that matters".
 //!
 //! Seeds, δ and the primary claims are fixed before training ([`crate::plan`]). More seeds require a new run with new seeds.
 

@@ -9,10 +9,10 @@ use super::{DecisionRule, Unit, Verdict};
 pub enum Spread {
     /// A normal distribution with this standard deviation.
     Normal(f64),
-    /// A task learnt entirely or never: two models learn it with probability ½ ± effect/(2·worth). The value is the gain from
-    /// learning it.
+    /// A task learnt entirely or never: two models learn it with probability ½ ± effect/(2·worth). The value, worth, is the gain
+    /// from learning it.
     Bimodal(f64),
-    /// A task that only one of two models ever learns, in as many seeds as the effect requires. Learning it is worth this much.
+    /// A task that only one of two models ever learns, with probability effect/worth. The value, worth, is the gain from it.
     Rare(f64),
 }
 
