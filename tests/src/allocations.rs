@@ -20,7 +20,7 @@ static LARGE_BLOCKS: AtomicUsize = AtomicUsize::new(0);
 /// The size of a large block: a page.
 const LARGE: usize = 4096;
 
-/// The alignment of vectors. Only the crate `matrixmultiply` requests it, to pack its operands, on CPUs for which we have no
+/// The alignment of vectors. Only the crate `matrixmultiply` requests it, to pack its operands, on CPUs for which `tensor` has no
 /// tiles.
 const VECTOR: usize = 32;
 
@@ -70,7 +70,7 @@ fn take(size: usize, align: usize) -> bool {
     true
 }
 
-/// Returns whether products are computed by our own tiles, which allocate nothing.
+/// Returns whether products are computed by the tiles of `tensor`, which allocate nothing.
 fn has_tiles() -> bool {
     #[cfg(target_arch = "x86_64")]
     return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");

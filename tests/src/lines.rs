@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 /// A command that begins with `gradus` or `cargo`.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The file that contains it, relative to the root of the repository.
+    /// The file that contains the command, relative to the root of the repository.
     pub file: String,
     /// The command, without comments, pipes and redirections.
     pub text: String,
-    /// Whether it is in a code block, to be typed as it is. A command mentioned in prose may lack required arguments.
+    /// Whether the command is in a code block, to be typed as it is. A command mentioned in prose may lack required arguments.
     pub alone: bool,
 }
 

@@ -193,7 +193,7 @@ fn the_page_opens_zooms_finds_and_shows_the_librarys_numbers() {
     let attention = op(&opened.nodes, "h0.attn", "self_attention");
     let inside = attention.inside.as_ref().unwrap();
     assert_eq!(browser.numbers(), first(&op(inside, "softmax", "div").value));
-    // And back out again.
+    // Escape leads back out again.
     for place in ["softmax", "self_attention", "attn", "h0"] {
         browser.press("Escape");
         assert!(browser.chosen().ends_with(place), "{place}");
@@ -236,7 +236,7 @@ fn the_page_opens_zooms_finds_and_shows_the_librarys_numbers() {
     assert_eq!(browser.texts("#tab .tensor h3"), ["g", "m", "v", "Δθ", "θ after"]);
     assert_eq!(browser.text("document.querySelector('#tab .math').textContent"), opened.rule.lines.concat());
 
-    // Light and dark.
+    // The colours depend on the browser's colour scheme.
     let ground = |browser: &mut Browser, scheme: &str| {
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         browser.ask("Emulation.setEmulatedMedia", features);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files that may call them, with the reason.
+/// The files that may call these functions, each with the reason.
 const EXCEPTIONS: [(&str, &str); 5] = [
     ("train/io/src/disk.rs", "the layer"),
     ("train/audit/src/bin/mutants.rs", "a developer's tool"),

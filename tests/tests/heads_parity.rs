@@ -19,7 +19,7 @@ const TOLERANCE: f64 = 1e-10;
 
 struct Fixture {
     name: String,
-    /// A task with the fixture's transformation and labels.
+    /// A task with the transformation and the labels of the fixture.
     task: &'static Task,
     params: Model<Tensor<f64>>,
     segments: Value,
@@ -84,7 +84,7 @@ impl Fixture {
         }
     }
 
-    /// Encodes the fixture's texts with our own transformation: token i is the i-th letter of an alphabet.
+    /// Encodes the fixture's texts with the library's transformation: token i is the i-th letter of an alphabet.
     fn encoded(&self) -> Vec<Encoded> {
         let start = self.segments["start"].as_u64().unwrap() as usize;
         let alphabet: Vec<char> = ('A'..='z').filter(|c| c.is_alphabetic()).take(start).collect();

@@ -6,7 +6,7 @@ use gradus_autograd::{Real, Tape, Tensor};
 use gradus_model::{Body, Input, LstmConfig, Model, ModelConfig, Objective, Role, Sizes, Tree};
 use gradus_tests::{Arrays, golden, next_tokens, worst};
 
-/// The name of a parameter in PyTorch, whose matrices are [out, in].
+/// The names of the parameters here and in PyTorch, whose matrices are [out, in].
 const NAMES: [(&str, &str); 6] = [
     ("tokens_embed.weight", "embed.weight"),
     ("cell.weight_ih", "lstm.weight_ih_l0"),
@@ -16,7 +16,7 @@ const NAMES: [(&str, &str); 6] = [
     ("c_proj.bias", "proj.bias"),
 ];
 
-/// Returns the fixture's array for a parameter under `kind`, in our layout.
+/// Returns the fixture's array for a parameter under `kind`, in the library's layout.
 fn stored(arrays: &Arrays, kind: &str, path: &str, role: Role) -> Tensor<f64> {
     let name = NAMES.iter().find(|(ours, _)| *ours == path).unwrap_or_else(|| panic!("{path} has a name in PyTorch")).1;
     let array = arrays.get(&format!("{kind}.{name}"));

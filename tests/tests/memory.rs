@@ -109,7 +109,8 @@ fn two_thousand_steps_hold_no_more_than_two_hundred() {
     });
 }
 
-/// A file of weights is mapped, and its numbers are copied to their final place: the allocator provides less than a tenth of it.
+/// A file of weights is mapped, and its numbers are copied to their final place: the allocator provides less than a tenth of its
+/// size.
 #[test]
 fn loading_a_model_takes_no_second_copy_of_it() {
     let _alone = alone();

@@ -11,7 +11,7 @@ use gradus_model::{Batch, Form, Head, Input, Model, Predicts, Tree};
 use gradus_tests::{Arrays, golden, worst};
 use serde_json::{Value, json};
 
-/// The configuration and tensors of a checkpoint, for modification.
+/// The configuration and tensors of a checkpoint, which a test can modify.
 #[derive(Clone)]
 struct Files {
     config: Value,
@@ -36,7 +36,7 @@ impl Files {
         self
     }
 
-    /// Renames each tensor; `None` removes it.
+    /// Renames each tensor, or removes it for `None`.
     fn renamed(mut self, name: impl Fn(&str) -> Option<String>) -> Self {
         self.tensors = self.tensors.into_iter().filter_map(|(old, tensor)| Some((name(&old)?, tensor))).collect();
         self

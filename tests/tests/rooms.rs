@@ -86,7 +86,7 @@ fn a_cycle_is_found_and_a_chain_is_not() {
 
 struct Crate {
     name: String,
-    /// The crates of the workspace that it depends on.
+    /// The crates of the workspace that this crate depends on.
     needs: Vec<String>,
     root: Source,
     /// The contents of each room's files.
@@ -149,7 +149,7 @@ impl Crate {
     }
 }
 
-/// Reads the file of a module, and those below it.
+/// Reads the file of a module, and the files of the modules below it.
 fn files(folder: &Path, module: Vec<String>) -> Vec<Source> {
     let below = folder.join(module.last().expect("not the root"));
     let file = [below.with_extension("rs"), below.join("mod.rs")].into_iter().find(|file| file.exists());

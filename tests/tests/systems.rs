@@ -24,7 +24,7 @@ fn all() -> impl Iterator<Item = &'static Card> {
     ALL.iter().copied().chain([&own::CARD])
 }
 
-/// Returns those of them that are networks.
+/// Returns the systems that are networks.
 fn networks() -> impl Iterator<Item = &'static Card> {
     all().filter(|card| card.axes.body.network().is_some())
 }

@@ -45,7 +45,7 @@ impl Fixture {
         }
     }
 
-    /// Encodes the fixture's texts with our own transformation: token i is the i-th letter of an alphabet, followed by the
+    /// Encodes the fixture's texts with the library's transformation: token i is the i-th letter of an alphabet, followed by the
     /// special tokens.
     fn encoded(&self) -> Vec<Encoded> {
         let alphabet: Vec<char> = ('a'..='t').collect();

@@ -14,15 +14,15 @@ use crate::allocations::most_held;
 /// A parser, and the use of its result.
 #[derive(Debug)]
 pub struct Parser {
-    /// The name of its fuzz target and corpus.
+    /// The name of the parser's fuzz target and corpus.
     pub name: &'static str,
     /// The function that reads the bytes and uses the result. Values and errors are both accepted; a violated expectation panics.
     pub read: fn(&[u8]),
     /// The valid inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// The bytes that it may hold at once for any input.
+    /// The maximum number of bytes allocated at once for an empty input.
     pub always: usize,
-    /// The further bytes that it may hold for each byte of input.
+    /// The further bytes that may be allocated for each byte of input.
     pub per_byte: usize,
 }
 

@@ -17,7 +17,7 @@ use super::{MIB, Parser};
 /// The parser of `trainer.safetensors`, read for a known configuration.
 pub static TRAINER_STATE: Parser = Parser { name: "trainer_state", read: read_state, seeds: states, always: MIB, per_byte: 200 };
 
-/// The parser of `metrics.jsonl`, and of the report with its pictures that is made from it.
+/// The parser of `metrics.jsonl`, with the report and the pictures that are made from the log.
 pub static METRICS: Parser = Parser { name: "metrics", read: read_metrics, seeds: logs, always: 4 * MIB, per_byte: 1000 };
 
 /// The parser of `checksums.json`.

@@ -90,7 +90,7 @@ fn a_reproduction_survives_every_failure_of_the_disk() {
     fs::create_dir(&root).unwrap();
     let scene = Scene { root, command: &command, out: "mini" };
     let mut whole = Open { stage: None, calls: scene.undisturbed() };
-    // The rest is the same as with one open stage.
+    // The later calls are the same as with one open stage.
     whole.calls.truncate(whole.calls.iter().position(|call| call.contains("/seed-1/gpt")).expect("it is pre-trained"));
     let (finished, expected) = (scene.files(), scene.results());
     let stages: BTreeSet<String> = finished.keys().filter_map(|path| stage(&scene.root, path)).collect();

@@ -27,7 +27,7 @@ pub struct Scene<'c> {
     pub root: PathBuf,
     /// The command, which begins the work or continues it after a stop, as a user would.
     pub command: &'c dyn Fn(&Path) -> Outcome,
-    /// The folder of its results, in the root.
+    /// The folder of the command's results, in the root.
     pub out: &'static str,
 }
 
@@ -124,7 +124,7 @@ impl Scene<'_> {
         let begun = self.files();
         (self.command)(&self.root).expect("undisturbed");
         let expected = self.results();
-        // Buffers are counted from above; this number exceeds all of them.
+        // Each buffer decreases the count of `refuse_nth`. From this count, none is refused.
         const MORE_THAN_ALL: u64 = 1 << 40;
         self.put_back(&begun);
         buffer::refuse_nth(MORE_THAN_ALL);

@@ -26,7 +26,7 @@ impl<G> Deref for Lent<G> {
     }
 }
 
-/// The lock on the GPU: every test reads it, and a test that counts the GPU's work writes it.
+/// The lock on the GPU. A test takes it for reading, or for writing if it counts the GPU's work.
 static USERS: RwLock<()> = RwLock::new(());
 
 /// Returns the GPU that the tests run on. Returns `None` with a message if there is none and none is required.

@@ -38,7 +38,7 @@ impl Workload {
     }
 }
 
-/// Weights (in, out), as the paper writes x·W; so the forward pass needs no transpose.
+/// A linear layer. The weights are (in, out), as in the paper's x·W, so the forward pass needs no transpose.
 struct Linear {
     weight: Tensor,
     bias: Tensor,
@@ -50,7 +50,7 @@ impl Linear {
         Ok(Linear { weight, bias: vars.get_with_hints(to, "bias", Init::Const(0.0))? })
     }
 
-    /// x (rows, in).
+    /// Computes x·W + b for x (rows, in).
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.matmul(&self.weight)?.broadcast_add(&self.bias)
     }
@@ -67,7 +67,7 @@ impl Norm {
         Ok(Norm { weight, bias: vars.get_with_hints(width, "bias", Init::Const(0.0))? })
     }
 
-    /// Of candle's two layer norms this is the one with a derivative.
+    /// Normalises the rows of x by the one of candle's two layer norms that has a derivative.
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         layer_norm_slow(x, &self.weight, &self.bias, 1e-5)
     }
@@ -87,7 +87,7 @@ struct Gpt {
     p: f32,
     tokens: Tensor,
     positions: Tensor,
-    /// 0 where a query sees a key, −∞ elsewhere (T, T).
+    /// The mask (T, T): 0 where a query may attend to a key, −∞ elsewhere.
     mask: Tensor,
     blocks: Vec<Block>,
 }
@@ -122,7 +122,7 @@ impl Gpt {
         if self.p > 0.0 { dropout(x, self.p) } else { Ok(x.clone()) }
     }
 
-    /// The mean of −log P(target) over (B·T) tokens, in nats.
+    /// Returns the mean of −log P(target) over (B·T) tokens, in nats.
     fn loss(&self, ids: &Tensor, targets: &Tensor) -> Result<Tensor> {
         let Workload { width: d, heads, context: t, sequences: b, .. } = self.workload;
         let x = self.tokens.index_select(ids, 0)?.reshape((b, t, d))?.broadcast_add(&self.positions)?;
@@ -207,7 +207,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The most memory this process has held, in 10⁶ bytes: Linux's `VmHWM`.
+/// Returns the peak memory of this process, in 10⁶ bytes: Linux's `VmHWM`.
 fn peak_rss_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
