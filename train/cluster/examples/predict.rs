@@ -4,9 +4,9 @@
 //! predict [TOKENS_PER_SECOND [SEQUENCES [RATE [LATENCY [COPYING]]]]]
 //! ```
 //!
-//! It predicts the `gpt1` preset on machines that each train TOKENS_PER_SECOND, at a global batch of SEQUENCES × 512 tokens. The
-//! links carry RATE bytes per second each way, with LATENCY in seconds; COPYING is the seconds of a machine per byte. The defaults
-//! are 350, 64, 125e6, 0.001 and 5e-10.
+//! The model is the `gpt1` preset. Each machine trains TOKENS_PER_SECOND, and the global batch is SEQUENCES × 512 tokens. The
+//! links carry RATE bytes per second each way, with LATENCY in seconds. COPYING is the seconds of a machine per byte. The
+//! defaults are 350, 64, 125e6, 0.001 and 5e-10.
 
 use gradus_cluster::cost::{Link, Work, cost};
 use gradus_model::{Model, ModelConfig, Tree};

@@ -9,9 +9,9 @@
 //! A data connection may stall without closing. So each data connection also carries a message per heartbeat interval, and a
 //! process records a suspicion if nothing has arrived for 1.5 times the silence limit.
 //!
-//! When a process dies, its connections close, and other processes may fail in consequence; those record only a closed connection.
-//! Process 0 receives every such suspicion and finds the cause. A process that ended without a farewell ranks before a silent one,
-//! and both rank before a bad connection.
+//! When a process dies, its connections close, and other processes may fail in consequence. Each of these records only a closed
+//! connection. Process 0 receives all such suspicions and finds the cause. A process that ended without a farewell ranks before a
+//! silent one, and both rank before a bad connection.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -40,7 +40,7 @@ pub struct Limits {
     pub silence: Duration,
     /// The longest time that a process may compute one step.
     pub step: Duration,
-    /// The function called if this process still runs when `silence` has passed since the end of the run.
+    /// The function called with the verdict if this process still runs when `silence` has passed since the verdict.
     pub stuck: Option<fn(&PeerError)>,
 }
 
@@ -158,7 +158,7 @@ fn told(process: usize, error: &str) -> PeerError {
 }
 
 impl Control {
-    /// Starts to watch these connections: all others for process 0, or process 0 for any other process.
+    /// Starts watching these connections: those of process 0 to all others, or the one of another process to process 0.
     pub fn start(
         me: usize,
         sockets: Vec<(usize, TcpStream)>,
@@ -327,7 +327,7 @@ impl Watch {
                     .raise(format!("process {} {waits} {seconds} s (--step-timeout), though it still responds", peer.number));
             }
         }
-        // The checks above come first: a process whose control connection is also silent is the better cause.
+        // The checks above come first: a process whose control connection is also silent is the likelier cause.
         self.fault.listen(silence * 3 / 2);
         for text in self.fault.suspicions() {
             if self.me != 0 && self.noted.is_none() {

@@ -78,14 +78,14 @@ mod tests {
 
     #[test]
     fn communication_overlapped_with_backward_costs_no_waiting() {
-        // 2·3/4·400 = 600 bytes are 6 s, 1.5 s of them at the end; of the other 4.5 s, 2 s are hidden.
+        // 2·3/4·400 = 600 bytes take 6 s, 1.5 s of it after the backward pass; of the other 4.5 s, 2 s overlap with the pass.
         assert_eq!(cost(&WORK, &LINK, 4), Cost { step: 35.0, waiting: 4.0, bytes: 600.0 });
         let fast = Link { rate: 1e9, ..LINK };
         assert!(cost(&WORK, &fast, 4).waiting < 1e-6);
         let late = Link { latency: 0.1, ..fast };
         assert!((cost(&WORK, &late, 4).waiting - 0.5).abs() < 1e-6, "two levels up, two down, and the words");
         assert!((cost(&WORK, &late, 16).waiting - 0.9).abs() < 1e-6, "four up, four down, and the words");
-        // Computation fills a third of the time of waiting and backward: 400 of 1,200 bytes are copied during it.
+        // The backward pass is a third of the time of backward and waiting: 400 of 1,200 bytes are copied during the pass.
         let slow = Link { copying: 0.001, ..LINK };
         assert!((cost(&WORK, &slow, 4).step - 35.0 - 0.4).abs() < 1e-9);
         let copied = Link { copying: 0.001, ..fast };

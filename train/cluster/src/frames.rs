@@ -5,8 +5,8 @@
 //! contents  the engine's messages: a header of six numbers, then as many bytes as its length states
 //! ```
 //!
-//! The engine trusts lengths and process numbers from the wire, and panics if a connection ends. So invalid data never reaches it:
-//! the fault is recorded and the engine's thread is parked for good. The recorded fault then ends the process.
+//! The engine trusts lengths and process numbers from the wire, and panics if a connection ends. So invalid data never reaches
+//! it: the fault is recorded and the engine's thread is parked for good. The recorded fault then ends the process.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -47,7 +47,7 @@ impl<S: Stream> Frames<S> {
         Frames { socket, fault, me, peer, written: 0, read: 0, contents: Vec::new(), taken: 0, messages }
     }
 
-    /// Records a fault and never returns: the engine can end only by a panic.
+    /// Records a fault and parks the thread for good: the engine would panic on an error.
     fn park(&self, problem: String) -> ! {
         self.fault.suspect(problem);
         loop {

@@ -15,7 +15,7 @@ const MOST_PIECES: u32 = 1 << 20;
 const MOST_OF_WORDS: u32 = 1 << 6;
 /// The maximum number of parts buffered from each process before this process begins their sum: 8 GiB.
 const MOST_EARLY: usize = 1 << 15;
-/// The maximum number of broadcasts of process 0 that are buffered.
+/// The maximum number of broadcasts, or of gathers, by which another process may be ahead; they are buffered.
 const MOST_AHEAD: u64 = 16;
 
 /// The inbox of a process: it sorts received messages and hands them to the threads that wait for them.

@@ -34,7 +34,7 @@ pub enum LaunchError {
     Usage(String),
     #[error(transparent)]
     File(#[from] FileError),
-    /// A process of the run failed and has printed its error, unless it was process 0 and a signal killed it.
+    /// The failure of a process of the run, which has printed its error unless a signal killed it.
     #[error("a process of the run ended with exit code {code}")]
     Ended { code: u8, lead_was_killed: bool },
 }
@@ -100,10 +100,10 @@ struct ChildSettings {
     is_apart: bool,
 }
 
-/// Reads the settings of process `me` on standard input: the hosts, the secret, and whether to resume a run that has begun.
+/// Reads the settings of process `me` from standard input: the hosts, the secret, and whether to resume a run that has begun.
 ///
-/// From then on the end of the input requests a stop. If the other processes are on other machines and the starter was killed, this
-/// process ends instead, as lost: the others detect it and can restart.
+/// From then on the end of the input requests a stop. If the other processes are on other machines and the starter was killed,
+/// this process ends instead, as lost: the others detect the loss and can restart.
 ///
 /// # Errors
 /// Returns an error if the input is not from a [`Launcher`].
@@ -146,7 +146,7 @@ impl Launcher {
         self.launch(|| local_addresses(processes).map_err(not_started), &secret, 0..=processes - 1, false)
     }
 
-    /// Runs one process, the others of which are on other machines.
+    /// Runs one process of a run whose other processes are on other machines.
     ///
     /// # Errors
     /// Returns an error if the process cannot be started, or if it failed and no restart is left.
@@ -181,8 +181,8 @@ impl Launcher {
         unreachable!("the last attempt returns")
     }
 
-    /// Waits until all processes have ended. Once one has failed or process 0 has ended, those that do not end in time are killed.
-    /// A process that a signal has stopped is killed at the end of the run, or if processes on other machines wait for it.
+    /// Waits until all processes have ended. Once one has failed or process 0 has ended, those that do not end in time are
+    /// killed. A process stopped by a signal is then killed at once, or earlier if processes on other machines wait for it.
     fn wait(self, mut all: Vec<RankProcess>, is_apart: bool) -> io::Result<Vec<ExitStatus>> {
         let (mut ending, patience): (Option<Instant>, _) = (None, self.silence * 3 / 2 + Duration::from_millis(500));
         loop {
@@ -202,7 +202,7 @@ impl Launcher {
                 if ending.is_some() && rank.end.is_none() && is_stopped(rank.child.id()) {
                     let _ = rank.child.kill();
                 }
-                // The others have detected its silence.
+                // The processes on other machines have detected its silence.
                 if is_apart && rank.end.is_none() && rank.hangs(patience) {
                     let seconds = patience.as_secs_f64();
                     (self.say)(&format!("error: process {} was suspended for {seconds} s and is killed", rank.number));
@@ -233,7 +233,7 @@ struct RankProcess {
     stopped: Option<Instant>,
 }
 
-/// Starts processes with these numbers, or none.
+/// Starts the processes with these numbers. If one cannot be started, kills those already started.
 fn start_all(ranks: RangeInclusive<usize>, settings: &ChildSettings) -> Result<Vec<RankProcess>, LaunchError> {
     let (mut all, of) = (Vec::new(), ranks.clone().count());
     for me in ranks {
@@ -271,7 +271,7 @@ impl RankProcess {
         }
     }
 
-    /// Returns whether a signal (SIGSTOP) has stopped the process for longer than `silence`. It then cannot report this itself.
+    /// Returns whether a signal (SIGSTOP) has stopped the process for longer than `silence`. The process cannot report it.
     fn hangs(&mut self, silence: Duration) -> bool {
         self.stopped = if is_stopped(self.child.id()) { self.stopped.or_else(|| Some(Instant::now())) } else { None };
         self.stopped.is_some_and(|since| since.elapsed() > silence)

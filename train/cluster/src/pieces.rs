@@ -53,7 +53,7 @@ impl Pieces {
         self.all.iter().map(|place| place.range.len()).collect()
     }
 
-    /// Returns the position of a piece.
+    /// Returns the parameter and the range of a piece.
     pub fn place(&self, piece: usize) -> ParamRange {
         self.all[piece].clone()
     }

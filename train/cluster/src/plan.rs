@@ -1,10 +1,10 @@
 //! The assignment of shards and of additions to processes, chosen so that no link carries more than twice the gradient.
 //!
-//! A sum is computed on a process that holds one of its summands, and the other summand is sent there. The total returns along the
-//! same paths. If each process computes shards that form subtrees of the addition tree, a gradient takes P − 1 transfers to the
-//! total and P − 1 back, with P processes. Each piece may take other paths, so that each link carries 1/P of these: 2(P − 1)/P
-//! gradients out and as many in. If equal shares do not form subtrees (three processes), there is one transfer more, and the bound
-//! still holds.
+//! A sum is computed on a process that holds one of its summands, and the other summand is sent there. The total returns along
+//! the same paths. If each process computes shards that form subtrees of the addition tree, a gradient takes P − 1 transfers to
+//! the total and P − 1 back, with P processes. The pieces take different paths, so that each link carries 1/P of these transfers:
+//! 2(P − 1)/P gradients out and as many in. If equal shares do not form subtrees (three processes), there is one transfer more,
+//! and the bound still holds.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -47,8 +47,8 @@ impl Plan {
         plan
     }
 
-    /// Places the nodes of a piece from the total down to the shards: on the process of their sum if possible, else on the process
-    /// with the least traffic.
+    /// Places the nodes of a piece from the total down to the shards: each on the process of its sum if possible, else on the
+    /// process with the least traffic.
     fn add_piece(&mut self, tree: &AdditionTree, possible: &[BTreeSet<usize>], piece: usize, size: usize) {
         let processes = self.traffic.len();
         let least = |traffic: &[[usize; 2]], of: &BTreeSet<usize>| {
@@ -120,8 +120,8 @@ fn possible_places(tree: &AdditionTree, owners: &[Range<usize>]) -> Vec<BTreeSet
     possible
 }
 
-/// Returns the shards of each process, at least one each, shared as equally as the bound on traffic allows. Returns `None` if there
-/// are fewer shards than processes.
+/// Returns the shards of each process, at least one each, shared as equally as the bound on traffic allows. Returns `None` if
+/// there are fewer shards than processes.
 pub fn owners(tree: &AdditionTree, processes: usize) -> Option<Vec<Range<usize>>> {
     const TRIED: usize = 256;
     let shards = tree.shards();
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(sizes(16, 16).unwrap(), [1; 16]);
         assert_eq!(sizes(64, 4).unwrap(), [16; 4]);
         assert_eq!(sizes(2, 3), None);
-        // Equal shares would cut groups of the tree, so whole groups are shared; of 16 shards, only subtrees would give 8, 4, 4.
+        // Equal shares would cut groups of the tree, so whole groups are shared. Subtrees alone would give 8, 4, 4 of 16 shards.
         assert_eq!([sizes(16, 3).unwrap(), sizes(12, 3).unwrap()], [[4, 6, 6], [3, 4, 5]]);
         assert_eq!(sizes(64, 7).unwrap().iter().max(), Some(&16));
         // Shares that form subtrees: each side of a sum gets processes in proportion to its shards.

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! First each process connects to process 0, for [`control`](crate::control). Then process 0 sends the session, random bytes. The
-//! data connections use it as their digest, to reject stale processes. An unauthenticated peer receives at most a nonce and
-//! blocks nobody: each connection has a thread and a deadline, and if too many are pending, the oldest is closed.
+//! data connections use it as their digest, to reject stale processes. An unauthenticated peer receives at most verdicts and a
+//! nonce, and blocks nobody: each connection has a thread and a deadline, and if too many are pending, the oldest is closed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -196,7 +196,7 @@ struct Meeting<'h> {
 /// Connects to all other processes.
 ///
 /// # Errors
-/// Returns an error if a process does not connect `within` the limit, or is of another run.
+/// Returns an error if a process does not connect before `within` has passed, or belongs to another run.
 ///
 /// # Panics
 /// Panics if there are more than [`MOST_PROCESSES`] addresses, or if `hosts.me` is not the index of one.
@@ -549,8 +549,7 @@ fn read(socket: &mut TcpStream, bytes: &mut [u8], until: Instant) -> io::Result<
     Ok(())
 }
 
-/// Returns a free local address for each of `processes` processes, and never the same address twice: no process listens there
-/// yet.
+/// Returns a free local address for each process. Never returns an address twice: its process may not listen there yet.
 ///
 /// # Errors
 /// Returns an error if the system has no free port.

@@ -18,7 +18,7 @@ const LEAST: usize = 16;
 /// The maximum length in bytes; a longer file is probably the wrong one.
 const MOST: usize = 4096;
 
-/// Bytes that only the processes of a run know.
+/// The secret bytes shared by the processes of a run.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 

@@ -104,7 +104,7 @@ impl Running {
         Ok(())
     }
 
-    /// Handles the value of a node: sends it to the process of its sum, adds it to its sibling, or keeps it until that arrives.
+    /// Handles a node's value: sends it to the process of its sum, adds it to its sibling, or keeps it until the sibling arrives.
     fn add(&self, piece: usize, mut node: usize, mut values: Vec<f32>) {
         while let Some(parent) = self.tree.parent(node) {
             let at = self.plan.place(piece, parent.node);

@@ -19,7 +19,7 @@ const FAREWELL: u8 = 4;
 /// An upper bound on the bytes of a heartbeat on a data connection.
 const BEAT: u64 = 128;
 
-/// Starts process 1 of two, of which the test is the other. Returns the test's ends of the control and data connections.
+/// Starts process 1 of two; the test acts as process 0. Returns the test's ends of the control and data connections.
 fn process_1(silence: Duration, written: &Arc<Flow>) -> (Cluster, TcpStream, TcpStream) {
     let ((control, far_control), (socket, far_data)) = (loopback(), loopback());
     let data = vec![Some(Faulty { socket, written: Arc::clone(written), read: Arc::default() }), None];

@@ -25,7 +25,7 @@ fn with_processes<R: Send>(n: usize, work: impl Fn(Arc<Cluster>) -> R + Sync) ->
     })
 }
 
-/// Runs `work` on each of `n` processes, in which they also leave, and returns the results.
+/// Runs `work`, which also leaves the run, on each of `n` processes and returns the results.
 fn with_processes_that<R: Send>(n: usize, work: impl Fn(Arc<Cluster>) -> R + Sync) -> Vec<R> {
     let (addresses, secret) = (local_addresses(n).unwrap(), Secret::random().unwrap());
     std::thread::scope(|scope| {

@@ -30,7 +30,7 @@ impl Watched {
         Watched { control, fault, doing, others }
     }
 
-    /// Sends a message of another process, by the order of their connections.
+    /// Sends a message from another process, given by the index of its connection.
     fn sends(&mut self, other: usize, word: &Word) {
         self.others[other].write_all(&word.to_bytes()).unwrap();
     }
@@ -52,7 +52,7 @@ impl Watched {
         panic!("no verdict within {DEADLINE:?}")
     }
 
-    /// Sends `word` from every process each 20 ms for `time`, and asserts that there is no verdict meanwhile.
+    /// Sends `word` from every process every 20 ms for `time`, and asserts that there is no verdict meanwhile.
     fn lives_with(&mut self, time: Duration, mut word: impl FnMut() -> Word) {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -63,7 +63,7 @@ impl Watched {
         }
     }
 
-    /// Sends `word` from process `other` each 20 ms until there is a verdict, and returns it.
+    /// Sends `word` from process `other` every 20 ms until there is a verdict, and returns it.
     fn verdict_with(&mut self, other: usize, word: &Word) -> PeerError {
         let until = Instant::now() + DEADLINE;
         while self.fault.verdict().is_none() && Instant::now() < until {
@@ -186,7 +186,7 @@ fn a_pause_of_this_process_is_not_taken_for_silence_of_the_others() {
 
 #[test]
 fn process_0_delays_a_suspicion_in_favour_of_a_better_cause() {
-    // Process 0 judges it after half the silence limit, before it misses the heartbeats of a process.
+    // Process 0 turns the suspicion into a verdict after half the silence limit, before it detects a silent process.
     let mut watched = Watched::start(0, &[1, 2], limits(ms(1800), LONG));
     watched.sends(0, &Word::Noted("a".into()));
     assert_eq!(watched.verdict().problem, "process 1 reported: a");

@@ -1,4 +1,4 @@
-//! Tests of the receive buffers, on processes of one thread whose messages the test delivers.
+//! Tests of the receive buffers. The processes share one thread, and the test delivers their messages.
 
 use std::sync::mpsc::{self, Receiver};
 
@@ -18,7 +18,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Creates process `me` of `processes`. It ends instead of waiting for a message that has not been delivered.
+    /// Creates process `me` of `processes`. If a message has not been delivered, its waits return an error instead of blocking.
     pub fn new(me: usize, processes: usize) -> Self {
         let (fault, (sender, outbox)) = (Fault::default(), mpsc::channel());
         fault.raise("nothing has come".into());
@@ -98,7 +98,7 @@ fn broadcasts_reach_the_others_in_order() {
 fn process_0_gathers_from_all() {
     let all = processes(3);
     let words = |me: usize, round: u8| vec![me as u8 + 10 * round; me * (MOST_BYTES + 1)];
-    let rounds = MOST_AHEAD as u8; // the number of broadcasts by which process 0 may be ahead
+    let rounds = MOST_AHEAD as u8; // the number of gathers by which a process may be ahead
     for round in 0..rounds {
         assert_eq!(all[1].inbox.gather(words(1, round)).unwrap(), Vec::<Vec<u8>>::new());
         assert_eq!(all[2].inbox.gather(words(2, round)).unwrap(), Vec::<Vec<u8>>::new());

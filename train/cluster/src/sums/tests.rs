@@ -1,11 +1,11 @@
-//! Tests of all-reduce and reduce-scatter, on processes of one thread whose messages the test delivers.
+//! Tests of all-reduce and reduce-scatter. The processes share one thread, and the test delivers their messages.
 
 use super::*;
 use crate::inbox::tests::{Process, deliver};
 use crate::message::tests::sent;
 use crate::plan::owners;
 
-/// Returns the shapes of three parameters: a small one, one that is not trained, and one with more numbers than a piece has.
+/// Returns the shapes of three parameters: a small one, one that is not trained, and one larger than a piece.
 fn shapes() -> Vec<Option<Shape>> {
     vec![Some([3].into()), None, Some([150_000].into())]
 }

@@ -33,7 +33,7 @@ const PATIENT: Limits = crate::LIMITS;
 /// The limits of runs whose connection breaks.
 const SHORT: Limits = Limits { silence: Duration::from_secs(2), ..PATIENT };
 
-/// The connection that breaks: on which process, to which peer, on reading or on writing, how, and at which byte.
+/// A break of a connection: the process, its peer, the direction, the fault, and the byte at which it happens.
 #[derive(Clone, Copy, Debug)]
 struct Break {
     by: usize,
@@ -51,7 +51,7 @@ struct Setup {
     shard_moments: bool,
 }
 
-/// The result of a process, and the bytes it wrote to each process.
+/// The result of a process, and the number of bytes that it wrote to each process.
 type End = (Result<Option<PretrainOutcome>, String>, Vec<u64>);
 /// The bytes from each process to each in a successful run, by number of processes and whether moments are sharded.
 type Traffic = BTreeMap<(usize, bool), Vec<Vec<u64>>>;
@@ -144,7 +144,7 @@ fn broken(root: &Path, number: u64, seed: u64, traffic: &Traffic, expected: &str
     let by = draw(processes);
     let (with, reads, shard_moments) = ((by + 1 + draw(processes - 1)) % processes, draw(2) == 0, draw(2) == 0);
     let [from, to] = if reads { [with, by] } else { [by, with] };
-    // Not in the last bytes, which no process reads.
+    // The last bytes are left out, because no process reads them.
     let at = draw(traffic[&(processes, shard_moments)][from][to] as usize * 4 / 5) as u64;
     let breaks = Break { by, with, reads, fault: Fault::ALL[number as usize % Fault::ALL.len()], at };
     let what = format!("GRADUS_SEED={seed}, run {number} of {processes} processes: {breaks:?}");

@@ -1,4 +1,4 @@
-//! Unauthenticated peers that connect during the rendezvous: they know the addresses, and nothing else.
+//! Unauthenticated peers that connect during the rendezvous: they have the addresses, but not the secret.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -271,7 +271,7 @@ fn a_process_that_died_early_may_reconnect() {
     });
 }
 
-/// Poses as process 0: sends these bytes in portions of `portion`.
+/// Impersonates process 0: sends `content` in portions of `portion` bytes.
 fn false_process(listener: &TcpListener, content: &[u8], portion: usize, closed: &AtomicUsize) {
     listener.set_nonblocking(true).unwrap();
     let mut kept = Vec::new();
@@ -319,7 +319,7 @@ fn an_impostor_of_process_0_does_not_delay_others() {
                     error
                 });
                 assert!(error.starts_with("process 0 at ") && error.contains(words), "{error}");
-                // Regression: the handshake once read on as long as bytes arrived.
+                // Regression: the handshake once had no deadline while bytes arrived.
                 assert!(started.elapsed() < within * 8, "{words}: {:?}", started.elapsed());
             });
         }

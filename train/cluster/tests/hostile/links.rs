@@ -108,7 +108,7 @@ fn train(cluster: &dyn Collective<f32>) -> Result<Infallible, PeerError> {
     }
 }
 
-/// Returns the errors of the true processes if a false one does `harm`, with or without heartbeats.
+/// Returns the errors of the true processes after process `false_one` runs `harm`, with or without heartbeats.
 pub fn harmed(false_one: usize, beats: bool, harm: impl FnOnce(&mut Links)) -> Vec<String> {
     let (sender, receiver) = mpsc::channel();
     let mut links = links();

@@ -1,4 +1,4 @@
-//! Attackers: strangers that do not know the secret, and processes that know it but send invalid data.
+//! Attackers: strangers without the secret, and processes that have the secret but send invalid data.
 //!
 //! `cargo test` connects some 500 strangers, drawn anew each time. `GRADUS_HOSTILE=10000` sets their number, and a tenth as many
 //! processes of runs send invalid data, at most 500. `GRADUS_SEED` repeats a draw.

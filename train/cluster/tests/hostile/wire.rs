@@ -97,7 +97,7 @@ fn nonsense(rng: &mut Philox, way: [u64; 2]) -> (Vec<u8>, &'static str) {
         11 => ("expected 1 pieces", vec![sum(PART, own, far, 1 + far)]),
         12 => ("expected 1 pieces", vec![sum(PART, own, 0, 1 + far)]),
         13 => ("bytes for piece 0; expected 5 numbers", vec![message(way, Head(RUN, 1, [PART, own, 0, 1]), &[7; 21])]),
-        // If the other parts have arrived, the sum is complete before the second.
+        // If the other parts have arrived, the sum is complete before the second message.
         14 => ("which was not expected from it|which is not in progress", vec![sum(PART, own, 0, 1), sum(PART, own, 0, 1)]),
         15 => ("gather 99; expected ", vec![message(way, Head(RUN, 99, [COLLECTED, 0, 0, 1]), &[7; 20])]),
         16 => ("", vec![sum(TOTAL, 4, 0, 1), sum(TOTAL, 4, 0, 1)]),
@@ -182,7 +182,7 @@ fn one(seed: u64, number: u64) {
 fn a_process_that_sends_invalid_data_is_named_by_all() {
     let _others = with_others();
     let (seed, before, started) = (seed(), panics(), Instant::now());
-    // The threads and sockets of such a run live as long as this test's process.
+    // At most 500, because the threads and sockets of such a run live as long as this test's process.
     let runs = tries().div_ceil(10).min(500);
     std::thread::scope(|scope| {
         for first in 0..AT_ONCE {
