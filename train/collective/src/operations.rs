@@ -80,7 +80,7 @@ pub trait AllGather: Send {
 pub enum Reduction {
     /// Every process (all-reduce).
     AllReduce,
-    /// Each process gets only its [own](Sum::reduce_scatter) parts (reduce-scatter), and later sends the values computed from them.
+    /// Each process gets only its [own](Sum::reduce_scatter) parts (reduce-scatter), and later sends values computed from them.
     ReduceScatter,
 }
 
@@ -110,7 +110,7 @@ pub trait Sum<T: Real>: Sync {
     /// Returns an error if a process is lost.
     fn reduce_scatter(&self) -> Result<Vec<Tensor<T>>, PeerError>;
 
-    /// Sends the values computed from the own parts to all processes and returns the whole parameters (all-gather).
+    /// Sends the values computed from this process's own parts to all processes and returns the whole parameters (all-gather).
     ///
     /// # Errors
     /// Returns an error if a process is lost.

@@ -62,7 +62,7 @@ type Node<T> = (usize, Tensor<T>);
 /// The sums of a step, added as soon as both summands are available.
 pub(crate) struct PartialSums<T: Real> {
     tree: AdditionTree,
-    /// The nodes of each parameter whose sibling is missing, and in the end its total.
+    /// By parameter: the nodes whose sibling is missing; once all shards are added, only the total.
     pub(crate) waiting: Vec<Mutex<Vec<Node<T>>>>,
     shapes: Vec<Option<Shape>>,
 }

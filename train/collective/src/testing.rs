@@ -10,7 +10,7 @@ use crate::operations::{AllGather, Collective, ParamRange, PeerError, Reduction,
 use crate::single::PartialSums;
 use crate::tree::{AdditionTree, part};
 
-/// The messages of all processes, by number and process, and the sums in progress.
+/// The messages of all processes, by number of the all-gather and process, and the sums in progress.
 #[derive(Default)]
 struct InMemoryGroup {
     messages: Mutex<BTreeMap<(usize, usize), Vec<u8>>>,
@@ -23,9 +23,9 @@ pub struct Rank {
     me: usize,
     all: usize,
     group: Arc<InMemoryGroup>,
-    /// The number of all-gathers it has begun.
+    /// The number of all-gathers that this process has begun.
     gathers: Mutex<usize>,
-    /// The number of sums it has begun.
+    /// The number of sums that this process has begun.
     sums: Mutex<usize>,
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A sum in floating point depends on its order, so the order is a function only of the number of shards. The tree lets several
-//! processes add at the same time. Its few leaves keep it flat: adding in order holds at most one sum per level.
+//! processes add at the same time. Its few groups keep it flat: if shards arrive in order, at most one sum per level waits.
 
 use std::ops::Range;
 
