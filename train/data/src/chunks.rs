@@ -8,7 +8,7 @@ use gradus_tensor::rng::Philox;
 use crate::error::{DataError, FEW};
 use crate::tokens::Tokens;
 
-/// Separates this generator from others with the same seed ("chunks" in ASCII).
+/// The constant that separates this generator from others with the same seed ("chunks" in ASCII).
 const DOMAIN: u64 = 0x6368_756E_6B73;
 
 /// A range of tokens, cut into consecutive chunks of equal length; the last may be shorter.

@@ -12,12 +12,12 @@ use crate::error::DataError;
 /// The largest file, in bytes, that is read whole and stripped of Project Gutenberg's licence. Larger files are read in blocks,
 /// unchanged.
 const WHOLE: u64 = 64 << 20;
-/// Bytes in a block of a larger file, and the limit to which it grows until a line ends.
+/// The size of a block of a larger file, in bytes, and the limit to which the block grows until a line ends.
 const BLOCK: usize = 8 << 20;
 const LONGEST_BLOCK: usize = 64 << 20;
-/// A piece ends with the first line that ends beyond this many bytes…
+/// The size in bytes from which a piece ends at the next allowed cut; with [`Cut::Words`], at the next line end.
 const PIECE: usize = 1 << 10;
-/// …or, if lines are longer than this, after a word.
+/// The size in bytes from which a piece ends after the next word with [`Cut::Words`], if no line has ended before.
 const LONGEST_LINE: usize = 64 << 10;
 
 /// Calls `block` with each block of a file's text, in order. A block ends with a line, unless lines are longer than a block. If

@@ -11,8 +11,8 @@ use crate::tokens::check_ids;
 /// targets    x₁ x₂ … xₙ [s]   weight 0
 /// ```
 ///
-/// With the separator at the end too (`closed`), the probability of a row includes that of the end of the sequence, as the
-/// probability of a whole story does. Padding needs no mask: it is on the right, and attention is causal.
+/// With the separator at the end too (`closed`), the probability of a row includes the probability that the sequence ends there,
+/// as for a whole story. Padding needs no mask: it is on the right, and attention is causal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     sequences: Vec<Vec<u32>>,

@@ -32,7 +32,7 @@ use crate::pieces::{for_each_block, pieces};
 use crate::tokens::Tokens;
 
 const MAGIC: &[u8; 8] = b"GRADUSTK";
-/// The format version; increases when the format changes, or how text is read or cut.
+/// The format version. It increases when the format changes, or the way in which text is read or cut.
 const VERSION: u32 = 1;
 const KEY: usize = 48;
 const DIGEST: usize = 80;
@@ -200,7 +200,7 @@ impl TokenFile {
         self.bytes[HEADER + self.ids().len()..].as_chunks::<8>().0.as_chunks::<2>().0
     }
 
-    /// Returns the text bytes before a token: exact at the start of a piece, and interpolated within it (about a kilobyte).
+    /// Returns the number of text bytes before a token: exact at the start of a piece, interpolated within it (about a kilobyte).
     fn bytes_before(&self, token: u64) -> u64 {
         if token == 0 {
             return 0;
@@ -305,7 +305,7 @@ fn encode(file: &CorpusFile, tokenizer: &Tokenizer, writer: &mut Writer<'_>, don
     Ok(())
 }
 
-/// Joins the ids of the pieces of a text to the ids of the whole text.
+/// The state that joins the ids of the pieces of a text into the ids of the whole text.
 struct Joint<'t> {
     tokenizer: &'t Tokenizer,
     /// The ids of a line end: [`Tokenizer::line_end`].
@@ -345,7 +345,7 @@ impl<'t> Joint<'t> {
     }
 }
 
-/// Writes ids as they arrive; the index of pieces and the header follow at the end.
+/// A writer of a token file: ids as they arrive, then the index of pieces and the header.
 struct Writer<'a> {
     path: &'a Path,
     out: &'a mut BufWriter<Output>,
@@ -417,7 +417,7 @@ mod tests {
         watched(dir, tokenizer, &Silent)
     }
 
-    /// Records the reported progress: first the total, then the amounts done. May damage a file at the beginning.
+    /// A monitor that records the reported progress: the total, then the amounts done. It may damage a file at the beginning.
     #[derive(Clone, Default)]
     struct Watch {
         reports: Arc<Mutex<Vec<u64>>>,

@@ -14,7 +14,7 @@ pub trait Tokens: Send + Sync {
     }
     /// Copies tokens `start..start + out.len()`, which must exist, into `out`.
     fn read(&self, start: usize, out: &mut [u32]);
-    /// Returns the bytes of text in a range of tokens, for bits per byte.
+    /// Returns the number of bytes of text in a range of tokens, for bits per byte.
     fn bytes(&self, range: Range<usize>) -> u64;
 }
 
@@ -45,7 +45,7 @@ impl Tokens for Memory {
         out.copy_from_slice(&self.ids[start..start + out.len()]);
     }
 
-    /// Returns bytes in proportion to the tokens.
+    /// Returns a share of the bytes in proportion to the number of tokens.
     fn bytes(&self, range: Range<usize>) -> u64 {
         let before = |i: usize| (u128::from(self.bytes) * i as u128 / self.ids.len().max(1) as u128) as u64;
         before(range.end) - before(range.start)

@@ -9,7 +9,7 @@ use crate::batch::TokenBatch;
 use crate::error::{DataError, FEW};
 use crate::tokens::Tokens;
 
-/// Separates this generator from others with the same seed ("windows" in ASCII).
+/// The constant that separates this generator from others with the same seed ("windows" in ASCII).
 const DOMAIN: u64 = 0x0077_696E_646F_7773;
 
 /// The number of tokens that are read at once.
@@ -130,7 +130,7 @@ impl Evaluation {
         self.range.len() - 1
     }
 
-    /// Returns the bytes of text in the predicted tokens.
+    /// Returns the number of bytes of text in the predicted tokens.
     pub fn bytes(&self) -> u64 {
         self.tokens.bytes(self.range.start + 1..self.range.end)
     }

@@ -24,7 +24,7 @@ const SMALL: u64 = 1 << 20;
 /// A file of a data set.
 #[derive(Debug)]
 pub(super) struct SetFile {
-    /// The path it was read from.
+    /// The path of the file.
     pub path: PathBuf,
     /// The text.
     pub text: String,

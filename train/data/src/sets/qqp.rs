@@ -83,7 +83,7 @@ mod tests {
         // Ten torn rows are allowed.
         let dev = dev.replacen(row, "", 1);
         assert_eq!(load(&QQP, &[("dev.tsv", &dev)], Split::Dev), ["5: Why?|How? = 0"]);
-        // A file without a final line end: each error would search for that end.
+        // A file without a final line end: an error built for each torn row would count the lines of the whole file each time.
         let torn = format!("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n{}x", "x\n".repeat(200_000));
         refused(&QQP, &[("dev.tsv", &torn)], Split::Dev, "line 2, column 2: expected 6 columns");
         let test = [("test.tsv", "id\tquestion1\tquestion2\n0\tWhy?\n")];

@@ -56,7 +56,7 @@ impl Written {
     }
 }
 
-/// The columns of a table, and how its rows may deviate from them.
+/// The columns of a table, and the permitted deviations of its rows.
 pub(super) struct Columns {
     /// The names of all columns, for a file without a header.
     pub names: Option<&'static [&'static str]>,

@@ -1,9 +1,9 @@
 //! WSC273, the Winograd Schema Challenge (Levesque, Davis, Morgenstern 2012): which of two candidates a pronoun refers to.
 //!
 //! The file `wsc273.txt` is a test set: four lines per example (the sentence with `[MASK]` for the pronoun, `[MASK]`, the two
-//! candidates separated by a comma, the correct one), then a blank line. Lines may end with blanks. `[MASK]` may have one on each
-//! side; two blanks become one. The correct candidate is always first in the file; here the two are sorted alphabetically, so
-//! that neither a model that sees their order nor a tie benefits from it.
+//! candidates separated by a comma, the correct one), then a blank line. Lines may end with blanks. `[MASK]` may have a blank on
+//! each side; two blanks become one. The correct candidate is always first in the file; here the two are sorted alphabetically,
+//! so that neither a model that sees their order nor a tie benefits from it.
 
 use super::location::Location;
 use super::reference;
