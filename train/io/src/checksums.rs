@@ -10,8 +10,8 @@
 //!
 //! After a crash at any point, each file is old or new, and its checksum is listed. For a new file, `before` contains `null`.
 //!
-//! The log, `metrics.jsonl`, grows after its checksum is computed. The checksum covers the bytes that the log had then; later bytes
-//! are not compared. No other file may grow.
+//! The log, `metrics.jsonl`, grows after its checksum is computed. The checksum covers the bytes that the log had then; later
+//! bytes are not compared. No other file may grow.
 //!
 //! Subfolders that have a `checksums.json` are listed too, and must exist:
 //!
@@ -21,10 +21,10 @@
 //! "best": ["9f86…", "60b7…"]  being replaced: the SHA-256 of the new one, then of the old one, or `null` if there was none
 //! ```
 //!
-//! A symbolic link in place of a listed file or folder is an error. `gradus verify --accept` accepts it and records it in `links`.
+//! A symbolic link in place of a listed file or folder is an error. `gradus verify --accept` accepts it and adds it to `links`.
 //!
 //! A lost `checksums.json` is detected if a settings file in its folder, `run.json` or `plan.json`, contains `"checksums": true`,
-//! or if a folder above lists the folder. Any other folder without `checksums.json` is taken to come from another program. Its
+//! or if a folder above lists the folder. Any other folder without `checksums.json` is assumed to be of another program. Its
 //! files are not checked, and neither are unlisted files.
 
 mod audit;
@@ -52,10 +52,10 @@ pub const CHECKSUMS_FILE: &str = SUMS;
 /// The name of the log, the only file that may grow after its checksum is computed.
 pub const LOG_FILE: &str = "metrics.jsonl";
 
-/// Length and digest of a file, or of the beginning of a log.
+/// The length and digest of a file, or of the beginning of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
-    /// The length.
+    /// The length in bytes.
     pub bytes: u64,
     /// The SHA-256.
     pub sha256: String,
@@ -192,7 +192,7 @@ impl Checksums {
         Self::parse(folder, &bytes).map(Some).map_err(damaged)
     }
 
-    /// Parses the bytes of a folder's [`CHECKSUMS_FILE`]. They must equal the bytes that Gradus would write, white space included.
+    /// Parses the bytes of a folder's [`CHECKSUMS_FILE`]. They must equal what Gradus would write, white space included.
     ///
     /// # Errors
     /// Returns a description of the damage.
@@ -430,7 +430,7 @@ impl Group {
         }
         self.files.iter().try_for_each(|(name, sum, _)| sums.announce(name, sum.clone()))?;
         if let Some(entry) = kept.and_then(|(name, _)| sums.listed.files.get_mut(name)) {
-            entry.before.push(None); // between the two renames
+            entry.before.push(None); // missing between the two renames
         }
         if let Some(sum) = self.log {
             sums.listed.files.insert(LOG_FILE.into(), Entry { now: sum, before: Vec::new() });

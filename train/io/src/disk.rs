@@ -10,31 +10,31 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// A call on a file or a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call<'a> {
-    /// Reads a file's contents.
+    /// A read of a file's contents.
     Read(&'a Path),
-    /// Maps a file into memory.
+    /// A mapping of a file into memory.
     Map(&'a Path),
-    /// Lists a folder.
+    /// A listing of a folder.
     List(&'a Path),
-    /// Creates a new file.
+    /// The creation of a new file.
     Create(&'a Path),
-    /// Opens a file for appending.
+    /// The opening of a file for appending.
     Append(&'a Path),
-    /// Writes this many bytes to a file.
+    /// A write of this many bytes to a file.
     Write(&'a Path, usize),
-    /// Syncs a file's contents to the disk.
+    /// A sync of a file's contents to the disk.
     Sync(&'a Path),
-    /// Syncs a folder's entries to the disk.
+    /// A sync of a folder's entries to the disk.
     SyncFolder(&'a Path),
-    /// Renames a file or folder.
+    /// A rename of a file or folder.
     Rename(&'a Path, &'a Path),
-    /// Removes a file.
+    /// The removal of a file or an empty folder.
     Remove(&'a Path),
-    /// Removes a folder and its contents.
+    /// The removal of a folder and its contents.
     RemoveFolder(&'a Path),
-    /// Creates a folder.
+    /// The creation of a folder.
     MakeFolder(&'a Path),
-    /// Locks a file.
+    /// A lock on a file.
     Lock(&'a Path),
 }
 

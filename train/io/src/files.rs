@@ -3,7 +3,7 @@
 //! A run may be killed, or its disk may become full, at any time; the previous contents must survive.
 //!
 //! ```text
-//! one file    write .NAME.tmp-PID-N │ fsync │ rename over NAME │ fsync the folder     each .tmp file is locked while it is written
+//! one file    write .NAME.tmp-PID-N │ fsync │ rename over NAME │ fsync the folder     a .tmp file is locked while it is written
 //!
 //! a folder    write .NAME.tmp-PID/, fsync all          crash: NAME is the old one
 //!             rename NAME → .NAME.old                  crash: .NAME.old is the old one, complete: recovered on load
@@ -179,7 +179,7 @@ fn create_beside(path: &Path) -> Result<(Output, Temporary), FileError> {
 /// The beginning of the suffix of all unfinished files and folders.
 const UNFINISHED: &str = "tmp-";
 
-/// Returns whether this is the name of an unfinished file or folder, of any name or of the name `of`.
+/// Returns whether this is the temporary name of an unfinished file or folder; with `of`, of the one to be renamed to `of`.
 pub(crate) fn is_unfinished(path: &Path, of: Option<&OsStr>) -> bool {
     let Some(name) = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix('.')) else { return false };
     let Some((name, number)) = name.rsplit_once(&format!(".{UNFINISHED}")) else { return false };
@@ -215,7 +215,7 @@ pub fn occupant(path: &Path) -> Option<PathBuf> {
 
 /// The name of the file with a folder's checksums.
 pub(crate) const SUMS: &str = "checksums.json";
-/// The file that locks a folder for one process.
+/// The name of the file that locks a folder for one process.
 pub(crate) const LOCK: &str = ".gradus.lock";
 
 /// A lock on a folder for one process. The operating system releases it when the process ends, even by a crash.
@@ -374,7 +374,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // The error of a removal is dropped: another error is already being returned.
+        // The error of a removal is ignored: another error is already being returned.
         if self.0.is_dir() {
             let _ = disk::remove_folder(&self.0);
         } else if self.0.exists() {

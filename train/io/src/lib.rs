@@ -9,7 +9,7 @@
 //! | [`progress`] | progress reports of long work |
 //! | [`interrupt`] | the stop request |
 //! | [`numbers`] | counts, measurements and durations as text |
-//! | [`hex`], [`identity`](fn@identity) | hexadecimal digests, and that of a value |
+//! | [`hex`], [`identity`](fn@identity) | hexadecimal text, and the digest of a value |
 
 pub mod checksums;
 pub mod disk;

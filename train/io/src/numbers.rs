@@ -26,8 +26,8 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// Formats e^`log` in scientific notation with this many decimals: `9.7·10⁻²⁹`. The value itself may be too small or too large for
-/// an `f64`.
+/// Formats e^`log` in scientific notation with this many decimals: `9.7·10⁻²⁹`. The value itself may be too small or too large
+/// for an `f64`.
 pub fn scientific(log: f64, decimals: usize) -> String {
     let places = log / std::f64::consts::LN_10;
     let mut exponent = places.floor() as i64;

@@ -20,8 +20,8 @@ pub fn replace_directory<E: From<FileError>>(path: &Path, fill: impl FnOnce(&Pat
 }
 
 /// Accepts the current files of a folder by recomputing their checksums. These are the listed files; without a readable list,
-/// all files, including those of subfolders without checksums. Listed subfolders are accepted too, and so are links in place of
-/// either.
+/// all files but `.html` and `.svg`, including those of subfolders without checksums. Listed subfolders are accepted too, and so
+/// are links in place of either.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read or written.

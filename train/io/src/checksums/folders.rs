@@ -171,8 +171,8 @@ pub fn check_folder(folder: &Path, name: &str) -> Result<Option<Lost>, FileError
     sums.check_folder(name).map(|_| None)
 }
 
-/// Replaces a subfolder by one with these files and their checksums, and lists it. After a crash at any point, it is the old or the
-/// new one, and the list permits both.
+/// Replaces a subfolder by one with these files and their checksums, and lists it. After a crash at any point, it is the old or
+/// the new one, and the list permits both.
 ///
 /// # Errors
 /// Returns an error in the cases of [`files::replace_directory`].

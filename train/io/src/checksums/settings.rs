@@ -45,7 +45,7 @@ pub fn settings(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Returns the settings of a folder, if they state that it has checksums.
+/// Returns the path of a folder's settings, if they state that it has checksums.
 pub(super) fn settings_with_checksums(folder: &Path) -> Option<PathBuf> {
     #[derive(Deserialize)]
     struct Settings {

@@ -93,7 +93,7 @@ fn a_file_is_covered_by_checksums_of_any_folder_above() {
     assert!(error.contains("its checksum is missing from checksums.json"), "{error}");
 }
 
-/// In any state that a crash leaves of a group, each file has one of its sums, and the next group settles them.
+/// After a crash at any point of a group, each file has one of its listed sums, and the next group resolves them.
 #[test]
 fn after_a_crash_either_state_of_a_file_is_valid() {
     let folder = folder();
@@ -409,7 +409,7 @@ fn a_folder_and_the_list_above_are_replaced_consistently() {
             let mut both = sums(at);
             both.listed.folders.insert("best".into(), vec![digest_of(&new), was.clone()]);
             both.store().unwrap();
-            // Nothing renamed; the old one set aside; the new one in place; the old one removed.
+            // 0: nothing renamed; 1: the old folder set aside; 2: the new one in place; 3: the old one removed.
             match (renames, was.is_some()) {
                 (0, true) => copy(before.path(), "best"),
                 (1, true) => copy(before.path(), ".best.old"),

@@ -2,7 +2,7 @@ use std::sync::Mutex;
 
 use super::*;
 
-/// Records the calls below a folder, and makes those that begin with `refused` fail.
+/// A watcher that records the calls below a folder, and makes those that begin with `refused` fail.
 struct Notes {
     folder: PathBuf,
     refused: &'static str,
