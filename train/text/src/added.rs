@@ -8,15 +8,15 @@ use crate::matcher::{Edges, Matcher, Target};
 /// A token that is matched in the text itself and kept whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddedToken {
-    /// The text that it matches.
+    /// The text that the token matches.
     pub content: String,
     pub id: u32,
-    /// Whether it is a control token (`<start>`), rather than a word of the language.
+    /// Whether this is a control token (`<start>`), rather than a word of the language.
     pub special: bool,
-    /// Whether it is matched in normalised text (so in any case), rather than in the raw text. Gradus makes no such tokens, but
-    /// reads and writes those of other tokenizers.
+    /// Whether the token is matched in normalised text (so in any case), rather than in the raw text. Gradus makes no such
+    /// tokens, but reads and writes those of other tokenizers.
     pub normalized: bool,
-    /// Options for the text next to it.
+    /// The options for the text next to the token.
     pub edges: Edges,
 }
 

@@ -61,7 +61,7 @@ impl Cleaning {
     pub const ALL: Cleaning = Cleaning { clean: true, ideographs: true, accents: true, lowercase: true };
 }
 
-/// Calls `word` with every word of `text`, as [`each_word`] with [`Cleaning::ALL`].
+/// Calls `word` with every word of `text`, as [`each_word`] does with [`Cleaning::ALL`].
 pub fn for_each_word(text: &str, word: impl FnMut(&str)) {
     each_word(text, Cleaning::ALL, word);
 }
@@ -234,7 +234,7 @@ mod tests {
         has_digests(include_str!("../tests/data/wordpiece/every_character.txt"), of);
     }
 
-    /// Returns whether the digests are those of the results of `of`, for 4,096 characters each.
+    /// Asserts that these are the digests of the results of `of`, for 4,096 characters each.
     fn has_digests(digests: &str, of: impl Fn(char) -> String) {
         for (line, block) in digests.lines().zip((0u32..).step_by(0x1000)) {
             let lines: String = (block..block + 0x1000).filter_map(char::from_u32).map(&of).collect();

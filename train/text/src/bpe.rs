@@ -21,9 +21,9 @@ use crate::error::TextError;
 use crate::merging::{Merge, merge};
 use crate::mode::Mode;
 
-/// Marks a symbol as the last of its word.
+/// The suffix that marks a symbol as the last of its word.
 pub const END_OF_WORD: &str = "</w>";
-/// Stands for every symbol outside the vocabulary.
+/// The token for every symbol outside the vocabulary.
 pub const UNKNOWN: &str = "<unk>";
 /// The description of the token for unknown symbols in error messages.
 pub(crate) const FOR_UNKNOWN: &str = "a token for unknown symbols";

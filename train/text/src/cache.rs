@@ -34,7 +34,7 @@ impl Cache {
         if word.len() <= Self::LONGEST_WORD
             && let Some(free) = self.slots(word).find(|slot| slot.get().is_none())
         {
-            let _ = free.set(Box::new((word.into(), ids.into()))); // another thread may have been first: no loss
+            let _ = free.set(Box::new((word.into(), ids.into()))); // another thread may have filled it first: no loss
         }
     }
 }

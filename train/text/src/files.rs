@@ -2,9 +2,9 @@
 //!
 //! A BPE of mode `basic`, WordPiece and byte-level BPE are written as by `transformers` 5: `tokenizer.json` with the vocabulary,
 //! the merges, and the special tokens under `added_tokens` (without this list they would be split), and
-//! `tokenizer_config.json` with the class's name. A BPE of another mode is written as by version 4: `vocab.json`, `merges.txt`, and
-//! `tokenizer_config.json` with the special tokens and the mode. WordPiece of characters is written as by BertJapaneseTokenizer, in
-//! `vocab.txt`.
+//! `tokenizer_config.json` with the class's name. A BPE of another mode is written as by version 4: `vocab.json`, `merges.txt`,
+//! and `tokenizer_config.json` with the special tokens and the mode. A tokenizer of the class BertJapaneseTokenizer is written as
+//! by that class, in `vocab.txt`.
 //!
 //! Files are read as in `transformers` 5, with the same ids. The class in `tokenizer_config.json` determines the pipeline
 //! (`class.rs`). The other configuration files add tokens (`settings.rs`, `specials.rs`).
@@ -260,7 +260,7 @@ struct SavedToken {
     lstrip: bool,
     #[serde(default)]
     rstrip: bool,
-    /// If absent, only tokens that are not special are matched in normalised text.
+    /// Whether the token is matched in normalised text; if absent, only if it is not special.
     #[serde(default)]
     normalized: Option<bool>,
     #[serde(default)]
@@ -281,8 +281,8 @@ impl SavedToken {
     }
 }
 
-/// Adds the special tokens by role to the contents of `tokenizer_config.json`. `transformers` reads a role with another ending as an
-/// extra one.
+/// Adds the special tokens by role to the contents of `tokenizer_config.json`. `transformers` reads a role that does not end with
+/// `_token` as an extra one.
 fn set_roles<'a>(config: &mut Value, names: impl IntoIterator<Item = (&'a str, &'a str)>) {
     for (role, name) in names {
         match role.ends_with("_token") {

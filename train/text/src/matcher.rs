@@ -1,19 +1,19 @@
-//! Finds added tokens in a text, as `AddedVocabulary::find_matches` of `tokenizers` does: the leftmost, and among those with the
-//! same start the longest.
+//! The search for added tokens in a text, as by `AddedVocabulary::find_matches` of `tokenizers`: the leftmost, and among those
+//! with the same start the longest.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::OnceLock;
 
 use unicode_categories::UnicodeCategories;
 
-/// Options of an added token for the text next to it.
+/// The options of an added token for the text next to the token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Edges {
-    /// Whether it includes the white space before it (`lstrip`).
+    /// Whether the token includes the white space before it (`lstrip`).
     pub left: bool,
-    /// Whether it includes the white space after it (`rstrip`).
+    /// Whether the token includes the white space after it (`rstrip`).
     pub right: bool,
-    /// Whether it is matched only if no word character is next to it (`single_word`).
+    /// Whether the token is matched only if no word character is next to it (`single_word`).
     pub word: bool,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Edges {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub id: u32,
-    /// Options for the text next to it.
+    /// The options for the text next to the token.
     pub edges: Edges,
     /// Whether its matches stay text.
     pub skipped: bool,
@@ -105,7 +105,7 @@ impl Matcher {
         })
     }
 
-    /// Finds the next match. A skipped match, or one that `single_word` rejects, is passed as a whole.
+    /// Finds the next match. After a skipped match, or one that `single_word` rejects, the search continues behind it.
     fn find(&self, text: &str, search: &mut Search) -> Option<Match> {
         if self.is_empty() {
             return None;
@@ -145,7 +145,7 @@ struct Automaton {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// Number of bytes.
+    /// The number of bytes.
     depth: usize,
     /// The longest other node that is a suffix of the bytes.
     fail: u32,

@@ -1,4 +1,4 @@
-//! Merges the symbols of one word: the pair of lowest rank first, the leftmost of equal rank, until no pair is a merge.
+//! The merging of the symbols of one word: the pair of lowest rank first, the leftmost of equal rank, until no pair is a merge.
 //!
 //! Symbols are a linked list in an array. A queue holds the pairs that are merges; a pair that has changed since it was queued is
 //! skipped. The time is O(n log n) in the number of characters, also for a word of a hundred megabytes. In long words the queue
@@ -14,7 +14,7 @@ pub(crate) struct Merge {
     pub into: u32,
 }
 
-/// Marks the absence of a symbol or a place.
+/// The mark of an absent symbol or place.
 const NONE: u32 = u32::MAX;
 /// The number of symbols from which a word is long.
 const LONG: usize = 1 << 12;

@@ -99,7 +99,7 @@ impl Normalizer {
         Normalizer(vec![Step::Japanese { lowercase }])
     }
 
-    /// Returns whether it is [`Normalizer::japanese`], and its `lowercase`.
+    /// Returns the argument of [`Normalizer::japanese`] if this is its result.
     pub(crate) fn is_japanese(&self) -> Option<bool> {
         match self.0[..] {
             [Step::Japanese { lowercase }] => Some(lowercase),

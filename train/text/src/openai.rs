@@ -2,9 +2,10 @@
 //! finetune-transformer-lm), which GPT-1's weights require.
 //!
 //! ```text
-//! text → ftfy         text made less broken
-//!      → standardize  dashes → -, … → ..., ´ → '; a blank on either side of each run of one mark of - ~ ! " ; ? + , ) ( / * [ ] } { | _;
-//!                     white space with a line end in it → " \n ", other white space → " ", none at either end
+//! text → ftfy         repairs of the text
+//!      → standardize  dashes → -, … → ..., ´ → '; a blank on either side of each run of one of the marks
+//!                     - ~ ! " ; ? + , ) ( / * [ ] } { | _; white space with a line end in it → " \n ", other → " "; none at
+//!                     either end
 //!      → tokens       of spaCy's English tokenizer
 //!      → words        the tokens in lower case; the line end with the blank behind it is the word "\n"
 //! ```
@@ -12,8 +13,7 @@
 //! The marks are those that the original's pattern matches. The pattern is not a raw string, so `\\+` in it is a plus sign, and a
 //! backslash gets no blanks.
 //!
-//! The steps remove case, the kind and amount of white space (but line ends stay), and everything that ftfy repairs. Accents
-//! stay.
+//! The steps remove case, the kind and amount of white space (but not line ends), and all that ftfy repairs. Accents stay.
 
 use crate::ftfy;
 use crate::spacy::{English, is_space};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// The template of a pair of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pairs {
-    /// Number of separator tokens between the texts.
+    /// The number of separator tokens between the texts.
     pub between: usize,
     /// Whether the second text has segment id 1.
     pub segments: bool,

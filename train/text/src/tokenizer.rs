@@ -1,4 +1,4 @@
-//! Converts text to ids and back.
+//! The conversion of text to ids and back.
 
 use std::ops::Range;
 
@@ -18,13 +18,13 @@ use crate::roles::{Pairs, Roles};
 use crate::vocabulary::Vocabulary;
 use crate::wordpiece::WordPiece;
 
-/// Converts text to ids and back. It can be used from several threads at once.
+/// A converter of text to ids and back. It can be used from several threads at once.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
     pub(crate) vocabulary: Vocabulary,
     pub(crate) added: AddedTokens,
     pub(crate) roles: Roles,
-    /// Number of tokens that the vocabulary's file lists. It is less than the number of ids if some are unused.
+    /// The number of tokens that the vocabulary's file lists. It is less than the number of ids if some are unused.
     pub(crate) listed: usize,
     /// The ids without a row in the model's embedding.
     pub(crate) rowless: Range<usize>,
@@ -69,8 +69,8 @@ impl Tokenizer {
         Tokenizer { vocabulary, added: AddedTokens::default(), roles: Roles::default(), listed, rowless: 0..0 }
     }
 
-    /// Sets the number of rows of the model's embedding. The tokenizer may have more ids, but encoding a text with such an id is an
-    /// error, also after the embedding has grown for tokens that are added later: its files keep these ids.
+    /// Sets the number of rows of the model's embedding. The tokenizer may have more ids, but encoding a text with such an id is
+    /// an error, also after the embedding has grown for tokens that are added later: the tokenizer's files keep these ids.
     #[must_use]
     pub fn with_rows(self, rows: usize) -> Self {
         let ids = rows..self.vocab_size();
@@ -137,8 +137,8 @@ impl Tokenizer {
         self.added.get(id).map(|t| t.content.clone()).or_else(|| self.vocabulary.token(id))
     }
 
-    /// Returns the id of the next token that is added, as in `tokenizers`: the number of tokens, or the greatest id of an added
-    /// token plus 1. In a vocabulary with unused ids, another token may have this id.
+    /// Returns the id of the next token that is added, as in `tokenizers`: the number of tokens or, if greater, the greatest id
+    /// of an added token plus 1. In a vocabulary with unused ids, another token may have this id.
     pub(crate) fn next_id(&self) -> u32 {
         self.added.as_slice().last().map_or(0, |token| token.id + 1).max(self.listed as u32)
     }
@@ -168,7 +168,7 @@ impl Tokenizer {
         self.added.insert(token, |text| self.vocabulary.normalize(text).into_owned())
     }
 
-    /// Returns the roles of the special tokens, as configured in the files that it was read from.
+    /// Returns the roles of the special tokens, as configured in the files of the tokenizer.
     pub fn roles(&self) -> &Roles {
         &self.roles
     }
@@ -186,7 +186,7 @@ impl Tokenizer {
         self.roles.pairs.unwrap_or(usual)
     }
 
-    /// Returns whether it inserts a blank before a text that does not begin with one.
+    /// Returns whether the tokenizer inserts a blank before a text that does not begin with one.
     pub(crate) fn begins_with_blank(&self) -> bool {
         matches!(&self.vocabulary, Vocabulary::ByteBpe(bpe) if bpe.prefix())
     }

@@ -6,7 +6,7 @@
 //!         merge the pair of the largest count everywhere
 //! ```
 //!
-//! Ties go to the pair whose left symbol is the older (the smaller id), then to the one whose right symbol is. So the result
+//! Ties go to the pair with the older left symbol (the smaller id), then to the one with the older right symbol. So the result
 //! depends only on the corpus, not on the number of threads or the order of its files.
 //!
 //! Each merge changes only the words that contain the pair, so counts are updated word by word. A heap holds upper bounds of the
@@ -25,21 +25,21 @@ use crate::matcher::{Edges, Matcher, Piece, Target};
 use crate::mode::Mode;
 use crate::tokenizer::Tokenizer;
 
-/// Longer words, in characters, count for the alphabet only: no language has them, and every merge would traverse them.
+/// The maximum length of a word, in characters. Longer ones count for the alphabet only, as every merge would traverse them.
 pub const LONGEST_WORD: usize = 1000;
 
 /// The options of the training.
 #[derive(Clone, Debug)]
 pub struct BpeTrainer {
-    /// Number of ids in all: `<unk>`, characters twice (within a word, at its end), merges and specials. A corpus with too
+    /// The number of ids in all: `<unk>`, characters twice (within a word, at its end), merges and specials. A corpus with too
     /// few repeated pairs gives fewer.
     pub vocab_size: usize,
     /// Control tokens, such as `<start>`. They get the last ids, in this order, and are not words of the corpus.
     pub specials: Vec<String>,
-    /// A pair that occurs less often is not merged. Default 2.
+    /// The minimum number of occurrences of a pair that is merged. Default: 2.
     pub min_frequency: u64,
-    /// Keep only this many characters, the most common (ties: the smaller code point); the others become `<unk>`. Default:
-    /// keep all.
+    /// The number of characters that are kept, the most common (ties: the smaller code point); the others become `<unk>`.
+    /// Default: all.
     pub max_characters: Option<usize>,
     /// The mode in which text is split into words. Default: [`Mode::Basic`].
     pub mode: Mode,

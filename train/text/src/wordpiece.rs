@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A word that cannot be cut into tokens is `[UNK]` as a whole, and so is one of more than 100 characters. A vocabulary of
-//! [characters](Pieces::Characters) cuts a word into its characters instead. The tokens are kept in a trie with two roots, one for
-//! the beginnings of words and one for the rest of a word, so that a search ends with the longest token that matches. The time is
-//! at most proportional to the text's length times the longest token's.
+//! [characters](Pieces::Characters) cuts a word into its characters instead. The tokens are kept in a trie with two roots, one
+//! for the beginnings of words and one for the rest of a word, so that a search ends with the longest token that matches. The
+//! time is at most proportional to the text's length times the longest token's.
 
 use std::collections::HashMap;
 
@@ -162,7 +162,7 @@ impl WordPiece {
         true
     }
 
-    /// Returns the text of a token that is the first or follows others.
+    /// Returns the text of a token at the beginning of a text (`is_first`) or after other tokens.
     pub(crate) fn text_of(&self, token: &str, is_first: bool) -> String {
         let text = match token.strip_prefix(GOES_ON) {
             _ if is_first || token.is_empty() => token.to_owned(),

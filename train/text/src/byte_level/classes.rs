@@ -1,7 +1,7 @@
 //! The characters that are letters (Unicode's general category L), numbers (N) and white space in GPT-2's pattern.
 //!
-//! The classes are those of Unicode 16, as in the Oniguruma of `tokenizers` 0.23.3: the standard library's, without what is newer.
-//! A test compares every character with its results. Other versions differ in characters that are newer than GPT-2:
+//! The classes are those of Unicode 16, as in the Oniguruma of `tokenizers` 0.23.3: the standard library's, without newer
+//! characters. A test compares every character with its results. Other versions differ in characters that are newer than GPT-2:
 //!
 //! - OpenAI's own code uses the installed version of Python's `regex`. With Unicode 17 it also has numbers at U+11DE0–11DE9 and
 //!   U+16FF4–16FF6, and letters of scripts as new.

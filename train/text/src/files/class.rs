@@ -141,8 +141,8 @@ fn of_model(model_type: &str) -> Option<(&'static str, bool)> {
     })
 }
 
-/// Returns the class that AutoTokenizer takes: the one that a file gives, unless the model's type has one that uses
-/// `tokenizer.json` unchanged; or else the one of the model's type.
+/// Returns the class that AutoTokenizer takes: that of the model's type if no file gives a class, if it uses `tokenizer.json`
+/// unchanged, or if the type has a `!`; otherwise the given class.
 pub(super) fn chosen<'a>(given: Option<&'a str>, model_type: &str) -> Option<&'a str> {
     match (given, of_model(model_type)) {
         (Some(own), Some((class, is_alone))) if plain(own) != class && (is_alone || is_of_the_file(class)) => Some(class),
@@ -159,8 +159,8 @@ pub(super) fn plain(name: &str) -> &str {
 /// Classes that use the pipeline of `tokenizer.json` unchanged.
 const OF_THE_FILE: [&str; 4] = ["PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend", "PythonBackend"];
 
-/// Other classes of `transformers`, without the suffix `Tokenizer`. Each builds its own pipeline, so another class would give other
-/// ids for its files.
+/// Other classes of `transformers`, without the suffix `Tokenizer`. Each builds its own pipeline, so another class would give
+/// other ids for its files.
 const OTHERS: &str = "Albert Barthez Bartpho BertGeneration Bertweet BigBird BioGpt BlenderbotSmall ByT5 Camembert Canine \
     Clvp CodeGen CodeLlama Cohere ConvBert Cpm CpmAnt CTRL CLIP DPRContextEncoder DPRQuestionEncoder DPRReader DebertaV2 Dia Ernie4_5 Esm \
     Esmc FNet FSMT FastSpeech2Conformer Flaubert Funnel GPTNeoX GPTNeoXJapanese GPTSw3 Gemma Lasr LayoutLMv2 LayoutLMv3 LayoutXLM Llama \

@@ -81,7 +81,7 @@ pub(super) fn post_processor(tokenizer: &Tokenizer, marks: Option<[(&str, u32); 
     }
 }
 
-/// The model of a BPE.
+/// The field `model` of a BPE.
 #[derive(Serialize)]
 pub(super) struct SavedBpe<'a> {
     pub r#type: &'static str,
@@ -117,7 +117,7 @@ impl<'a> SavedBpe<'a> {
 /// Tokens as an object of tokens and ids.
 pub(super) struct ById<'a> {
     tokens: &'a [String],
-    /// Number of listed tokens; if it exceeds the number of tokens, the empty token is one of them.
+    /// The number of listed tokens; if it exceeds the number of tokens, the empty token is one of them.
     listed: usize,
 }
 

@@ -4,12 +4,12 @@
 //! Tokens are added in the order of `transformers` (`_from_pretrained`, and `TokenizersBackend.__init__`), in two steps:
 //!
 //! 1. the added tokens of `tokenizer.json`, if no class builds the pipeline;
-//! 2. the tokens with ids, in order of their ids: `added_tokens_decoder`, or, without it, `added_tokens.json` and the added tokens
-//!    of `tokenizer.json`; then the special tokens (`specials.rs`) that are not among those of both steps.
+//! 2. the tokens with ids, in order of their ids: `added_tokens_decoder`, or, without it, `added_tokens.json` and the added
+//!    tokens of `tokenizer.json`; then the special tokens (`specials.rs`) that are not yet added.
 //!
-//! A token that is added again has the later options. A token outside the vocabulary has the next id: the number of tokens in the
-//! vocabulary, or, if an earlier step added a greater one, the one after that. In a vocabulary with unused ids this may be the id of
-//! another token.
+//! A token that is added again has the later options. A token outside the vocabulary has the next id: the number of tokens in
+//! the vocabulary, or, if an earlier step added a greater id, the one after that. In a vocabulary with unused ids this may be the
+//! id of another token.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;

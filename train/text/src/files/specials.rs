@@ -1,5 +1,5 @@
 //! The special tokens of the configuration files, in the order of `transformers` (`PreTrainedTokenizerBase._from_pretrained` and
-//! `__init__`): the roles that every class has, roles of a file's own, and lists without roles.
+//! `__init__`): the roles that every class has, further roles of a file, and lists without roles.
 //!
 //! A role in `special_tokens_map.json` overrides the one in `tokenizer_config.json`, which overrides the class's. Null means no
 //! token.
@@ -17,10 +17,10 @@ use crate::error::TextError;
 
 /// The roles that every class has, in the order of `transformers`.
 const ROLES: [&str; 7] = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
-/// The list of special tokens without a role, and its older name. An object has roles of its own.
+/// The list of special tokens without a role, and its older name. In an object, the keys are roles.
 const EXTRA: &str = "extra_special_tokens";
 const ADDITIONAL: &str = "additional_special_tokens";
-/// Roles of the file's own, as `transformers` 5 writes them.
+/// The further roles of a file, as `transformers` 5 writes them.
 const OWN: &str = "model_specific_special_tokens";
 
 /// A token given by a file or a class.
@@ -29,7 +29,7 @@ pub(super) struct Given {
     pub token: SavedToken,
     /// The file; `None` for a class.
     pub file: Option<&'static str>,
-    /// Whether it is a string, without options.
+    /// Whether the token is given as a string, without options.
     is_text: bool,
 }
 
@@ -149,8 +149,8 @@ impl Settings<'_> {
         Ok(Specials { named: named.collect(), extra })
     }
 
-    /// Returns the tokens that `transformers` treats as special in `added_tokens.json`: the ones of the files, without options in
-    /// `tokenizer_config.json`.
+    /// Returns the tokens that `transformers` treats as special in `added_tokens.json`: those of `special_tokens_map.json`, and
+    /// those that `tokenizer_config.json` gives as strings.
     pub(super) fn special_names(&self) -> Result<HashSet<String>, TextError> {
         let roles = ROLES.iter().filter_map(|role| self.role(role, None).transpose()).collect::<Result<Vec<_>, _>>()?;
         let all = roles.into_iter().chain(self.lists()?.extra);
@@ -254,7 +254,7 @@ struct List<'a> {
 
 /// The special tokens outside the roles that every class has.
 struct Lists<'a> {
-    /// Roles of the configuration's own.
+    /// The further roles of the configuration.
     own: Ordered<Given>,
     extra: Vec<Given>,
     /// The list of the older name, if it counts beside the others.

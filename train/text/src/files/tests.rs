@@ -211,7 +211,7 @@ fn bad_pairs_and_gradus_files() {
     }
 }
 
-/// Made by OpenAI's pipeline with ftfy and spaCy (tests/golden/openai_text.py).
+/// OpenAI's pipeline with ftfy and spaCy made the cases (tests/golden/openai_text.py).
 #[test]
 fn ids_of_mode_spacy_are_those_of_openais_code() {
     #[derive(Deserialize)]
@@ -284,7 +284,7 @@ fn ids_without_a_row_stay_rejected_after_saving() {
     }
 }
 
-/// The second file panicked.
+/// Regression: loading the second file panicked.
 #[test]
 fn a_damaged_configuration_is_named() {
     let folder = tempfile::tempdir().unwrap();

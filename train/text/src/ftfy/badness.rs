@@ -1,5 +1,5 @@
-//! Detects mojibake by neighbouring characters that ordinary text does not have, such as an accented small letter and a currency
-//! sign.
+//! Detection of mojibake by neighbouring characters that ordinary text does not have, such as an accented small letter and a
+//! currency sign.
 
 use super::classes::*;
 

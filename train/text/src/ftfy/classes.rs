@@ -1,4 +1,4 @@
-//! Classes of characters, as bits: the about 450 characters that occur in mojibake, and their neighbours.
+//! The classes, as bits, of the about 450 characters that occur in mojibake, and of their neighbours.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ pub(super) const NUMERIC: u32 = 1 << 6;
 pub(super) const KAOMOJI: u32 = 1 << 7; // letters that are used in faces
 pub(super) const UPPER: u32 = 1 << 8; // accented capitals
 pub(super) const LOWER: u32 = 1 << 9; // accented small letters
-pub(super) const PLAIN_UPPER: u32 = 1 << 10; // capitals of Greek and Cyrillic, and þorn
+pub(super) const PLAIN_UPPER: u32 = 1 << 10; // capitals of Greek and Cyrillic, and Þ
 pub(super) const PLAIN_LOWER: u32 = 1 << 11; // small letters of Greek and Cyrillic
 pub(super) const BOX: u32 = 1 << 12;
 pub(super) const COMMON: u32 = 1 << 13; // common in any text

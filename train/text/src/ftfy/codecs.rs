@@ -134,7 +134,7 @@ pub(super) fn possible(text: &str) -> impl Iterator<Item = usize> {
     (0..CODECS.len()).filter(move |i| codecs >> i & 1 == 1)
 }
 
-/// Encodes the text with codec number `codec`, which must be able to.
+/// Encodes the text with codec number `codec`, which must have all its characters.
 pub(super) fn encode(text: &str, codec: usize) -> Vec<u8> {
     text.chars().map(|c| encoded(c).bytes[codec]).collect()
 }

@@ -1,4 +1,4 @@
-//! Repairs mojibake: UTF-8 that was read in a single-byte encoding is encoded in it again and decoded as UTF-8.
+//! Repair of mojibake: UTF-8 that was read in a single-byte encoding is encoded in it again and decoded as UTF-8.
 
 use super::badness::is_bad;
 use super::bytes::{decode, replace_lossy, restore_byte_a0};

@@ -1,4 +1,4 @@
-//! Repairs text as Python's `ftfy.fix_text` does (ftfy 6.3.1, in its default configuration).
+//! Repair of text as by Python's `ftfy.fix_text` (ftfy 6.3.1, in its default configuration).
 //!
 //! ```text
 //! text → segments    lines, with their "\n"; a longer one is cut at every millionth character
@@ -27,7 +27,7 @@
 //! - ftfy also repairs surrogates. A Rust string has none.
 //! - A segment gets at most 64 passes, or as many as 65,536 bytes of work allow, so that the time is proportional to the text.
 //!   Only damage nested deeper, such as "&amp;amp;amp;…", remains, which ftfy repairs in quadratic time.
-//! - Our Unicode is newer than Python 3.11's (14.0), which does not compose U+105C9, 105E4, 11383, 11385, 1138E, 11391, 113C5,
+//! - Unicode here is newer than Python 3.11's (14.0), which does not compose U+105C9, 105E4, 11383, 11385, 1138E, 11391, 113C5,
 //!   113C7, 113C8, 16121–16128, 16D68–16D6A, and does not sort the marks U+05C8–05C9, 0897, 1ACF–1AF0, 10D69–10D6D, 10ECB–10ECF,
 //!   10EF0–10EFB, 10EFD–10EFF, 113CE–113D0, 11F41–11F42, 1612F, 1D127–1D128, 1D250–1D252, 1D25B–1D25C, 1D25F, 1D280–1D281, 1E08F,
 //!   1E4EC–1E4EF, 1E5EE–1E5EF, 1E6E3, 1E6E6, 1E6EE–1E6EF, 1E6F5.

@@ -1,4 +1,4 @@
-//! Splits a chunk, a run of characters other than white space, into tokens.
+//! The splitting of a chunk, a run of characters other than white space, into tokens.
 
 use super::{infixes, prefixes, specials::Specials, suffixes, suffixes::Lengths, urls};
 

@@ -115,12 +115,12 @@ static CLASSES: LazyLock<Box<[u8]>> = LazyLock::new(|| {
     classes
 });
 
-/// Returns whether a character is lower case. ʔ and ʕ are, although Unicode 17 does not list them (ʕ was in 14).
+/// Returns whether a character is lower case, as are ʔ and ʕ, although Unicode 17 does not list them (14 listed ʕ).
 fn is_lower(c: char) -> bool {
     c.is_lowercase() || matches!(c, 'ʔ' | 'ʕ')
 }
 
-/// Returns whether a character is upper case. The gap among the capitals of Greek (U+03A2) is.
+/// Returns whether a character is upper case, as is the gap among the capitals of Greek (U+03A2).
 fn is_upper(c: char) -> bool {
     c.is_uppercase() || c == '\u{3A2}'
 }

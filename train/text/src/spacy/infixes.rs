@@ -1,4 +1,4 @@
-//! Cuts a word at its infixes.
+//! Infixes, at which a word is cut.
 
 use super::{
     classes::{self, DIGIT, ICON, LETTER, LOWER, QUOTE, UPPER},

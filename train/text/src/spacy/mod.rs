@@ -1,9 +1,10 @@
-//! Reproduces spaCy 3.8's tokenizer for English (MIT), with which GPT-1's authors split their text before BPE. The tokens equal
-//! those of `[t.text for t in spacy.blank("en").tokenizer(text)]`.
+//! A reproduction of spaCy 3.8's tokenizer for English (MIT), with which GPT-1's authors split their text before BPE. The tokens
+//! equal those of `[t.text for t in spacy.blank("en").tokenizer(text)]`.
 //!
 //! ```text
 //! text  → chunks   split at white space. One space after a word is dropped; each other run is a token
-//! chunk → rest     repeat: stop if the rest, the rest without prefix or without suffix (in this order) is an exception; else cut off prefix and suffix; stop if none
+//! chunk → rest     repeat: stop if the rest, the rest without prefix or without suffix (in this order) is an exception; else cut
+//!                  off prefix and suffix, and stop if there was none
 //! rest  → tokens   an exception becomes the tokens listed for it; a URL or e-mail address stays whole; others split at infixes
 //!       → rejoined tokens that the rules cut from an exception (`hello/Mr.`: `hello` `/` `Mr` `.`) become it: `Mr.`
 //! ```
@@ -18,11 +19,11 @@
 //! Time is linear in the text; memory, one byte per suffix of a chunk. Only single spaces are lost.
 //!
 //! # Unicode
-//! The reference's classes of characters are explicit ranges, and so are ours. The case of the cased letters is that of Rust,
-//! except for ʔ and ʕ. Digits and letters in the schemes and ports of addresses are those of the reference's Python, 3.11:
-//! Unicode 14. This excludes the 65 ranges of `NEW` in `classes.rs`, which Unicode 17 has in addition. With a Rust of a later
-//! Unicode, newer letters would be letters of a scheme (`…://`); the tests, which have every character in every place, would then
-//! fail. No character is known to differ from the reference.
+//! The classes of characters are explicit ranges, as in the reference. The case of the cased letters is that of Rust, except for
+//! ʔ and ʕ. Digits and letters in the schemes and ports of addresses are those of the reference's Python, 3.11: Unicode 14. This
+//! excludes the 65 ranges of `NEW` in `classes.rs`, which Unicode 17 has in addition. With a Rust of a later Unicode, newer
+//! letters would be letters of a scheme (`…://`), and the tests, which have every character in every place, would fail. No
+//! character is known to differ from the reference.
 //!
 //! ```
 //! use gradus_text::spacy::English;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{affixes, specials::Specials};
 
-/// Receives the tokens of a text in order and passes them on, at most a few tokens later.
+/// A filter that receives the tokens of a text in order and passes them on, at most a few tokens later.
 ///
 /// A *match* is a run of tokens that is an exception's pattern; white space between them is ignored. Matches are processed the
 /// longest first, and those of equal length the earliest first. A match is accepted if no match before it in this order, accepted
