@@ -81,7 +81,7 @@ impl Written {
     }
 }
 
-/// Draws each decision at random.
+/// A source of decisions that are drawn at random.
 pub(crate) struct Sampler<'r, R> {
     rng: &'r mut R,
     careful: bool,
@@ -141,7 +141,7 @@ fn below(rng: &mut impl Rng, bound: u32) -> u32 {
     }
 }
 
-/// Recovers the decisions of a given text.
+/// A source of decisions that are recovered from a text.
 pub(crate) struct Reader<'t> {
     tokens: &'t [Token],
     at: usize,
@@ -163,7 +163,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Returns how many words of `phrase` match the text from here, and the first word of the phrase that does not match.
+    /// Returns the number of leading words of `phrase` that match the text from here, and the first word that does not match.
     fn agreement<'p>(&self, phrase: &'p str) -> (usize, Option<&'p str>) {
         let mut agreed = 0;
         for word in phrase.split_ascii_whitespace() {

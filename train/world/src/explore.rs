@@ -16,7 +16,7 @@ pub struct Properties {
     pub courses: usize,
 }
 
-/// Visits the branches, one course after another. Wordings ([`Choose::vary`]), names ([`Choose::pick`]) and asides
+/// A visitor of the branches, one course after another. Wordings ([`Choose::vary`]), names ([`Choose::pick`]) and asides
 /// ([`Choose::aside`]) do not influence later probabilities, so their entropies are added in place. With the courses c
 ///
 /// ```text

@@ -10,9 +10,9 @@ use crate::error::WorldError;
 use crate::facts::Character;
 use crate::words::Words;
 
-/// The odds that a predictable word within a sentence is correct, to 1 for a slip.
+/// The odds of no slip within a sentence, to 1 for a slip in each predictable word.
 const SURE: u32 = 15;
-/// The odds in a sentence that is entirely predictable, to 1 for a slip in each of its words.
+/// The odds of no slip in a sentence that is entirely predictable, to 1 for a slip in each of its words.
 const SURE_OF_A_SENTENCE: u32 = 5;
 
 /// A predictable word, with the list of words that it is chosen from.

@@ -126,7 +126,7 @@ fn lower_case_tokens_identify_the_story() {
     assert_eq!(texts.len(), lines.len());
 }
 
-/// Samples a story and checks the list of phrases of every decision.
+/// A sampler that checks the list of phrases of every decision.
 struct Checked<'r>(Sampler<'r, Xoshiro256PlusPlus>);
 
 impl Choose for Checked<'_> {
@@ -195,7 +195,7 @@ fn a_seed_determines_the_stories() {
     assert_ne!(world.corpus(&mut rng(6), 20), world.corpus(&mut rng(7), 20));
 }
 
-/// Chooses the longest wording and any branch, and counts the words.
+/// A source of decisions that chooses the longest wording and any branch, and counts the words.
 struct Longwinded<'r> {
     rng: &'r mut Xoshiro256PlusPlus,
     words: usize,

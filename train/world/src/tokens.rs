@@ -32,7 +32,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<Token>, WorldError> {
     Ok(tokens)
 }
 
-/// Writes words and marks as text, with capitals for sentences, quotations and names.
+/// A writer of words and marks as text, with capitals for sentences, quotations and names.
 #[derive(Default)]
 pub(crate) struct Writer {
     pub(crate) text: String,

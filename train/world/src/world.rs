@@ -24,7 +24,7 @@ pub struct Story {
     pub facts: Facts,
 }
 
-/// The version of the grammar; increases with every change of the stories or their probabilities.
+/// The version of the grammar. It increases with every change of the stories or their probabilities.
 pub const VERSION: u32 = 1;
 
 /// A probability distribution over stories.
