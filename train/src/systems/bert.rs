@@ -45,7 +45,7 @@ pub const CARD: Card = Card {
     density: Density::Pseudo,
     relatives: &["roberta"],
     model_type: "bert",
-    // A survey trains all systems with one recipe, the card's. On the micro-world, the settings of this file converge faster.
+    // A survey trains all systems with one recipe, that of the card. On the micro-world, this file's settings converge faster.
     stories: Some(Stories { file: "train/examples/cloze.toml", config: include_str!("../../examples/cloze.toml"), steps: 3_000 }),
     claims: &[
         "Bidirectional pre-training outperforms left-to-right models and their concatenation (§1, §5.1).",

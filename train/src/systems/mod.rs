@@ -1,7 +1,7 @@
-//! GPT-1 and its relatives: a card for each system, with what it is, where that stands, and what tests hold it to.
+//! GPT-1 and its relatives: a card for each system, with its definition, its sources and a picture that tests check.
 //!
-//! A system is a view of texts, a body that reads them, and what is asked. A card sets these axes; each of them is a flag of
-//! `gradus pretrain` too. To add a system: a file with its card, and two lines here.
+//! A system combines a view of texts, a body that reads them, and an output. A card sets these axes; each of them is also a flag
+//! of `gradus pretrain`. To add a system, write a file with its card and name it twice here.
 
 mod bert;
 mod gpt;
@@ -24,10 +24,10 @@ pub const ALL: &[&Card] = &[&kneser_ney::CARD, &gpt::CARD, &lstm::CARD, &bert::C
 /// The system that is trained unless another is named.
 pub const DEFAULT: &Card = &gpt::CARD;
 
-/// Those that a survey places, unless others are asked for.
+/// The systems that a survey includes by default.
 pub const SURVEYED: [&Card; 4] = [&gpt::CARD, &lstm::CARD, &bert::CARD, &gpt2::CARD];
 
-/// The name of counts of n-grams among bodies.
+/// The body name of n-gram counts.
 const NGRAM: &str = "ngram";
 
 /// The predictor of a system's tokens.
@@ -42,13 +42,13 @@ pub enum SystemBody {
     },
 }
 
-/// The body of a Transformer with these options.
+/// Returns the body of a Transformer with these options.
 pub const fn transformer(config: TransformerConfig) -> SystemBody {
     SystemBody::Network(BodyConfig::Transformer(config))
 }
 
 impl SystemBody {
-    /// The network, if it is one.
+    /// Returns the network's configuration; `None` for counts of n-grams.
     pub fn network(&self) -> Option<&BodyConfig> {
         match self {
             SystemBody::Network(body) => Some(body),
@@ -56,49 +56,49 @@ impl SystemBody {
         }
     }
 
-    /// The length of the longest n-gram that is counted; `None` for a network.
+    /// Returns the length of the longest n-gram that is counted; `None` for a network.
     pub fn order(&self) -> Option<usize> {
         if let SystemBody::Ngram { order } = self { Some(*order) } else { None }
     }
 
-    /// The name of the body: of the network, or `ngram`.
+    /// Returns the name of the network's family, or `ngram`.
     pub fn name(&self) -> &'static str {
         self.network().map_or(NGRAM, BodyConfig::name)
     }
 
-    /// The body in words.
+    /// Returns a description of the body.
     pub fn words(&self) -> &'static str {
         self.network().map_or("counts of n-grams", BodyConfig::words)
     }
 
-    /// The bodies by their names, with their default options.
+    /// Returns the bodies by name, with their default options.
     fn all() -> impl Iterator<Item = (&'static str, Self)> {
         let networks = BodyConfig::ALL.into_iter().map(|(name, body)| (name, SystemBody::Network(body)));
         networks.chain([(NGRAM, SystemBody::Ngram { order: 5 })])
     }
 
-    /// The body of a name, with its default options.
+    /// Returns the body of this name, with its default options.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|(own, _)| *own == name).map(|(_, body)| body)
     }
 
-    /// All names of bodies, as words.
+    /// Returns the names of all bodies as alternatives: `transformer, lstm or ngram`.
     pub fn names() -> String {
         in_words(Self::all().map(|(name, _)| name))
     }
 
-    /// The Transformer's options, if it is one.
+    /// Returns the options of a Transformer; `None` for any other body.
     pub fn transformer(&self) -> Option<&TransformerConfig> {
         self.network()?.transformer()
     }
 
-    /// The number of segments with a vector each.
+    /// Returns the number of segments with a vector each.
     pub fn segments(&self) -> usize {
         self.network().map_or(0, BodyConfig::segments)
     }
 }
 
-/// Calls a macro with the options of a pre-training that distinguish Transformers, each with the field that it sets.
+/// Calls a macro with the pre-training options that distinguish Transformers, each with the field that it sets.
 macro_rules! transformer_axes {
     ($each:ident!($($given:tt)*)) => {
         $each!($($given)*; activation activation, epsilon layer_norm_epsilon, norm norm, final_norm final_norm,
@@ -108,23 +108,23 @@ macro_rules! transformer_axes {
 
 pub(crate) use transformer_axes;
 
-/// What distinguishes one system from another; sizes and rates do not.
+/// The properties that distinguish one system from another; sizes and rates do not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axes {
-    /// Its body; sizes, dropouts, positions and the form of the embedding play no part.
+    /// The body; sizes, dropouts, positions and the form of the embedding are not compared.
     pub body: SystemBody,
-    /// Whether its output has a layer before the matrix, and a bias per token.
+    /// Whether the output has a layer before its matrix, and a bias per token.
     pub transform: bool,
-    /// How it views texts.
+    /// The view of texts.
     pub view: ViewPlan,
 }
 
 impl Axes {
-    /// GPT-1's.
+    /// The axes of GPT-1.
     pub const GPT: Axes = Axes { body: transformer(TransformerConfig::GPT1), transform: false, view: ViewPlan::Next };
 }
 
-/// What a system's probabilities of a text's tokens make together.
+/// The meaning of the product of a system's token probabilities over a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Density {
@@ -134,32 +134,32 @@ pub enum Density {
     Pseudo,
 }
 
-/// Something that the paper leaves open, and how it is settled here.
+/// A detail that the paper leaves open, and the decision taken here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Settled {
-    /// What is left open.
+    /// The detail that is left open.
     pub what: &'static str,
-    /// How it is here.
+    /// The decision.
     pub here: &'static str,
-    /// Where that is from.
+    /// The source of the decision.
     pub by: &'static str,
 }
 
-/// What a survey measures of a system, in nats.
+/// A measure that a survey takes of a system: a mean KL(micro-world ‖ model), in nats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// How far its answers about a hidden word are from exact.
+    /// U: of a masked word, given all other words.
     Understanding,
-    /// The same of words that were last said long ago.
+    /// U of words that were last mentioned at least 20 words ago.
     UnderstandingFar,
-    /// How far its answers from the words before alone are from what is exact given all.
+    /// KL(micro-world given all other words ‖ model given the preceding words).
     UnderstandingLeftOnly,
-    /// How far its answers about the next word are from exact.
+    /// G: of the next word, given the preceding words.
     Generation,
 }
 
-/// A sentence of a paper, and where it is.
+/// A sentence of a paper, and its section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the type says it")]
 pub struct Sentence {
@@ -167,16 +167,16 @@ pub struct Sentence {
     pub text: &'static str,
 }
 
-/// A claim that a system does better than another, which a survey judges.
+/// A claim that one system is better than another, which a survey tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Its name in a survey's plan.
+    /// The name in a survey's plan.
     pub name: &'static str,
-    /// The claim, as it is measured.
+    /// The claim in terms of the measure.
     pub statement: &'static str,
-    /// The paper's sentence; `None`: no paper says it, and it is a question of ours.
+    /// The sentence of the paper that makes the claim; `None` if no paper makes it.
     pub sentence: Option<Sentence>,
-    /// The figure of this system, which the claim states to be smaller.
+    /// The figure of this system; the claim states that it is the smaller one.
     pub figure: Figure,
     /// The figure of the other system.
     pub other_figure: Figure,
@@ -186,58 +186,58 @@ pub struct Comparison {
     pub primary: bool,
 }
 
-/// A system.
+/// The definition of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Card {
-    /// What commands call it.
+    /// The name in commands.
     pub name: &'static str,
-    /// What people call it.
+    /// The usual name.
     pub title: &'static str,
     /// The year of its paper.
     pub year: u16,
-    /// What it learns, as a formula.
+    /// The objective, as a formula.
     pub equation: &'static str,
-    /// The paper by section, and code.
+    /// The sections of the paper, and code.
     pub sources: &'static [&'static str],
-    /// What those leave open.
+    /// The details that the sources leave open.
     pub settled: &'static [Settled],
-    /// What it is.
+    /// The axes.
     pub axes: Axes,
-    /// Drawn by hand: of the text `abcdef`, which tokens the answer about a token may depend on; tests hold the network to it.
+    /// The tokens of the text `abcdef` that each prediction may depend on, drawn by hand; tests compare the network with them.
     pub sight: &'static [(char, &'static str)],
-    /// What its probabilities make together.
+    /// The meaning of the product of its token probabilities.
     pub density: Density,
-    /// The names of systems that differ from it only in axes: with their flags set, it is exactly that system.
+    /// The names of systems that differ only in axes: setting their flags gives exactly these systems.
     pub relatives: &'static [&'static str],
-    /// The model type that its runs are saved as, in their config.json: one of `transformers`, or Gradus's own.
+    /// The model type in the config.json of its runs: one of `transformers`, or Gradus's own.
     pub model_type: &'static str,
     /// The default settings for training on the micro-world; `None`: those of the card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stories: Option<Stories>,
-    /// What its paper claims of it.
+    /// The claims of the paper about the system.
     pub claims: &'static [&'static str],
-    /// What of that a survey judges.
+    /// The comparisons with other systems that a survey makes.
     pub compared: &'static [Comparison],
 }
 
-/// Settings with which a system learns the micro-world in minutes, if those of its card do not suffice.
+/// The settings with which a system learns the micro-world in minutes, where those of its card do not suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stories {
-    /// A config file, as a path in the repository.
+    /// The config file, as a path in the repository.
     pub file: &'static str,
-    /// Its text.
+    /// The contents of that file.
     #[serde(skip)]
     pub config: &'static str,
-    /// The number of steps, instead of the file's.
+    /// The number of steps, which replaces the file's.
     pub steps: u64,
 }
 
-/// The system of a name.
+/// Returns the system of this name.
 pub fn named(name: &str) -> Option<&'static Card> {
     ALL.iter().copied().find(|card| card.name == name)
 }
 
-/// All names, as words: `gpt, lstm or bert`.
+/// Returns all names as alternatives: `gpt, lstm or bert`.
 pub fn names() -> String {
     in_words(ALL.iter().map(|card| card.name))
 }
@@ -249,7 +249,7 @@ fn in_words(names: impl Iterator<Item = &'static str>) -> String {
     format!("{} or {last}", others.join(", "))
 }
 
-/// The system that these axes are exactly, where there is one.
+/// Returns the system with exactly these axes, if there is one.
 pub fn of(axes: &Axes) -> Option<&'static Card> {
     ALL.iter().copied().find(|card| card.axes == *axes)
 }

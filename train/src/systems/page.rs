@@ -1,4 +1,4 @@
-//! The cards as text: of one system, of what two differ in, and of all as a page.
+//! The cards as text: the entries of one system, the differences between two, and a page of all.
 
 use gradus_model::NormPlace;
 use gradus_report::{Block, Document, Row};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{ALL, Axes, Card, Density, SystemBody, named, transformer_axes};
 
 impl Axes {
-    /// Its axes by the names of their flags, with their values.
+    /// Returns the axes' values by the names of their flags.
     pub fn flags(&self) -> Vec<(String, String)> {
         let mut all = vec![("backbone", json!(self.body.name()))];
         if let SystemBody::Ngram { order } = self.body {
@@ -22,7 +22,7 @@ impl Axes {
         all.into_iter().map(|(name, value)| (name.replace('_', "-"), plain(&value))).collect()
     }
 
-    /// The axes of a Transformer by the names of their options; of another body, GPT-1's.
+    /// Returns the axes of a Transformer by the names of their options; those of GPT-1 for any other body.
     fn of_transformer(&self) -> Vec<(&'static str, Value)> {
         macro_rules! values {
             ($c:ident; $($option:ident $field:ident),*) => { vec![$((stringify!($option), json!($c.$field))),*] };
@@ -49,7 +49,7 @@ impl Serialize for Axes {
     }
 }
 
-/// A value as a flag takes it.
+/// Formats a value as a flag accepts it.
 fn plain(value: &Value) -> String {
     match (value, value.as_f64()) {
         (Value::String(word), _) => word.clone(),
@@ -59,7 +59,7 @@ fn plain(value: &Value) -> String {
 }
 
 impl Density {
-    /// In words.
+    /// Returns a description.
     pub fn words(self) -> &'static str {
         match self {
             Density::Joint => "joint: the probabilities of all texts of one length sum to 1",
@@ -69,7 +69,7 @@ impl Density {
 }
 
 impl Card {
-    /// Its body and view in a sentence.
+    /// Describes the body and the view in a sentence.
     fn made_of(&self) -> String {
         let Axes { body, transform, view } = &self.axes;
         let c = body.transformer().copied().unwrap_or_default();
@@ -93,13 +93,13 @@ impl Card {
         format!("{body}{parts}; {}.", view.words())
     }
 
-    /// The picture of what each answer may depend on, line by line.
+    /// Returns the picture of the tokens that each prediction may depend on, one line per token.
     pub fn picture(&self) -> String {
         let line = |(asked, sees): &(char, &str)| format!("{asked} ← {sees}");
         self.sight.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// What is on the card, each with its name.
+    /// Returns the entries of the card that are not empty, by name.
     pub fn entries(&self) -> Vec<(&'static str, String)> {
         let settled = |s: &super::Settled| format!("{}: {}, by {}", s.what, s.here, s.by);
         let axes = self.axes.flags().iter().map(|(flag, value)| format!("--{flag} {value}")).collect::<Vec<_>>().join(" ");
@@ -120,7 +120,7 @@ impl Card {
         all
     }
 
-    /// What makes it a relative.
+    /// Returns the flags that turn this system into a relative, in words.
     fn becomes(&self, relative: &str) -> String {
         let other = named(relative).expect("a system");
         let theirs = self.against(other).into_iter().filter(|(_, _, its)| its != "–");
@@ -128,7 +128,7 @@ impl Card {
         format!("with {} it is {relative}", flags.join(" "))
     }
 
-    /// The axes in which it differs from another: flag, its own value and the other's; `–` where one has no such axis.
+    /// Returns the axes in which two systems differ: the flag, this system's value, the other's; `–` for an axis that one lacks.
     pub fn against(&self, other: &Card) -> Vec<(String, String, String)> {
         let (ours, theirs) = (self.axes.flags(), other.axes.flags());
         let value = |all: &[(String, String)], flag: &str| {
@@ -142,7 +142,7 @@ impl Card {
     }
 }
 
-/// All cards as a document.
+/// Returns all cards as a document.
 pub fn page() -> Document {
     let mut page = Document {
         kicker: "Gradus".into(),
