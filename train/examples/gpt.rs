@@ -24,7 +24,7 @@ struct Gpt {
 }
 
 impl Gpt {
-    /// Shape, mean and standard deviation of each parameter, in the order in which `logits` takes them.
+    /// Returns shape, mean and standard deviation of each parameter, in the order in which `logits` takes them.
     fn parameters(&self) -> Vec<(Shape, f64, f64)> {
         let (v, t, d) = (self.vocab, self.context, self.width);
         let norm = || vec![([d].into(), 1.0, 0.0), ([d].into(), 0.0, 0.0)]; // gain, bias
@@ -36,7 +36,7 @@ impl Gpt {
         [tables, (0..self.layers).flat_map(|_| block()).collect(), norm()].concat()
     }
 
-    /// Next-character logits (B·T, V) at each position of `ids` (B·T).
+    /// Computes the next-character logits (B·T, V) at each position of `ids` (B·T).
     fn logits<'t, T: Real>(&self, params: &[Var<'t, T>], ids: &[u32]) -> Var<'t, T> {
         let (b, t, d) = (ids.len() / self.context, self.context, self.width);
         let mut params = params.iter();
@@ -52,7 +52,7 @@ impl Gpt {
         x.layer_norm(p(), p(), 1e-5).reshape([b * t, d]).matmul(&embedding.t())
     }
 
-    /// softmax(QKᵀ/√D + mask) V per head: (B, T, 3d) → (B, T, d). Position i attends to j ≤ i.
+    /// Computes softmax(QKᵀ/√D + mask) V per head: (B, T, 3d) → (B, T, d). Position i attends to j ≤ i.
     fn attention<'t, T: Real>(&self, qkv: &Var<'t, T>) -> Var<'t, T> {
         let (b, t, d, h) = (qkv.shape()[0], self.context, self.width, self.heads);
         let part = |i: usize| qkv.slice(2, i * d..(i + 1) * d).reshape([b, t, h, d / h]).permute(&[0, 2, 1, 3]);
@@ -63,7 +63,7 @@ impl Gpt {
         scores.softmax().matmul(&v).permute(&[0, 2, 1, 3]).reshape([b, t, d])
     }
 
-    /// The mean of −log P(target) over all slots, in nats.
+    /// Computes the mean of −log P(target) over all slots, in nats.
     fn loss<'t, T: Real>(&self, params: &[Var<'t, T>], ids: &[u32], targets: &[u32]) -> Var<'t, T> {
         self.logits(params, ids).cross_entropy(targets).sum_all() * (1.0 / targets.len() as f64)
     }
@@ -108,13 +108,13 @@ impl Text {
         Text { ids: text.chars().map(id).collect(), characters }
     }
 
-    /// −Σ P(c) log P(c) over the characters: the loss of a unigram model.
+    /// Computes −Σ P(c) log P(c) over the characters: the loss of a unigram model.
     fn unigram_entropy(&self) -> f64 {
         let share = |id: u32| self.ids.iter().filter(|&&found| found == id).count() as f64 / self.ids.len() as f64;
         (0..self.characters.len() as u32).map(share).map(|p| -p * p.ln()).sum()
     }
 
-    /// `n` random windows, and their targets (shifted by one).
+    /// Returns `n` random windows, and their targets (shifted by one).
     fn windows(&self, n: usize, context: usize, rng: &mut Philox) -> (Vec<u32>, Vec<u32>) {
         let starts: Vec<usize> = (0..n).map(|_| rng.below((self.ids.len() - context) as u64) as usize).collect();
         let cut = |by: usize| starts.iter().flat_map(|at| &self.ids[at + by..][..context]).copied().collect();

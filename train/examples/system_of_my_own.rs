@@ -1,13 +1,13 @@
-//! One more system: a card, which is all that it takes. `cargo run --release -p gradus-train --example system_of_my_own`
+//! An additional system, which needs only a card. `cargo run --release -p gradus-train --example system_of_my_own`
 //!
-//! BERT's view of single texts with GPT-2's order of norms, as later encoders have it. `tests/tests/systems.rs` holds it to its card like
-//! the systems of the house. To keep it: move the card to a file of `train/src/systems`, and add two lines to the list there.
+//! BERT's view of single texts with GPT-2's order of norms, as in later encoders. `tests/tests/systems.rs` tests it against its
+//! card like every other system. To keep it, move the card to a file of `train/src/systems`, and name it twice in `mod.rs` there.
 
 use gradus_model::{NormPlace, TransformerConfig};
 use gradus_train::systems::{Axes, Card, Density, Settled, named, transformer};
 use gradus_train::views::{Corrupt, ViewPlan};
 
-/// A BERT of single texts whose norms stand before each branch.
+/// A BERT of single texts with norms before each branch.
 pub const CARD: Card = Card {
     name: "pre-bert",
     title: "Pre-norm BERT",

@@ -1,4 +1,4 @@
-//! What a short memory costs in the micro-world: Kneser–Ney n-grams against the limit.
+//! The cost of a short memory in the micro-world: Kneser–Ney n-grams compared with the limit.
 //!
 //! `cargo run --release -p gradus-train --example world_baselines -- [stories to train on] [held-out stories]`
 
@@ -9,7 +9,7 @@ use gradus_world::{Measure, Story, World};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// Words and marks as ids, in order of appearance.
+/// The ids of words and marks, in order of appearance.
 #[derive(Default)]
 struct Words(HashMap<String, u32>);
 

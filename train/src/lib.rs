@@ -43,7 +43,7 @@
 //! | [`views`] | inputs and targets of objectives other than the next token |
 //! | [`pretrain`], [`finetune`], [`tasks`] | training of a language model on text, and of a head on a task |
 //! | [`model_dir`] | a model with its tokenizer |
-//! | [`answers`] | what a model predicts: filled masks, generated text, losses, and answers to tasks without training |
+//! | [`answers`] | the predictions of a model: filled masks, generated text, losses, and answers to tasks without training |
 
 #![cfg_attr(test, recursion_limit = "256")] // the types of GPU tensors are nested deeply
 

@@ -112,7 +112,7 @@ impl ModelDir {
     /// Reads the network or the counts.
     ///
     /// # Errors
-    /// A damaged model.
+    /// Returns an error if the model is damaged.
     pub fn predictor(&self) -> Result<Predictor, ModelDirError> {
         Predictor::read(&self.path)
     }
@@ -120,7 +120,7 @@ impl ModelDir {
     /// Reads the network, of any kind.
     ///
     /// # Errors
-    /// Counts, or a damaged model.
+    /// Returns an error for counts, or if the model is damaged.
     pub fn read(&self) -> Result<Model<Tensor<f32>>, ModelDirError> {
         read(&self.path)
     }
@@ -128,7 +128,7 @@ impl ModelDir {
     /// Reads a model that predicts the next token.
     ///
     /// # Errors
-    /// A model that fills masks, or a damaged model.
+    /// Returns an error for counts or a model that fills masks, or if the model is damaged.
     pub fn load(&self) -> Result<Model<Tensor<f32>>, ModelDirError> {
         load(&self.path)
     }
@@ -173,7 +173,7 @@ impl ModelDir {
 /// Reads a model that predicts the next token, as [`ModelDir::load`] does.
 ///
 /// # Errors
-/// No model in the directory, a damaged model, or a model that fills masks.
+/// Returns an error if the directory has no model, counts, a model that fills masks, or a damaged model.
 pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     predicting(dir, read(dir)?)
 }
@@ -181,7 +181,7 @@ pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
 /// Reads the network in a directory, of any kind, and compares its files with their checksums if they have any.
 ///
 /// # Errors
-/// No model in the directory, counts, or a damaged model.
+/// Returns an error if the directory has no model, counts, or a damaged model.
 pub fn read(dir: &Path) -> Result<Model<Tensor<f32>>, ModelDirError> {
     match Predictor::read(dir)? {
         Predictor::Network(model) => Ok(*model),
@@ -201,7 +201,7 @@ impl Predictor {
     /// Reads the model in a directory, and compares its files with their checksums if they have any.
     ///
     /// # Errors
-    /// No model in the directory, or a damaged model.
+    /// Returns an error if the directory has no model, or a damaged one.
     pub fn read(dir: &Path) -> Result<Self, ModelDirError> {
         let is_of_model = |name: &str| name == checkpoint::CONFIG_FILE || name.starts_with("model") || name.starts_with("head");
         checksums::check_where(dir, is_of_model)?;
@@ -220,12 +220,12 @@ impl Predictor {
         }
     }
 
-    /// Returns the most tokens that it reads at once; counts have no limit.
+    /// Returns the maximum number of tokens that the model reads at once; `None` for counts, which have no limit.
     pub fn context(&self) -> Option<usize> {
         self.network().map(|model| model.sizes().context)
     }
 
-    /// Returns the network, if it is one.
+    /// Returns the network; `None` for counts.
     pub fn network(&self) -> Option<&Model<Tensor<f32>>> {
         match self {
             Predictor::Network(model) => Some(model),
@@ -236,7 +236,7 @@ impl Predictor {
     /// Moves a network to a device. Counts stay in the CPU's memory.
     ///
     /// # Errors
-    /// A failure of the device.
+    /// Returns an error if the device fails.
     pub fn to(self, device: &Device) -> Result<Self, DeviceError> {
         match self {
             Predictor::Network(model) => Ok(Predictor::Network(model.to(device)?.into())),
@@ -244,10 +244,10 @@ impl Predictor {
         }
     }
 
-    /// Returns its answers, with `length` tokens in a whole text ([`answers::of`]).
+    /// Returns the model's answers, with `length` tokens in a whole text ([`answers::of`]).
     ///
     /// # Errors
-    /// For a network that fills masks: no tokenizer, one without special tokens, or a network that was fine-tuned for a task.
+    /// Returns the errors of [`answers::of`].
     pub fn answers(&self, tokenizer: Option<&Tokenizer>, length: usize) -> Result<Box<dyn Answers + '_>, AnswersError> {
         match self {
             Predictor::Network(model) => answers::of(model, tokenizer, length),

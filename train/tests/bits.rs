@@ -10,7 +10,7 @@ use gradus_train::trainer::{Recipe, Trainer};
 
 const STEPS: u64 = 12;
 
-/// Large enough that matrix products, attention, norms, dropout and optimizer all share their work between threads.
+/// Returns sizes at which matrix products, attention, norms, dropout and optimizer all share their work between threads.
 fn config() -> ModelConfig {
     ModelConfig::gpt(Sizes { vocab: 700, context: 64, width: 96 }, 2, 4)
 }
@@ -26,7 +26,7 @@ fn batch(config: &ModelConfig, t: u64) -> Batch {
     random_batch(&mut Philox::with_stream(2, t), config.sizes.vocab, b, weights)
 }
 
-/// The parameters after the whole run; with `stop`, saved and read back after that many steps.
+/// Returns the digest of the parameters after the whole run; with `stop`, the state is saved and loaded after that many steps.
 fn run(threads: usize, shards: usize, stop: Option<u64>) -> String {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
@@ -58,8 +58,8 @@ fn threads_and_a_stop_halfway_do_not_change_a_bit() {
     }
 }
 
-/// The random numbers are the same on every machine: integers of Philox, and functions that round alike everywhere. (What
-/// training makes of them may differ between kinds of CPU, which multiply and add in another order.)
+/// The random numbers are the same on every machine: integers of Philox, and functions that round identically everywhere.
+/// (Trained parameters may differ between kinds of CPU, which multiply and add in another order.)
 #[test]
 fn initial_parameters_are_the_same_everywhere() {
     let config = ModelConfig::gpt(Sizes { vocab: 17, context: 6, width: 8 }, 1, 2);

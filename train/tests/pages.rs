@@ -1,4 +1,4 @@
-//! The pages of a run while it lasts.
+//! Tests of the pages of a run in progress.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use gradus_io::progress::{Job, Monitor, Progress, Silent};
 use gradus_train::pretrain::{self, PretrainControl, PretrainOptions};
 use gradus_train::run::Control;
 
-/// Keeps what is said, and what the pages hold then.
+/// A monitor that records each message and the contents of the pages at that time.
 #[derive(Clone, Debug)]
 struct Reader {
     run: PathBuf,
@@ -33,7 +33,7 @@ impl Progress for Reader {
     }
 }
 
-/// They are there from the first step on, are written anew with each evaluation, and reload themselves until the end.
+/// The pages exist from the first step on, are rewritten with each evaluation, and reload themselves until the end.
 #[test]
 fn pages_are_rewritten_at_each_evaluation() {
     let dir = tempfile::tempdir().unwrap();
@@ -50,7 +50,7 @@ fn pages_are_rewritten_at_each_evaluation() {
     assert_eq!(named.count(), 1, "{seen:?}");
     let evaluated: Vec<_> = seen.iter().filter(|[words, ..]| words.contains("held-out loss")).collect();
     assert_eq!(evaluated.len(), 4);
-    // Said before the page is rewritten: it is that of the evaluation before.
+    // The message precedes the rewriting of the page, which still shows the previous evaluation.
     for ([_, page, curve], step) in evaluated.into_iter().zip([0, 5, 10, 15]) {
         assert!(page.contains(&format!("<p>Step {step} of 20. ")) && page.contains("http-equiv=\"refresh\""), "{page}");
         assert!(curve.contains("location.reload()"));

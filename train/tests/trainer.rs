@@ -1,4 +1,4 @@
-//! What the trainer promises about a step: shards change rounding alone, and an error changes nothing.
+//! Tests of the trainer's guarantees for a step: shards change only rounding, and an error changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn trainer<T: Real>(config: ModelConfig, recipe: Recipe) -> Trainer<T> {
     Trainer::new(recipe, Model::init(&config, 1))
 }
 
-/// Seven sequences, which no number of shards divides, of unequal weight.
+/// Returns a batch of seven sequences, which no number of shards divides, of unequal weight.
 fn batch(config: &ModelConfig) -> Batch {
     let (b, t) = (7, config.sizes.context);
     let mask: Vec<f64> = (0..b * t).map(|i| if i % t <= i / t { 1.0 } else { 0.0 }).collect();
@@ -44,7 +44,7 @@ fn spoil(trainer: &mut Trainer, parameter: &str, at: usize, value: f32) {
     });
 }
 
-/// Sums in another order, nothing else: the same dropout masks for every sequence, whatever shard it is in.
+/// Shards change only the order of sums: every sequence has the same dropout masks, whatever shard it is in.
 #[test]
 fn shards_give_the_same_loss_and_gradient() {
     for embedding in [Embedding::Separate, Embedding::Joint] {
@@ -69,7 +69,7 @@ fn shards_give_the_same_loss_and_gradient() {
     }
 }
 
-/// How many shards run at a time, and whether activations are kept or recomputed, is a matter of memory, not of bits.
+/// The number of concurrent shards and the recomputation of activations change memory, but no bits.
 #[test]
 fn concurrent_shards_and_recomputation_do_not_change_a_bit() {
     use GradientMode::{Recompute, Whole};
@@ -87,7 +87,7 @@ fn concurrent_shards_and_recomputation_do_not_change_a_bit() {
     }
 }
 
-/// All that [`Trainer::save`] keeps, by name.
+/// Returns the tensors that [`Trainer::save`] stores, by name.
 fn state(trainer: &Trainer) -> BTreeMap<String, Vec<u8>> {
     let bytes = trainer.state("").unwrap();
     let all = SafeTensors::deserialize(&bytes).unwrap();
@@ -119,7 +119,7 @@ fn nan_stops_before_the_step_and_changes_nothing() {
     assert_eq!(trainer.done(), 4);
 }
 
-/// A ReLU turns −∞ into 0: the loss and its gradient are finite, and only an observer of every number notices.
+/// A ReLU turns −∞ into 0: the loss and its gradient are finite, and only an observer of every number detects it.
 #[test]
 fn an_observer_detects_values_that_never_reach_the_loss() {
     let config = config().with_transformer(|c| c.activation = Activation::Relu);
@@ -136,7 +136,7 @@ fn an_observer_detects_values_that_never_reach_the_loss() {
         assert_eq!((anomaly.op, &*anomaly.site.scope, anomaly.direction), ("linear", "h1.mlp", Direction::Forward));
         assert_eq!(anomaly.made.infinite, 3 * 8, "one unit of each token of the first shard: {anomaly}");
         assert_eq!(watched.done(), 0);
-        // And a sound step has the same bits, watched or not.
+        // A finite step has the same bits, watched or not.
         let (mut seen, mut unseen) = (sound.clone(), sound);
         seen.watches = true;
         seen.step(&batch).unwrap();
@@ -145,7 +145,7 @@ fn an_observer_detects_values_that_never_reach_the_loss() {
     }
 }
 
-/// What is kept of a failed step is enough to repeat it alone, with and without labels.
+/// The data stored of a failed step suffices to repeat it alone, with and without labels.
 #[test]
 fn a_failed_step_is_stored_and_replayed() {
     let dir = tempfile::tempdir().unwrap();
@@ -175,7 +175,7 @@ fn a_failed_step_is_stored_and_replayed() {
     }
     let step = kept.join("step.json");
     let whole = std::fs::read_to_string(&step).unwrap();
-    std::fs::remove_file(kept.join("checksums.json")).unwrap(); // it would be met before what follows
+    std::fs::remove_file(kept.join("checksums.json")).unwrap(); // its check would fail before the checks tested here
     let refused = |text: &str| {
         std::fs::write(&step, text).unwrap();
         let message = Trainer::replay(&kept).unwrap_err().to_string();
@@ -214,7 +214,7 @@ fn a_parameter_without_gradient_is_named() {
     }
 }
 
-/// A model of two heads that could answer about tokens too; a batch that asks all of it, and one of the heads' classes alone.
+/// Returns a model of two heads that also predicts tokens, a batch with all of its losses, and one with a single head's classes.
 fn all_and_one_head() -> (Model<Tensor<f32>>, Batch, Batch) {
     let head = |classes| HeadConfig { pooler: true, bias: true, dropout: 0.0, ..HeadConfig::new(Form::Classify, classes) };
     let sample = Sample::under_all("BERT", tiny_bert(), vec![head(3), head(2)], 1.0).read(Reads::Masked);
@@ -223,7 +223,7 @@ fn all_and_one_head() -> (Model<Tensor<f32>>, Batch, Batch) {
     (Model::init(&sample.config, 1), all, one)
 }
 
-/// What the losses of a batch do not depend on rests: neither the rule of the update nor weight decay moves it, in any number of shards.
+/// The update rule and weight decay leave parameters unchanged that no loss of the batch depends on, in any number of shards.
 #[test]
 fn parameters_outside_the_loss_are_not_updated() {
     let (model, all, one) = all_and_one_head();
@@ -243,7 +243,7 @@ fn parameters_outside_the_loss_are_not_updated() {
     }
 }
 
-/// Of a batch that asks two things some shards may ask one alone: what they do not ask gets its gradient from the others.
+/// If a batch has two losses, a shard may have only one: the other's parameters get their gradient from other shards.
 #[test]
 fn a_shard_may_lack_losses_of_the_batch() {
     let (model, all, _) = all_and_one_head();
@@ -266,14 +266,14 @@ fn a_shard_may_lack_losses_of_the_batch() {
     });
 }
 
-/// The alarm is not loosened by that: what a loss asks for must reach every parameter that it declares, in each shard.
+/// A shard without a loss does not relax the check: each loss must reach every parameter that it declares, in each shard.
 #[test]
 fn every_parameter_of_a_loss_must_have_a_gradient() {
     let (model, all, one) = all_and_one_head();
     let error = |model: &Model<Tensor<f32>>, batch: &Batch| Trainer::new(recipe(2, 2), model.clone()).step(batch).err();
     let missing = |name: &str| Some(TrainError::NoGradient { step: 1, name: name.into() });
     assert_eq!([error(&model, &all), error(&model, &one)], [None, None]);
-    // Positions beside a matrix that has them too: nothing reads them.
+    // A table of positions beside a joint matrix, which has them too: nothing reads the table.
     let joint = model.config().with_transformer(|c| c.embedding = Embedding::Joint);
     let mut unread = Model::init(&joint, 1);
     let Body::Transformer(gpt) = &mut unread.body else { unreachable!("a Transformer") };

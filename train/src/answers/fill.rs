@@ -90,7 +90,7 @@ pub struct Filled {
 /// Fills the gaps of a text. `reach` receives the number of the vocabulary's tokens tried so far.
 ///
 /// # Errors
-/// No gap or too many, a text that is too long, or non-finite answers.
+/// Returns an error for no gap or too many, a text that is too long or cannot be encoded, or a non-finite answer.
 pub fn fill(model: &dyn Answers, tokenizer: &Tokenizer, text: &str, reach: &mut dyn FnMut(usize)) -> Result<Filled, FillError> {
     let gaps = text.matches(GAP).count();
     // Where a token includes the blank before its word, the blank before a gap is part of the gap.

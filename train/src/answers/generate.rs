@@ -169,7 +169,7 @@ impl Ranked<'_> {
 /// Appends tokens to `ids` and calls `each(ids so far)` after every token; generation ends early if that returns false.
 ///
 /// # Errors
-/// [`GenerateError`], before generation or at the first non-finite logit. Panics on an id that the model does not have.
+/// Returns [`GenerateError`], before generation or at the first non-finite logit. Panics on an id that the model does not have.
 pub fn generate(
     model: &dyn Answers,
     ids: &mut Vec<u32>,

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! cloze    [CLS] x₁ … [MASK] … xₙ [SEP]                 one row per place
-//! next     [CLS] x₁ … xₙ [MASK] … [MASK] [SEP]          a mask for each token to come; the answer at the first of them
+//! next     [CLS] x₁ … xₙ [MASK] … [MASK] [SEP]          a mask for each remaining token; the prediction at the first of them
 //! ```
 //!
-//! The number of masks gives the model the number of tokens to come. If the text and its masks do not fit the context, half of the
-//! context has masks, and the model reads the last tokens of the text that fit before them. The next token is never a special
-//! token, nor one added with them at the end of a vocabulary.
+//! The model reads the number of remaining tokens from the number of masks. If the text and its masks do not fit the context,
+//! half of the context has masks, and the model reads the last tokens of the text that fit before them. The next token is never a
+//! special token, nor one added with them at the end of a vocabulary.
 
 use gradus_model::Model;
 use gradus_tensor::{Real, Tensor};
@@ -16,7 +16,7 @@ use super::{Answers, ROWS, Slide, vectors};
 use crate::answers::evaluate::pseudo_losses;
 use crate::views::{self, Corrupt, Given, MaskedLm, Scheme, SpecialTokens, Text, View};
 
-/// A function that returns the view of a text in which the tokens at these places are hidden, and are the targets.
+/// A function that returns the view of a text in which the tokens at these positions are masked, and are the targets.
 type Hide<'m> = Box<dyn Fn(&[u32], &[usize]) -> Option<View> + 'm>;
 
 /// A network that fills masks.
@@ -25,9 +25,9 @@ pub struct Masked<'m, T: Real = f32> {
     special: SpecialTokens,
     hide: Hide<'m>,
     segmented: bool,
-    /// The most slots of a row.
+    /// The maximum number of slots of a row.
     context: usize,
-    /// The number of tokens of a whole text, which decides how many masks follow its beginning.
+    /// The number of tokens of a whole text, which determines how many masks follow its beginning.
     length: usize,
 }
 
@@ -48,7 +48,7 @@ impl<'m, T: Real> Masked<'m, T> {
         Masked { hide: Box::new(hide), segmented, ..self }
     }
 
-    /// Takes a whole text to have this many tokens.
+    /// Sets the number of tokens of a whole text.
     pub fn with_length(self, length: usize) -> Self {
         Masked { length, ..self }
     }
@@ -58,7 +58,7 @@ impl<'m, T: Real> Masked<'m, T> {
         Masked { context, ..self }
     }
 
-    /// Returns the most tokens of a text in a row.
+    /// Returns the maximum number of tokens of a text in a row.
     fn tokens(&self) -> usize {
         self.model.sizes().context.saturating_sub(Corrupt::SPECIAL_SLOTS)
     }
@@ -91,7 +91,7 @@ impl<T: Real> Answers for Masked<'_, T> {
         let mut all = self.answers(&beginnings.iter().map(masked).collect::<Vec<_>>());
         let SpecialTokens { open, close, mask, words } = self.special;
         for (id, z) in all.iter_mut().flat_map(|logits| (0..).zip(logits)) {
-            // A non-finite logit stays, to be found.
+            // A non-finite logit is kept, so that callers detect it.
             if z.is_finite() && (id >= words || [open, close, mask].contains(&id)) {
                 *z = f64::MIN; // its probability is 0
             }

@@ -55,8 +55,8 @@ pub trait Answers {
     /// masks of each given all others. `reach` receives the number of tokens predicted so far.
     fn losses(&self, texts: &[&[u32]], reach: &mut dyn FnMut(usize)) -> Vec<Vec<f64>>;
 
-    /// Computes the logits of the tokens `among` in these places of a text, each hidden alone. `reach` receives the number of tokens
-    /// tried so far in a place. By default by Bayes' rule:
+    /// Computes the logits of the tokens `among` at these positions of a text, each masked alone. `reach` receives the number of
+    /// tokens tried so far at a position. The default implementation uses Bayes' rule:
     ///
     /// ```text
     /// P(xᵢ = w | the rest) = P(x with w) / Σ_v P(x with v)        v among these tokens
@@ -76,12 +76,12 @@ pub trait Answers {
         at.iter().map(&mut of_place).collect()
     }
 
-    /// Returns the token that hides another; `None` for a model that predicts the next token.
+    /// Returns the mask token; `None` for a model that predicts the next token.
     fn mask(&self) -> Option<u32> {
         None
     }
 
-    /// Returns the most tokens of a text that the model reads at once; `None` if there is no limit.
+    /// Returns the maximum number of tokens of a text that the model reads at once; `None` if there is no limit.
     fn room(&self) -> Option<usize>;
 
     /// Returns the first token of `tokens` after a prompt that is predicted without the beginning of the text; `None` if each is
@@ -117,7 +117,7 @@ pub enum AnswersError {
 /// Returns the answers of a network. For one that fills masks, a whole text has `length` tokens.
 ///
 /// # Errors
-/// For a network that fills masks: no tokenizer, one without special tokens, or a network that was fine-tuned for a task.
+/// Returns an error if a network that fills masks has no tokenizer or one without special tokens, or was fine-tuned for a task.
 pub fn of<'m, T: Real>(
     model: &'m Model<Tensor<T>>,
     tokenizer: Option<&Tokenizer>,
@@ -132,7 +132,7 @@ pub fn of<'m, T: Real>(
 /// Returns the special tokens of a model that fills masks.
 ///
 /// # Errors
-/// No tokenizer, one without special tokens, or a model that was fine-tuned for a task.
+/// Returns an error if there is no tokenizer or one without special tokens, or if the model was fine-tuned for a task.
 pub fn special_tokens<V>(model: &Model<V>, tokenizer: Option<&Tokenizer>) -> Result<SpecialTokens, AnswersError> {
     if model.task_head().is_some() {
         return Err(AnswersError::FineTuned);
@@ -162,7 +162,7 @@ mod tests {
         assert!(a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-9), "{a:?} {b:?}");
     }
 
-    /// A model through the answers that [`Answers`] has by default.
+    /// A model with the default implementations of [`Answers`].
     struct Plain<'m>(Causal<'m, f64>);
 
     impl Answers for Plain<'_> {

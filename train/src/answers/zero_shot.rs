@@ -120,7 +120,7 @@ impl ZeroShot<'_> {
     /// Answers each example. `train` sets CoLA's threshold; the other tasks ignore it.
     ///
     /// # Errors
-    /// A text that the tokenizer cannot encode, a training row without a label, or a task without a heuristic.
+    /// Returns an error for a text that cannot be encoded, a training row without a label, or a task without a heuristic.
     pub fn answers(&self, task: &'static Task, train: &[Example], examples: &[Example]) -> Result<TaskAnswers, TaskError> {
         let heuristic = Heuristic::of(task).ok_or(TaskError::NoHeuristic { task: task.name })?;
         let threshold = (heuristic == Heuristic::Sentence).then(|| self.acceptable_from(train)).transpose()?;

@@ -43,9 +43,9 @@ pub struct FinetuneOutcome {
     pub examples: usize,
     /// The number of examples trained on.
     pub train_examples: usize,
-    /// Whether `--rows` left any out.
+    /// Whether `--rows` left out any training examples.
     pub capped: bool,
-    /// Whether `--dev-rows` left any out ([`FinetuneSettings::dev_rows`]).
+    /// Whether `--dev-rows` left out any examples of the dev split ([`FinetuneSettings::dev_rows`]).
     pub dev_capped: bool,
     /// The number of examples of both splits with a text cut to the context.
     pub truncated: usize,
@@ -128,7 +128,7 @@ pub struct Own<'a> {
 /// for this process; `None`: those of process 0. `own` are the options of this process, which must equal those of process 0.
 ///
 /// # Errors
-/// The model, the rows or the settings differ, a process is lost, or training has diverged.
+/// Returns an error if the model, the rows or the settings differ, a process is lost, or training has diverged.
 pub fn follow(
     model: Option<&Path>,
     data: Option<&Path>,

@@ -161,7 +161,7 @@ impl TaskModel {
     /// fills masks has its special tokens from pre-training; it loses the layers that predict tokens, since no token is a target.
     ///
     /// # Errors
-    /// A tokenizer without the special tokens, or one that tokens cannot be added to.
+    /// Returns an error if special tokens are missing that cannot be added: to this tokenizer, or for a model that fills masks.
     pub fn prepare(mut model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
         let config = model.config();
         let before = tokenizer.vocab_size();
@@ -192,7 +192,7 @@ impl TaskModel {
     /// Reads a pre-trained model from a directory and prepares it ([`TaskModel::prepare`]).
     ///
     /// # Errors
-    /// No model in the directory, a model with a non-finite parameter, or no tokenizer.
+    /// Returns an error if the directory has no model, a model with a non-finite parameter, or no tokenizer.
     pub fn pretrained(dir: &Path, seed: u64) -> Result<Self, FinetuneError> {
         let dir = ModelDir::open(dir)?;
         let model = dir.read()?;
@@ -207,7 +207,7 @@ impl TaskModel {
     /// Reads a fine-tuned model from a directory, for a task of the same form.
     ///
     /// # Errors
-    /// No head, another task's head, or a tokenizer without the special tokens.
+    /// Returns an error if the model has no head or another task's head, or if the tokenizer lacks the special tokens.
     pub fn finetuned(dir: &Path, task: &'static Task) -> Result<Self, FinetuneError> {
         tasks::head(task)?; // before anything is read
         let dir = ModelDir::open(dir)?;

@@ -198,14 +198,14 @@ impl TextSource for Corpus {
         };
         (0..rows).map(|row| (drawn(row), epoch(row))).collect()
     }
-    /// Spread evenly, to sample all of the held-out part.
+    /// Returns texts that are spread evenly over the held-out part.
     fn evaluated(&self, limit: usize) -> Vec<usize> {
         let Some(texts) = &self.held_out else { return Vec::new() };
         let each = if let Texts::Chunks(_) = texts { texts.length(0).max(1) } else { self.windows.context() };
         let count = limit.div_ceil(each).clamp(1, texts.count());
         (0..count).map(|i| i * texts.count() / count).collect()
     }
-    /// The bytes of a part are proportional to its tokens, those of the whole exact.
+    /// Returns bytes in proportion to the tokens; those of the whole part are exact.
     fn known(&self, _: &[usize], tokens: u64) -> (Option<u64>, Option<f64>) {
         let Some(Texts::InOrder(all)) = &self.held_out else { return (None, None) };
         (Some((all.bytes() as f64 * tokens as f64 / all.predicted() as f64).round() as u64), None)

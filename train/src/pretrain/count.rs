@@ -26,7 +26,7 @@ const REPORTED: u64 = 1 << 16;
 /// Counts n-grams of at most `order` tokens in the training texts of a source, and writes them with the manifest of the run.
 ///
 /// # Errors
-/// An interruption, or a file that cannot be written. Nothing is written before the counts are complete.
+/// Returns an error on an interruption, or if a file cannot be written. Nothing is written before the counts are complete.
 pub(super) fn count(
     order: usize,
     (manifest, source): (&PretrainManifest, &dyn TextSource),
@@ -75,7 +75,7 @@ pub(super) fn count(
     })
 }
 
-/// A run that counted.
+/// A run that counted n-grams.
 pub struct Counted {
     /// The manifest.
     pub manifest: PretrainManifest,
@@ -89,7 +89,7 @@ impl Counted {
     /// Reads a run. Only the tokens of its corpus are written, into `cache`, if they are missing there.
     ///
     /// # Errors
-    /// No run that counted, a damaged run, or a corpus that has changed.
+    /// Returns an error if the directory has no run that counted or a damaged one, or if the corpus has changed.
     pub fn read(dir: &Path, cache: &Path, monitor: &dyn Monitor) -> Result<Self, PretrainError> {
         let manifest = PretrainManifest::read(dir)?;
         let source = manifest.source(dir, cache, monitor)?;

@@ -7,7 +7,7 @@ use super::PretrainSettings;
 const SHARE: f64 = 0.3;
 /// The number of evaluations, unless the budget allows fewer.
 const EVALUATIONS: u64 = 20;
-/// The most tokens that an evaluation before the last reads by default.
+/// The default maximum number of tokens that an evaluation before the last reads.
 const MOST: usize = 100_000;
 
 impl PretrainSettings {
@@ -45,7 +45,7 @@ impl PretrainSettings {
         self.eval_every.unwrap_or((steps / EVALUATIONS).max(1))
     }
 
-    /// Returns the most held-out tokens that an evaluation reads.
+    /// Returns the maximum number of held-out tokens that an evaluation reads.
     pub(super) fn evaluated_tokens(&self, is_last: bool) -> usize {
         if is_last { self.eval_last.unwrap_or(usize::MAX) } else { self.eval_tokens.unwrap_or(MOST) }
     }

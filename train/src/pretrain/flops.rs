@@ -15,7 +15,7 @@ use super::{PretrainError, PretrainSettings, TextSource, Viewer};
 /// times that of the forward passes of the shards, padding included, since the VJP of a product takes two products.
 ///
 /// # Errors
-/// Settings that do not make a run on the micro-world.
+/// Returns an error if the settings do not make a run on the micro-world.
 pub fn flops_per_step(settings: &PretrainSettings, steps: u64) -> Result<f64, PretrainError> {
     let source = WorldSource::new(settings, None)?;
     let viewer = Viewer::new(settings, &source)?;

@@ -104,7 +104,7 @@ impl Exit for PretrainError {
 pub struct PretrainControl<'m> {
     /// The options of every run.
     pub run: Control<'m>,
-    /// Whether to print samples as the model learns.
+    /// Whether to print samples of the model during training.
     pub samples: bool,
     /// The directory of tokenized corpora.
     pub cache: PathBuf,
@@ -280,7 +280,7 @@ pub fn resume(dir: &Path, control: &PretrainControl<'_>) -> Result<PretrainOutco
 /// process 0. `own` are the settings of this process, which must equal those of process 0. Writes only tokens, into the cache.
 ///
 /// # Errors
-/// The text or the settings differ, a process is lost, or training has diverged.
+/// Returns an error if the text or the settings differ, a process is lost, or training has diverged.
 pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &PretrainControl<'_>) -> Result<(), PretrainError> {
     let collective = &control.run.collective;
     let Some(mut begun) = Begun::<PretrainManifest>::hear(&control.run)? else { return Ok(()) };
@@ -313,7 +313,7 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
 /// Returns the SHA-256 of all parameters, in hexadecimal digits.
 ///
 /// # Errors
-/// A failure of the parameters' GPU.
+/// Returns an error if the parameters' GPU fails.
 pub fn digest(params: &Model<Tensor>) -> Result<String, DeviceError> {
     trainer::digest(params).map(hex::encode)
 }

@@ -176,7 +176,7 @@ hyperparameters! {
     }
 }
 
-/// A value by its name in a config file.
+/// Parses a value by its name in a config file.
 #[cfg(feature = "clap")]
 fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
     serde_json::from_value(serde_json::Value::from(name)).map_err(|e| e.to_string())
@@ -188,8 +188,8 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
 #[allow(missing_docs, reason = "PretrainOptions says what each is")]
 pub struct PretrainSettings {
     pub model: ModelConfig,
-    /// The length of the longest n-gram of a run that counts; of its `model` only the vocabulary is used, and in the micro-world the
-    /// context.
+    /// The length of the longest n-gram, for a run that counts; such a run uses only the vocabulary of `model`, and in the
+    /// micro-world also its context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<usize>,
     #[serde(default, skip_serializing_if = "ViewPlan::is_next")]
@@ -217,7 +217,7 @@ pub struct PretrainSettings {
     pub retold: bool,
     pub eval_every: Option<u64>,
     pub eval_tokens: Option<usize>,
-    /// The most held-out tokens that the last evaluation reads; `None`: all.
+    /// The maximum number of held-out tokens that the last evaluation reads; `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_last: Option<usize>,
 }
@@ -232,7 +232,7 @@ pub enum Length {
     Epochs(f64),
 }
 
-/// Options that do not describe a valid run.
+/// The reason why options do not describe a valid run.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum SettingsError {
@@ -246,7 +246,7 @@ pub enum SettingsError {
     Range(#[from] RangeError),
 }
 
-/// The options of a run that counts.
+/// The options that a run of counts accepts.
 const COUNTED: [&str; 12] = [
     "system",
     "backbone",
@@ -262,23 +262,23 @@ const COUNTED: [&str; 12] = [
     "retold",
 ];
 
-/// Options by name, each with whether it is given.
+/// Lists options by name, each with whether it is given.
 macro_rules! given {
     ($options:ident; $($option:ident $($field:ident)?),*) => { [$((stringify!($option), $options.$option.is_some())),*] };
 }
 
-/// The flag of the first option that is given.
+/// Returns the flag of the first option that is given.
 fn first(given: &[(&str, bool)]) -> Option<String> {
     given.iter().find(|(_, is_given)| *is_given).map(|(name, _)| name.replace('_', "-"))
 }
 
 impl PretrainOptions {
-    /// The context that holds every story of the micro-world.
+    /// Returns a context that holds every story of the micro-world.
     pub fn world_context(retold: bool) -> usize {
         if retold { 236 } else { 208 } // the longest have 234 and 206 words and marks
     }
 
-    /// How the micro-world is learnt, to within a few percent of its limit in a few minutes.
+    /// Returns options with which a model learns the micro-world to within a few percent of its limit in a few minutes.
     pub fn micro_world() -> Self {
         PretrainOptions {
             preset: Some("tiny".into()),
@@ -286,9 +286,9 @@ impl PretrainOptions {
             dropout: Some(0.0), // no story is seen twice
             batch: Some(8),
             lr: Some(1e-3),
-            beta2: Some(0.98), // the gradient changes its nature when copying is learnt: a shorter memory follows it
+            beta2: Some(0.98), // the gradient's statistics change when copying is learnt: a shorter average adapts sooner
             decay: Some(0.0),
-            init_std: Some(0.07), // the paper's 0.02 at its width is 0.05 at this one; a little more, and copying is learnt sooner
+            init_std: Some(0.07), // 0.02 at the paper's width is 0.05 at this one; with a little more, copying is learnt sooner
             steps: Some(5000),
             ..Self::default()
         }
@@ -301,10 +301,10 @@ impl PretrainOptions {
         Self::parse(path, &text)
     }
 
-    /// The same from the text of a config file; errors name `path`.
+    /// Parses the text of a config file; errors name `path`.
     ///
     /// # Errors
-    /// [`SettingsError::File`].
+    /// Returns [`SettingsError::File`] if an option is unknown or invalid, or if two options exclude each other.
     pub fn parse(path: &Path, text: &str) -> Result<Self, SettingsError> {
         let error = |problem: String| SettingsError::File { path: path.to_owned(), problem };
         let options: Self = toml::from_str(text).map_err(|e| error(e.to_string()))?;
@@ -321,7 +321,7 @@ impl PretrainOptions {
         }
     }
 
-    /// The settings that these options make.
+    /// Returns the settings that these options give, with defaults for those left out.
     pub fn settle(&self) -> Result<PretrainSettings, SettingsError> {
         let axes = self.axes()?;
         let preset = self.preset.as_deref().unwrap_or("tiny");
@@ -329,7 +329,7 @@ impl PretrainOptions {
             let [tiny, small, gpt1] = ModelConfig::PRESETS;
             RangeError::new("preset", preset, format!("{tiny}, {small} or {gpt1}"))
         })?;
-        // Small models bear higher rates than the paper's 2.5e-4.
+        // Small models tolerate higher rates than the paper's 2.5e-4.
         let (batch, lr, warmup) = match preset {
             "tiny" => (16, 1e-3, Warmup::Share(0.02)),
             "small" => (8, 3e-4, Warmup::Share(0.02)),
@@ -415,7 +415,7 @@ impl PretrainOptions {
     /// reads.
     ///
     /// # Errors
-    /// [`SettingsError::Range`].
+    /// Returns [`SettingsError::Range`] for such an option.
     pub fn check_source(&self, has_corpus: bool) -> Result<(), SettingsError> {
         let (unused, with, expected) = match has_corpus {
             true if self.counts() => {
@@ -432,7 +432,7 @@ impl PretrainOptions {
         unused.map_or(Ok(()), |flag| Err(refused(flag).into()))
     }
 
-    /// The axes of the system, overridden by the options that are given.
+    /// Returns the axes of the system, overridden by the options that are given.
     fn axes(&self) -> Result<Axes, RangeError> {
         let system = self.system.as_deref().unwrap_or(systems::DEFAULT.name);
         let card = systems::named(system).ok_or_else(|| RangeError::new("system", system, systems::names()))?;
@@ -474,7 +474,7 @@ impl PretrainOptions {
         }
     }
 
-    /// The view of the system, overridden by the options that are given.
+    /// Returns the view of the system, overridden by the options that are given.
     fn view(&self, of_system: ViewPlan) -> Result<ViewPlan, RangeError> {
         let base = of_system.corrupt().copied().unwrap_or(Corrupt::BERT);
         let read = |text| ViewPlan::read(text, base).map_err(|expected| RangeError::new("view", text, expected));
@@ -503,11 +503,11 @@ impl PretrainOptions {
         Ok(if pairs { ViewPlan::Pairs(corrupt) } else { ViewPlan::Masked(corrupt) })
     }
 
-    /// The model, of a vocabulary of 1 until there is a tokenizer.
+    /// Returns the model's configuration, with a vocabulary of 1 until there is a tokenizer.
     pub fn model(&self, preset: &ModelConfig, axes: &Axes) -> ModelConfig {
         let base = preset.transformer().expect("presets are Transformers");
         let (width, dropout) = (self.width.unwrap_or(preset.sizes.width), self.dropout.unwrap_or(base.embd_dropout));
-        // Counts have no windows: any story of the micro-world is short enough.
+        // Counts have no windows: the context only has to hold every story of the micro-world.
         let context = axes.body.order().map_or(preset.sizes.context, |_| Self::world_context(true));
         let sizes = Sizes { vocab: 1, context: self.context.unwrap_or(context), width };
         let initializer_range = self.init_std.unwrap_or(base.initializer_range * (768.0 / width as f64).sqrt());
@@ -564,7 +564,7 @@ impl PretrainOptions {
 }
 
 impl PretrainSettings {
-    /// Can these settings make a run?
+    /// Returns an error if these settings cannot make a run.
     pub fn check(&self) -> Result<(), SettingsError> {
         self.model.check()?;
         self.check_view()?;
@@ -588,7 +588,7 @@ impl PretrainSettings {
         Ok(require("eval-every", 0, self.eval_every != Some(0), "at least 1 step")?)
     }
 
-    /// Do the view, the model and the objective fit together?
+    /// Returns an error if the view, the model and the objective do not fit together.
     fn check_view(&self) -> Result<(), RangeError> {
         let predicts = self.model.predicts();
         if self.view.is_next() {
@@ -606,7 +606,7 @@ impl PretrainSettings {
         require("context", context, !pairs || context > Corrupt::SPECIAL_SLOTS + 2, expected)
     }
 
-    /// What distinguishes the system that it trains.
+    /// Returns the axes of the system that the run trains.
     pub fn axes(&self) -> Axes {
         let network = SystemBody::Network(self.model.body.design());
         Axes {
@@ -616,12 +616,12 @@ impl PretrainSettings {
         }
     }
 
-    /// The system that it trains, where its axes are exactly those of one.
+    /// Returns the system that the run trains; `None` if no system has exactly these axes.
     pub fn system(&self) -> Option<&'static Card> {
         systems::of(&self.axes())
     }
 
-    /// Number of steps on a corpus of so many tokens, of which a step sees so many.
+    /// Returns the number of steps on a corpus of `corpus_tokens` tokens if a step reads `tokens_per_step` of them.
     pub fn steps(&self, corpus_tokens: u64, tokens_per_step: f64) -> u64 {
         match self.length {
             Length::Steps(n) => n,
@@ -629,7 +629,7 @@ impl PretrainSettings {
         }
     }
 
-    /// What the trainer needs of them.
+    /// Returns the settings of the trainer.
     pub fn recipe(&self, steps: u64) -> Recipe {
         Recipe {
             optimizer: self.optimizer,

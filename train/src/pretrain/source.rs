@@ -38,8 +38,8 @@ pub trait TextSource {
     fn held_out_length(&self, number: usize) -> usize;
     /// Returns the numbers of the held-out texts that an evaluation of about `limit` tokens reads; at least one if there are any.
     fn evaluated(&self, limit: usize) -> Vec<usize>;
-    /// Returns what is known of these held-out texts, of which `tokens` tokens are predicted, if these are all of their tokens: their
-    /// bytes, and the smallest loss that any model can have on them, in nats per token.
+    /// Returns the bytes of these held-out texts and the smallest loss that any model can have on them, in nats per token, each
+    /// if known. `tokens` is the number of predicted tokens, which must be all of their tokens.
     fn known(&self, texts: &[usize], tokens: u64) -> (Option<u64>, Option<f64>);
     /// Returns the token before and after a text, which ends a sample too.
     fn separator(&self) -> Option<u32> {

@@ -56,7 +56,7 @@ impl run::SharedManifest for PretrainManifest {
     const COMMAND: &'static str = <Self as Manifest>::COMMAND;
 }
 
-/// The settings in `run.json`: a run that counts has those of its texts only.
+/// The settings in `run.json`: a run that counts n-grams has only those of its texts.
 mod used {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
     use serde_json::{Map, Value};
@@ -103,7 +103,7 @@ mod used {
 }
 
 impl PretrainManifest {
-    /// Returns a description of the run in `dir` if it counted n-grams.
+    /// Returns an error that describes the run in `dir` if it counted n-grams.
     pub(super) fn check_steps(&self, dir: &Path) -> Result<(), String> {
         let of_counts = "expected a network, found counts of n-grams, which have no steps; `gradus evaluate` measures them";
         if self.has_steps() { Ok(()) } else { Err(format!("{}: {of_counts}", dir.display())) }
@@ -117,7 +117,7 @@ impl PretrainManifest {
     /// Opens the data of the run in a directory. Only the tokens of its corpus are written, into `cache`, if they are missing there.
     ///
     /// # Errors
-    /// A corpus or a micro-world that has changed since the run began.
+    /// Returns an error if the corpus or the micro-world has changed since the run began.
     pub fn source(&self, dir: &Path, cache: &Path, monitor: &dyn Monitor) -> Result<Box<dyn TextSource>, PretrainError> {
         let settings = &self.settings;
         let here = World::named(settings.retold).name();
@@ -181,7 +181,7 @@ impl Stored {
     /// Reads a run. Only the tokens of its corpus are written, into `cache`, if they are missing there.
     ///
     /// # Errors
-    /// No run, a damaged run, or a corpus that has changed.
+    /// Returns an error if the directory has no run or a damaged one, or if the corpus has changed.
     pub fn read(dir: &Path, cache: &Path, monitor: &dyn Monitor) -> Result<Self, PretrainError> {
         let manifest = PretrainManifest::read(dir)?;
         manifest.check_steps(dir).map_err(|problem| RunError::Resume { problem })?;

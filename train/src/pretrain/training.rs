@@ -18,7 +18,7 @@ use crate::model_dir::BEST;
 use crate::run::{self, Journal, Manifest, Run, RunError};
 use crate::trainer::Trainer;
 
-/// The most tokens of a sample.
+/// The maximum number of tokens of a sample.
 const SAMPLE_TOKENS: usize = 160;
 /// The choice of the tokens of samples: from the model's distribution, unchanged.
 const FREELY: Choice = Choice::Sample { temperature: 1.0, top_k: None, top_p: 1.0 };
@@ -195,7 +195,7 @@ impl<'c> Pretraining<'c> {
         Err(error)
     }
 
-    /// Shows a text that the model wrote or completed.
+    /// Displays a text that the model generated or completed.
     fn sample(&self, journal: &mut Journal) -> Result<(), PretrainError> {
         let (source, model) = (&self.run.source, &self.run.trainer.params);
         let text = match self.run.manifest.settings.view.is_next() {

@@ -36,7 +36,7 @@ pub(super) fn specials(view: &ViewPlan) -> &'static [&'static str] {
     if view.is_next() { &[] } else { &SpecialTokens::BERT }
 }
 
-/// Returns the most tokens of a text in a masked view.
+/// Returns the maximum number of tokens of a text in a masked view.
 pub(super) fn room(settings: &PretrainSettings) -> usize {
     settings.model.sizes.context.saturating_sub(Corrupt::SPECIAL_SLOTS)
 }
@@ -45,7 +45,7 @@ impl Viewer {
     /// Returns the viewer of these settings and a source's tokenizer.
     ///
     /// # Errors
-    /// A tokenizer without the special tokens of a masked view, or texts in which no sentence ends, if views are pairs.
+    /// Returns an error if the tokenizer lacks the special tokens of a masked view, or if views are pairs and no sentence ends.
     pub fn new(settings: &PretrainSettings, source: &dyn TextSource) -> Result<Self, PretrainError> {
         let (plan, tokenizer) = (settings.view, source.tokenizer());
         let expected = format!("a tokenizer with the tokens {}", SpecialTokens::BERT.join(", "));
@@ -141,7 +141,7 @@ impl Viewer {
         Masked::new(model, self.special.expect("a run that fills masks")).viewed_by(self.segmented, hide)
     }
 
-    /// Returns the most tokens of a text that is viewed whole, and divided if views are pairs.
+    /// Returns the maximum number of tokens of a text that is viewed whole, and divided if views are pairs.
     pub fn longest(&self) -> usize {
         self.longest
     }

@@ -153,7 +153,7 @@ impl TextSource for WorldSource {
         let (first, all) = (t.saturating_sub(1).wrapping_mul(rows as u64), self.train.len() as u64);
         (0..rows as u64).map(|row| first.wrapping_add(row)).map(|at| ((at % all) as usize, at / all)).collect()
     }
-    /// The first stories if all of their tokens are predicted, else stories that are spread evenly.
+    /// Returns the first stories if all of their tokens are predicted, else stories that are spread evenly.
     fn evaluated(&self, limit: usize) -> Vec<usize> {
         let all = self.held_out.len();
         let mean = self.held_out.predicted().div_ceil(all.max(1));

@@ -43,7 +43,7 @@ pub struct Control<'m> {
     pub monitor: &'m dyn Monitor,
     /// The command line.
     pub command: String,
-    /// The command that continues the run; `None` stands for its own with `--resume`.
+    /// The command that continues the run; `None`: its own with `--resume`.
     pub next: Option<String>,
     /// The device to compute on. A run may be continued on another device, though not to the same bits.
     pub device: Device,

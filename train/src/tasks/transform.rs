@@ -100,7 +100,7 @@ impl<'t> Encoder<'t> {
     /// Returns an encoder for a task, with a model's tokenizer and context, and the special tokens around texts.
     ///
     /// # Errors
-    /// A context that is too short.
+    /// Returns an error if the context is too short.
     pub fn new(
         task: &'static Task,
         tokenizer: &'t Tokenizer,
@@ -117,7 +117,7 @@ impl<'t> Encoder<'t> {
     /// Encodes an example.
     ///
     /// # Errors
-    /// A text that the tokenizer cannot encode, or a data set that is only zero-shot.
+    /// Returns an error if the tokenizer cannot encode a text, or if the data set is only zero-shot.
     pub fn encode(&mut self, example: &Example) -> Result<Encoded, TaskError> {
         let ((rows, truncated), reading) = match self.format {
             RowFormat::Decoder(specials) => (self.decoder_rows(specials, example)?, Reading::Forward),

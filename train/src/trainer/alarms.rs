@@ -21,7 +21,7 @@ const RECORD: f64 = 2.0;
 const NORMS: usize = 20;
 /// The number of steps whose mean loss is compared with the first loss.
 const LOSSES: usize = 10;
-/// The multiple of the first loss at which training diverges.
+/// The multiple of the first loss above which training counts as diverging.
 const DIVERGES: f64 = 3.0;
 
 /// Statistics of the last steps. They change nothing in training and are not part of a checkpoint: a resumed run starts anew.

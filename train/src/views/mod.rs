@@ -40,7 +40,7 @@ pub struct SpecialTokens {
     pub open: u32,
     /// The token that closes a text.
     pub close: u32,
-    /// The token that replaces a hidden one.
+    /// The token that replaces a masked one.
     pub mask: u32,
     /// The exclusive upper bound of the tokens that may replace another.
     pub words: u32,
@@ -75,8 +75,8 @@ pub struct View {
 pub trait Scheme: Send + Sync {
     /// Returns a view of a text for training.
     fn train_view(&self, text: &Text, draw: &mut Draw<'_>) -> View;
-    /// Returns a view for evaluation, whose targets are the tokens at the places `at`, in increasing order. A scheme that
-    /// predicts from all tokens hides the targets. Returns `None` if the scheme cannot predict from `given`.
+    /// Returns a view for evaluation, whose targets are the tokens at the positions `at`, in increasing order. A scheme that
+    /// predicts from all tokens masks the targets. Returns `None` if the scheme cannot predict from `given`.
     fn eval_view(&self, text: &Text, at: &[usize], given: Given) -> Option<View>;
     /// Returns the number of tokens that an evaluation counts in a text of `tokens` tokens: by default all of them, without special
     /// tokens and second texts.

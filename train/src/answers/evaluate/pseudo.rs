@@ -1,7 +1,7 @@
 //! The pseudo-log-likelihood of a text under a model that fills masks: each token is predicted from all others.
 //!
 //! ```text
-//! PLL(x) = Σᵢ ln P(xᵢ | x with xᵢ hidden)            (Wang & Cho 2019; Salazar et al. 2020, equation 1)
+//! PLL(x) = Σᵢ ln P(xᵢ | x with xᵢ masked)             (Wang & Cho 2019; Salazar et al. 2020, equation 1)
 //! ```
 //!
 //! The pseudo-log-likelihood is not the log-probability of the text: its exponentials over all texts do not sum to 1. It can
@@ -16,7 +16,7 @@ use super::BATCH_TOKENS;
 use crate::views::SpecialTokens;
 
 /// Computes −ln P of every token given all others of its window, for each sequence, in nats. A window has at most `context`
-/// slots, with the two of the special tokens. `progress` receives the number of tokens predicted so far.
+/// slots, including those of the two special tokens. `progress` receives the number of tokens predicted so far.
 ///
 /// Panics on an id that the model does not have, or a context below 3 or above the model's: callers check user input.
 pub fn pseudo_losses<T: Real>(
@@ -43,7 +43,7 @@ pub fn pseudo_losses<T: Real>(
     sequences.iter().map(|ids| ids.chunks(context - 2).flat_map(&mut of_window).collect()).collect()
 }
 
-/// Returns one row per hidden token: the window with that token replaced by the mask, and the token as the target.
+/// Returns one row per masked token: the window with that token replaced by the mask, and the token as the target.
 fn with_each_hidden(window: &[u32], hidden: &[usize], special: SpecialTokens) -> Batch {
     let row = special.around(window);
     let mut tokens = row.repeat(hidden.len());

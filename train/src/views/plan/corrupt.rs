@@ -43,7 +43,7 @@ pub struct MaskMix {
 }
 
 impl Corrupt {
-    /// BERT's (Devlin et al. 2018, §3.1), with new targets each time.
+    /// The corruption of BERT (Devlin et al. 2018, §3.1), with new targets each time.
     pub const BERT: Corrupt = Corrupt { noise: Noise::Share(0.15), replacement: MaskMix::EIGHTY, redraw: Redraw::Dynamic };
 
     /// The number of slots of a view for the tokens that open and close it.
@@ -63,7 +63,7 @@ impl Noise {
 }
 
 impl MaskMix {
-    /// 80, 10 and 10 %.
+    /// 80 % masked, 10 % replaced and 10 % unchanged.
     pub const EIGHTY: MaskMix = MaskMix { mask: 0.8, replace: 0.1 };
 
     /// Returns the token in the place of a target.
@@ -91,15 +91,15 @@ pub struct MaskedLm {
 }
 
 impl MaskedLm {
-    /// Returns a view of a text without hidden tokens, in which every token of the text is a target.
+    /// Returns a view of a text without masked tokens, in which every token of the text is a target.
     pub(super) fn whole(&self, text: &Text) -> View {
         let words = &text.tokens[..text.tokens.len().min(self.room)];
         let tokens = self.special.around(words);
         View { segments: vec![0; tokens.len()], tokens, targets: (1..).zip(words.iter().copied()).collect(), ..View::default() }
     }
 
-    /// Returns the `whole` view with the tokens at these places hidden, as targets. Given the tokens before only, the text ends with
-    /// the last target. A hidden token ends no sentence, so the division of a text does not reveal it.
+    /// Returns the `whole` view with the tokens at these positions masked, as targets. Given only the preceding tokens, the text
+    /// ends with the last target. A masked token ends no sentence, so the division of a text does not reveal it.
     pub(super) fn hidden(&self, text: &Text, at: &[usize], given: Given, whole: impl FnOnce(&Text) -> View) -> Option<View> {
         let n = if given == Given::All { text.tokens.len() } else { at.last()? + 1 };
         let ends = text.sentences.iter().copied().filter(|&end| end < n && !at.contains(&(end - 1)));

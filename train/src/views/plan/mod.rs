@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! next                                                             the next token after each
-//! masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic              some tokens, most of which are hidden
+//! masked:rate=0.15,hide=0.8,replace=0.1,masks=dynamic              some tokens, most of which are masked
 //! pairs:rate=0.15,hide=0.8,replace=0.1,masks=dynamic               … and whether the second of two texts follows the first
 //! ```
 
@@ -41,7 +41,7 @@ pub enum ViewPlan {
     /// The next token after each.
     #[default]
     Next,
-    /// Some of the tokens, most of which are hidden.
+    /// Some of the tokens, most of which are masked.
     Masked(Corrupt),
     /// Some of the tokens of two texts, and whether the second follows the first.
     Pairs(Corrupt),
@@ -93,7 +93,7 @@ impl ViewPlan {
     /// Checks that the shares are fractions.
     ///
     /// # Errors
-    /// The view, with the option that is out of range.
+    /// Returns an error with the view and the option that is out of range.
     pub fn check(&self) -> Result<(), RangeError> {
         let Some(Corrupt { noise: Noise::Share(rate), replacement: MaskMix { mask, replace }, .. }) = self.corrupt() else {
             return Ok(());
@@ -122,7 +122,7 @@ impl ViewPlan {
     /// Returns the scheme of views of texts between these separators, with at most `room` tokens beside the special tokens.
     ///
     /// # Panics
-    /// Panics if the plan hides tokens and there are no special tokens.
+    /// Panics if the plan masks tokens and there are no special tokens.
     pub fn scheme(&self, separator: Option<u32>, special: Option<SpecialTokens>, room: usize) -> Box<dyn Scheme> {
         let masked = |corrupt| MaskedLm { special: special.expect("special tokens"), corrupt, room };
         match *self {
@@ -190,7 +190,7 @@ impl TryFrom<String> for ViewPlan {
 }
 
 impl SpecialTokens {
-    /// The names in BERT's vocabulary of the tokens that open a row, close a text, and hide a token.
+    /// The names in BERT's vocabulary of the tokens that open a row, close a text, and mask a token.
     pub const BERT: [&str; 3] = ["[CLS]", "[SEP]", "[MASK]"];
     /// The names of these tokens in RoBERTa's vocabulary.
     pub const ROBERTA: [&str; 3] = ["<s>", "</s>", "<mask>"];
@@ -228,7 +228,7 @@ impl SpecialTokens {
         [&[self.open], text, &[self.close]].concat()
     }
 
-    /// Returns a text between its special tokens with token `at` hidden, and the slot of that token.
+    /// Returns a text between its special tokens with token `at` masked, and the slot of that token.
     pub fn hide(&self, text: &[u32], at: usize) -> (Input, usize) {
         let mut tokens = self.around(text);
         tokens[1 + at] = self.mask;

@@ -41,7 +41,7 @@ impl Scheme for Next {
         View { segments: vec![0; tokens.len()], tokens, given: Given::Before, targets, class: None }
     }
 
-    /// The targets.
+    /// Returns the number of targets.
     fn evaluated(&self, tokens: usize) -> usize {
         if self.separator.is_some() { tokens + 1 } else { tokens - 1 }
     }

@@ -1,4 +1,4 @@
-//! Pairs of texts, with the class whether the second follows the first (Devlin et al. 2018, §3.1):
+//! Pairs of texts, with a class that states whether the second follows the first (Devlin et al. 2018, §3.1):
 //!
 //! ```text
 //! [CLS] a [SEP] b [SEP]        segments 0 … 0 1 … 1        b follows a in half of the rows, else b is from another text
