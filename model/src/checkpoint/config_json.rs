@@ -1,4 +1,4 @@
-//! `config.json`: the sizes in a [dialect](super::dialect), and the heads in ours.
+//! `config.json`: the sizes in a [dialect](super::dialect), and the heads in a field of Gradus.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn problem(path: &Path, problem: String) -> CheckpointError {
     CheckpointError::ConfigFile { path: path.to_owned(), problem }
 }
 
-/// The fields of a `config.json`, and the dialect of its model type.
+/// Returns the fields of a `config.json`, and the dialect of its model type.
 pub(super) fn fields(path: &Path, bytes: &[u8]) -> Result<(Fields, &'static dyn Dialect), CheckpointError> {
     let value = serde_json::from_slice(bytes).or_else(|e| serde_json::from_slice(&plain(bytes)).map_err(|_| e));
     let value: Value = value.map_err(|e| problem(path, format!("not JSON: {e}")))?;
@@ -67,7 +67,7 @@ fn plain(bytes: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// The model that the fields describe, given the tensors of the weights' file.
+/// Returns the model that the fields describe, given the tensors of the weights' file.
 pub(super) fn model(
     path: &Path,
     fields: &Fields,
@@ -89,13 +89,13 @@ pub(super) fn model(
     Ok(config)
 }
 
-/// The model that a `config.json` describes without its weights.
+/// Returns the model that a `config.json` describes without its weights.
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(ModelConfig, &'static dyn Dialect), CheckpointError> {
     let (fields, dialect) = fields(path, bytes)?;
     Ok((model(path, &fields, dialect, &Held::default())?, dialect))
 }
 
-/// The field [`TIED`].
+/// Returns the value of the field [`TIED`].
 pub(super) fn is_tied(path: &Path, fields: &Fields) -> Result<bool, CheckpointError> {
     field(fields, TIED, true).map_err(|e| problem(path, e))
 }
@@ -230,7 +230,7 @@ mod tests {
         assert!(contradicted.contains("BertForMaskedLM needs cls.predictions.transform.dense.weight"), "{contradicted}");
     }
 
-    /// `transformers` would compute something else, or could not read it.
+    /// `transformers` would compute something else from such a head, or could not read it.
     #[test]
     fn heads_that_transformers_lacks_are_not_saved_under_its_class() {
         let called = |config: ModelConfig, head| {

@@ -19,18 +19,18 @@ pub(super) const TIED: &str = "tie_word_embeddings";
 /// Numbers that Python writes and JSON lacks.
 pub(super) const NOT_FINITE: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
 
-/// The first class in `architectures`; `None` without one.
+/// Returns the first class in `architectures`; `None` if there is none.
 pub(super) fn class(fields: &Fields) -> Option<&str> {
     given(fields, "architectures")?.as_array()?.first()?.as_str()
 }
 
-/// Whether `architectures` contains a class.
+/// Returns whether `architectures` contains a class.
 pub(super) fn is_class(fields: &Fields, class: &str) -> bool {
     fields.get("architectures").and_then(Value::as_array).is_some_and(|all| all.contains(&class.into()))
 }
 
-/// The heads of a model: those of the field [`HEADS`], or else the head of a class of `transformers` (`is_theirs`), with its
-/// labels if the file has them. `rows`: the number of rows of the classifier's weight, if known.
+/// Returns the heads of a model: those of the field [`HEADS`], or else the head of a class of `transformers` (`is_theirs`), with
+/// its labels if the file has them. `rows`: the number of rows of the classifier's weight, if known.
 pub(super) fn heads_from_json(
     fields: &Fields,
     is_theirs: bool,
@@ -54,7 +54,7 @@ pub(super) fn heads_from_json(
     Ok(is_theirs.then(|| HeadConfig { labels: if named { labels } else { Vec::new() }, ..theirs(classes) }).into_iter().collect())
 }
 
-/// The error of a class in `architectures` that is not read, above weights with the names of another class.
+/// Returns the error of a class in `architectures` that is not read, where the weights have the names of another class.
 pub(super) fn unread(class: &str, found: &str) -> String {
     format!(
         "architectures: {class} is not a class that Gradus reads, and the weights have the names of {found}; if the model computes what \
@@ -62,7 +62,7 @@ pub(super) fn unread(class: &str, found: &str) -> String {
     )
 }
 
-/// The error of a class in `architectures` with a tensor that the file does not have, above the weights of another class.
+/// Returns the error of a class in `architectures` with a tensor that is missing, where the weights are those of another class.
 pub(super) fn contradicted(class: &str, missing: &str, found: &str) -> String {
     format!(
         "architectures: {class} needs {missing}, which is not among the weights: they are those of {found}; set architectures to \
@@ -70,7 +70,7 @@ pub(super) fn contradicted(class: &str, missing: &str, found: &str) -> String {
     )
 }
 
-/// A field that is present; null counts as absent.
+/// Returns a field that is present; null counts as absent.
 pub(super) fn given<'a>(fields: &'a Fields, name: &str) -> Option<&'a Value> {
     fields.get(name).filter(|value| !value.is_null())
 }
@@ -83,7 +83,7 @@ fn value_of<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T, String>
     T::deserialize(value).map_err(|e| wrong(name, value, &e))
 }
 
-/// The error of a field with a value of another type.
+/// Returns the error of a field with a value of another type.
 pub(super) fn wrong(name: &str, value: &Value, error: &serde_json::Error) -> String {
     match value.as_str() {
         Some(number) if NOT_FINITE.contains(&number) => format!("{name}: expected a finite number, found {number}"),
@@ -91,7 +91,7 @@ pub(super) fn wrong(name: &str, value: &Value, error: &serde_json::Error) -> Str
     }
 }
 
-/// The name that `transformers` gives to a class without one.
+/// Returns the name that `transformers` gives to a class without a name.
 pub(super) fn unnamed(class: usize) -> String {
     format!("LABEL_{class}")
 }

@@ -1,17 +1,17 @@
-//! Weights in other programs' formats: recognised, and refused with the command that converts them.
+//! Weights in other programs' formats: recognised, and rejected with the command that converts them.
 
 use super::source::Source;
 use super::{CheckpointError, openai};
 
-/// What converts pickled weights, given the directory and the files. It takes numbers alone (`weights_only`): a pickle could run
-/// code.
+/// A Python program that converts pickled weights, given the directory and the files. It loads only numbers (`weights_only`),
+/// since a pickle can run code.
 const TORCH: &str = "import sys, glob, torch, safetensors.torch as s; d, f = sys.argv[1:]; s.save_file({k: \
     v.clone().contiguous() for p in sorted(glob.glob(d + '/' + f)) for k, v in torch.load(p, map_location='cpu', \
     weights_only=True).items()}, d + '/model.safetensors', {'format': 'pt'})";
 
 const NOTHING: &str = "Gradus does not read it: take a checkpoint with model.safetensors";
 
-/// An error where a file of another format stands in the place of the weights.
+/// Returns an error if there is a file of another format instead of the weights.
 pub(super) fn refuse(source: Source<'_>) -> Result<(), CheckpointError> {
     let place = source.place.to_string_lossy().replace('\'', r"'\''");
     let torch =

@@ -1,4 +1,4 @@
-//! `model.safetensors.index.json`: which shard holds which tensor.
+//! `model.safetensors.index.json`: the shard of each tensor.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ struct Index {
     weight_map: BTreeMap<String, String>,
 }
 
-/// The shard of each tensor, by name. A shard is a file beside the index: no path leads out of the directory.
+/// Reads the shard of each tensor, by name. A shard is a file beside the index: no path leads out of the directory.
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, String>, CheckpointError> {
     let damaged = |problem: String| CheckpointError::Damaged { path: path.to_owned(), problem };
     let index: Index = serde_json::from_slice(bytes).map_err(|e| damaged(e.to_string()))?;

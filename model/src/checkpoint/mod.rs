@@ -1,15 +1,15 @@
 //! Checkpoints in Hugging Face's format: a directory of `config.json` and `model.safetensors`, or shards
 //! (`model-00001-of-00003.safetensors`) and `model.safetensors.index.json`. `dialect` lists the model
-//! types; GPT-1 is `openai-gpt`. A head is stored in `model.safetensors` too where a class of `transformers` computes the same, otherwise
-//! beside it, in `head.safetensors`. [`openai`] reads and writes OpenAI's own release.
+//! types; GPT-1 is `openai-gpt`. A head is stored in `model.safetensors` too if a class of `transformers` computes the same,
+//! otherwise beside it, in `head.safetensors`. [`openai`] reads and writes OpenAI's own release.
 //!
-//! `transformers` opens what [`save`] writes and [`load`] opens what it writes, without an export step: names with or
-//! without the body's prefix (`transformer.`, `bert.`), f32, f64, f16 or bf16. What no class can say (the joint embedding, GPT-1 with
-//! GELU by the error function) is saved under the model_type `gradus-gpt`, which `transformers` refuses instead of misreading.
+//! `transformers` opens the files of [`save`], and [`load`] those of `transformers`, without export: names with or without the
+//! body's prefix (`transformer.`, `bert.`), f32, f64, f16 or bf16. A model that no class can express (the joint embedding, GPT-1
+//! with GELU by the error function) has the model_type `gradus-gpt`, which `transformers` rejects, not misreads.
 //!
-//! [`load`] maps large files and copies their numbers into tensors, so that it takes hardly more memory than the model. While it
-//! reads, nobody may cut the files: on Unix that would end the process by SIGBUS. Afterwards they can change as they like; and a
-//! file that is replaced by renaming another one over it does no harm at any time. [`read`] takes bytes from anywhere.
+//! [`load`] maps large files and copies their numbers into tensors, so that it takes hardly more memory than the model. During
+//! the read, the files must not be truncated: on Unix this would end the process by SIGBUS. Later changes have no effect, and
+//! replacing a file by renaming another one over it is safe at any time. [`read`] takes bytes from any source.
 
 mod config_json;
 mod dialect;
@@ -45,43 +45,43 @@ pub use weights::StoredTensor;
 pub const CONFIG_FILE: &str = "config.json";
 /// The file of parameters.
 pub const WEIGHTS_FILE: &str = "model.safetensors";
-/// The file that says which shard holds which parameter.
+/// The file that maps each parameter to its shard.
 pub const INDEX_FILE: &str = "model.safetensors.index.json";
-/// The file of a head that `transformers` has no class for.
+/// The file of a head for which `transformers` has no class.
 pub const HEAD_FILE: &str = "head.safetensors";
 
-/// Why a checkpoint could not be read or written.
+/// The reason why a checkpoint could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum CheckpointError {
-    /// The file system refused.
+    /// An error of the file system.
     #[error("cannot {action} {path}: {source}; {}", hint(.source))]
     Io { path: PathBuf, action: &'static str, source: std::io::Error },
     /// `config.json` is not JSON, or lacks or misstates a field.
     #[error("{path}: {problem}; restore the file that was saved with the model, or correct it")]
     ConfigFile { path: PathBuf, problem: String },
-    /// `config.json` states sizes no model can have.
+    /// `config.json` states sizes that no model can have.
     #[error("{path}: {source}")]
     Config { path: PathBuf, source: ConfigError },
     /// `model.safetensors` is damaged.
     #[error("{path}: {problem}; the file is damaged or incomplete: copy or save it again")]
     Damaged { path: PathBuf, problem: String },
-    /// The weights are not those of the configuration: parameters are missing, left over or of another shape.
+    /// The weights do not fit the configuration: parameters are missing, left over or of another shape.
     #[error("{path}: {problem}; config.json and this file do not belong together, or this is another kind of model")]
     Disagree { path: PathBuf, problem: String },
     /// A shard that the index names is not there.
     #[error("cannot read {path}: there is no such file, but the index names it; copy all shards of the model there")]
     NoShard { path: PathBuf },
-    /// Weights of another format, and how they are converted.
+    /// Weights of another format, with the way to convert them.
     #[error("{path}: expected model.safetensors, found {what}; {remedy}")]
     Foreign { path: PathBuf, what: &'static str, remedy: String },
-    /// A file is not what OpenAI's release has in its place.
+    /// A file does not have the format of OpenAI's release.
     #[error(
         "{path}: {problem}; OpenAI's release is params_shapes.json and params_0.npy, params_1.npy, …, \
          each a flat array as numpy.save writes it"
     )]
     NotRelease { path: PathBuf, problem: String },
-    /// A model that OpenAI's code could not be told to compute.
+    /// A model that OpenAI's code cannot compute with any flags.
     #[error("OpenAI's release cannot hold {what}; keep this model as it is, in Hugging Face's format")]
     NotSayable { what: String },
     /// The parameters could not be read from their device.
@@ -108,21 +108,21 @@ pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Erro
 /// Reads the model in a directory.
 ///
 /// # Errors
-/// Returns an error if a file is missing, damaged, of another model or of another format. Whatever the bytes, it neither panics nor
-/// takes more memory than a small multiple of their number.
+/// Returns an error if a file is missing, damaged, of another model or of another format. Whatever the bytes, it neither panics
+/// nor takes more memory than a small multiple of their number.
 pub fn load(dir: &Path) -> Result<Model<Tensor<f32>>, CheckpointError> {
     read(dir, &|name| Bytes::open(&dir.join(name)))
 }
 
-/// Reads a model from files that `open` finds by their names, such as `config.json`. `place` is where they are, for messages.
+/// Reads a model from files that `open` finds by their names, such as `config.json`. `place` is their directory, for messages.
 ///
 /// # Errors
-/// Those of [`load`]. A file that is not there is [`NotFound`](std::io::ErrorKind::NotFound).
+/// Returns the errors of [`load`]. A file that is missing is [`NotFound`](std::io::ErrorKind::NotFound).
 pub fn read(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Result<Model<Tensor<f32>>, CheckpointError> {
     let source = Source { place, open };
     let path = source.path(CONFIG_FILE);
     let (fields, dialect) = config_json::fields(&path, &source.read(CONFIG_FILE)?)?;
-    config_json::model(&path, &fields, dialect, &Held::default())?; // what is wrong with it is said before the weights are opened
+    config_json::model(&path, &fields, dialect, &Held::default())?; // its errors are reported before the weights are opened
     let files = Files::open(source)?;
     let config = config_json::model(&path, &fields, dialect, &files.held(source, dialect)?)?;
     stored::read(source, config, (&fields, dialect), &files)
@@ -155,18 +155,18 @@ pub fn notes(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Res
     Ok(notes)
 }
 
-/// The files of a model by name, for callers that have their own way of writing.
+/// Returns the files of a model by name, for callers that write them in their own way.
 ///
 /// # Errors
-/// Where the GPU that the parameters are on fails.
+/// Returns an error if the GPU that holds the parameters fails.
 pub fn files(model: &Model<Tensor<f32>>) -> Result<Vec<(&'static str, Vec<u8>)>, DeviceError> {
     let mut files = vec![(CONFIG_FILE, config_json::encode(&model.config()))];
     files.extend(weights::encode(&model.to(&Device::Cpu)?));
     Ok(files)
 }
 
-/// Writes a model into an existing directory, each file flushed to disk. A file that is there is written over where it lies: not
-/// one that somebody may be reading.
+/// Writes a model into an existing directory, and flushes each file to disk. An existing file is overwritten in place, so no
+/// process may be reading it.
 pub fn save(dir: &Path, model: &Model<Tensor<f32>>) -> Result<(), CheckpointError> {
     for (name, bytes) in files(model)? {
         let path = dir.join(name);
@@ -177,13 +177,13 @@ pub fn save(dir: &Path, model: &Model<Tensor<f32>>) -> Result<(), CheckpointErro
     Ok(())
 }
 
-/// What the names of heads' parameters begin with here, and in their own file.
+/// The prefix of the names of heads' parameters, here and in their own file.
 const HEAD: &str = "score";
 
-/// The bytes of all parameters, to be hashed: in the order of the tree, little-endian f32.
+/// Passes the bytes of all parameters to `sink`, to be hashed: in the order of the tree, little-endian f32.
 ///
 /// # Errors
-/// Where the GPU that they are on fails.
+/// Returns an error if the GPU that holds the parameters fails.
 pub fn parameter_bytes(model: &Model<Tensor<f32>>, mut sink: impl FnMut(&[u8])) -> Result<(), DeviceError> {
     model.to(&Device::Cpu)?.as_ref().visit(|_, p| sink(&weights::little_endian(p)));
     Ok(())

@@ -1,5 +1,5 @@
-//! Counts of n-grams in the files of a model: `config.json` with the sizes, and `model.safetensors` with the tree of n-grams as three
-//! lists of u32 ([`KneserNey::to_lists`]). `transformers` has no such model.
+//! Counts of n-grams in the files of a model: `config.json` with the sizes, and `model.safetensors` with the tree of n-grams as
+//! three lists of u32 ([`KneserNey::to_lists`]). `transformers` has no such model.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ struct Config {
     separator: Option<u32>,
 }
 
-/// The files of a model by name.
+/// Returns the files of a model by name.
 pub fn ngram_files(model: &KneserNey) -> Vec<(&'static str, Vec<u8>)> {
     let config =
         Config { model_type: NGRAM.into(), order: model.order(), vocab_size: model.vocab(), separator: model.separator() };
@@ -42,7 +42,7 @@ pub fn ngram_files(model: &KneserNey) -> Vec<(&'static str, Vec<u8>)> {
 /// Reads counts of n-grams; `None` for a model of another type.
 ///
 /// # Errors
-/// A file that is missing or damaged, or files that do not belong together.
+/// Returns an error if a file is missing or damaged, or if files do not belong together.
 pub fn read_ngram(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Result<Option<KneserNey>, CheckpointError> {
     let source = Source { place, open };
     let path = source.path(CONFIG_FILE);

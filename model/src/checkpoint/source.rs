@@ -12,20 +12,20 @@ use super::{CheckpointError, io};
 /// A file's bytes: mapped, or in memory.
 #[derive(Debug)]
 pub enum Bytes {
-    /// In the file, read when they are looked at. A file that is cut while it is mapped ends the process: see [`MappedFile`].
+    /// Mapped, and read on access. Truncating the file while it is mapped ends the process: see [`MappedFile`].
     Mapped(MappedFile),
     /// In memory.
     Read(Vec<u8>),
 }
 
-/// Up to this size files are read: their pages would not be worth a map.
+/// The size up to which files are read into memory: so few pages are not worth a map.
 const SMALL: u64 = 1 << 20;
 
 impl Bytes {
-    /// A file's bytes: of a large one as a map.
+    /// Opens a file; a large one is mapped.
     ///
     /// # Errors
-    /// Where it cannot be opened, or is no regular file: a pipe or a device may have no end.
+    /// Returns an error if it cannot be opened, or is no regular file: a pipe or a device may have no end.
     pub fn open(path: &Path) -> io::Result<Bytes> {
         regular(&fs::metadata(path)?)?; // before it is opened: opening a pipe waits for its other end
         let file = File::open(path)?;
@@ -39,7 +39,7 @@ impl Bytes {
         Ok(Bytes::Read(bytes))
     }
 
-    /// A part of these bytes has been copied: a map's pages need not stay in memory.
+    /// Releases the pages of a part that has been copied, if the bytes are mapped.
     pub(super) fn release(&self, part: &[u8]) {
         let Bytes::Mapped(map) = self else { return };
         let start = (part.as_ptr() as usize).wrapping_sub(map.as_ptr() as usize);
@@ -75,12 +75,12 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
-/// Where a model's files come from.
+/// The source of a model's files.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
-    /// Their directory, for messages.
+    /// The directory of the files, for messages.
     pub place: &'a Path,
-    /// Opens one of them by its name.
+    /// The function that opens a file by its name.
     pub open: &'a dyn Fn(&str) -> io::Result<Bytes>,
 }
 
@@ -93,7 +93,7 @@ impl Source<'_> {
         (self.open)(name).map_err(io(&self.path(name), "read"))
     }
 
-    /// A file's bytes, `None` where there is no such file.
+    /// Returns a file's bytes; `None` if there is no such file.
     pub fn find(&self, name: &str) -> Result<Option<Bytes>, CheckpointError> {
         match (self.open)(name) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -101,7 +101,7 @@ impl Source<'_> {
         }
     }
 
-    /// Is there something of this name, whatever it is?
+    /// Returns whether there is an entry of this name, of any kind.
     pub fn has(&self, name: &str) -> bool {
         !matches!((self.open)(name), Err(e) if e.kind() == io::ErrorKind::NotFound)
     }

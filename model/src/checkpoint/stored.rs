@@ -1,4 +1,4 @@
-//! `model.safetensors` with Hugging Face's names, read: one file, or shards that an index names.
+//! The reader of `model.safetensors` with Hugging Face's names: one file, or shards that an index names.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::tree::Tree;
 /// Name prefixes that wrappers of a module add: PyTorch's DistributedDataParallel, `torch.compile`, Lightning.
 const WRAPPERS: [&str; 3] = ["module.", "_orig_mod.", "model."];
 
-/// The wrapper prefix that all names share.
+/// Returns the wrapper prefix that all names share.
 fn wrapping<'n>(names: impl Iterator<Item = &'n str> + Clone) -> String {
     let Some(first) = names.clone().next() else { return String::new() };
     let mut end = 0;
@@ -44,7 +44,7 @@ struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// The tensors of one file.
+    /// Reads the tensors of one file.
     fn of(path: PathBuf, dialect: &'static dyn Dialect, bytes: &'a Bytes) -> Result<Self, CheckpointError> {
         let all = tensors(path.clone(), bytes)?;
         let mut stored = Stored::empty(path, dialect, wrapping(all.iter().map(|(name, _)| name.as_str())));
@@ -58,7 +58,7 @@ impl<'a> Stored<'a> {
         Stored { path, dialect, wrapping, views: BTreeMap::new(), problems: Vec::new(), lacks: false }
     }
 
-    /// A tensor's current name in the dialect, without prefixes.
+    /// Returns a tensor's current name in the dialect, without prefixes.
     fn plain(&self, name: &str) -> String {
         let name = name.strip_prefix(&*self.wrapping).unwrap_or(name);
         self.dialect.modern(name.strip_prefix(self.dialect.names().prefix).unwrap_or(name))
@@ -72,7 +72,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The values of a declared parameter, from one tensor or from several side by side; an empty tensor where they are a problem.
+    /// Returns the values of a declared parameter, from one tensor or from several side by side; an empty tensor on a problem.
     fn take(&mut self, theirs: &[Theirs], Param { shape, .. }: &Param) -> Tensor<f32> {
         let parts: Result<Vec<_>, String> = theirs.iter().map(|one| self.one(one, &one.shape(shape, theirs.len()))).collect();
         match parts {
@@ -85,7 +85,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// One of the tensors that a parameter is made of, as ours.
+    /// Returns one of the tensors that form a parameter, converted to Gradus's form.
     fn one(&mut self, theirs: &Theirs, expected: &[usize]) -> Result<Tensor<f32>, String> {
         let name = theirs.name.strip_prefix(self.dialect.names().prefix).unwrap_or(&theirs.name);
         match self.views.remove(name) {
@@ -103,8 +103,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Removes copies of tied tensors. The output's matrix must equal the embedding; a bias takes the place of its original, since
-    /// `transformers` adds the copy. A copy without an original becomes the original. `untied`: the configuration has
+    /// Removes copies of tied tensors. The output's matrix must equal the embedding; a bias takes the place of its original,
+    /// since `transformers` adds the copy. A copy without an original becomes the original. `untied`: the configuration has
     /// `tie_word_embeddings: false`, and an output's matrix that differs from the embedding stays. `has_output`: the class has an
     /// output matrix. Returns whether the output has a matrix of its own.
     fn take_copies(&mut self, untied: bool, has_output: bool) -> bool {
@@ -140,8 +140,8 @@ impl<'a> Stored<'a> {
         has_own
     }
 
-    /// Returns an error if a problem was found or a tensor is left over. `unread`: the class in `architectures`, if it is not one that
-    /// is read.
+    /// Returns an error if a problem was found or a tensor is left over. `unread`: the class in `architectures`, if it is not one
+    /// that is read.
     fn finish(mut self, unread: Option<&str>) -> Result<(), CheckpointError> {
         self.views.retain(|name, _| !self.dialect.ignores(name));
         let others: Vec<String> = self.views.into_keys().collect();
@@ -183,7 +183,7 @@ fn tensors(path: PathBuf, bytes: &Bytes) -> Result<Vec<(String, TensorView<'_>)>
     }
 }
 
-/// The elements as f32; the dtype if it is one that is not read.
+/// Returns the elements as f32; the dtype if it is one that is not read.
 fn read_tensor(bytes: &Bytes, view: &TensorView<'_>) -> Result<Tensor<f32>, Dtype> {
     let number = match view.dtype() {
         Dtype::F32 => Number::F32,
@@ -222,7 +222,7 @@ impl Files {
         source.read(WEIGHTS_FILE).map(Files::One)
     }
 
-    /// Their tensors. Each is in the shard that the index names, and in no other.
+    /// Returns the tensors of the files. Each is in the shard that the index names, and in no other.
     fn stored(&self, source: Source<'_>, dialect: &'static dyn Dialect) -> Result<Stored<'_>, CheckpointError> {
         let (weight_map, shards) = match self {
             Files::One(bytes) => return Stored::of(source.path(WEIGHTS_FILE), dialect, bytes),
@@ -235,7 +235,7 @@ impl Files {
                 match weight_map.get(&name) {
                     None => {
                         stored.problems.push(format!("{name} is in {shard}, but not in the index"));
-                        stored.insert(&name, bytes, view); // so that it is not missing, too
+                        stored.insert(&name, bytes, view); // so that it does not count as missing, too
                     }
                     Some(other) if other != shard => {
                         stored.problems.push(format!("{name} is in {shard}; the index has it in {other}"));
@@ -265,19 +265,19 @@ impl Files {
 }
 
 impl Files {
-    /// The names and shapes of their tensors.
+    /// Returns the names and shapes of the tensors.
     pub fn held(&self, source: Source<'_>, dialect: &'static dyn Dialect) -> Result<Held, CheckpointError> {
         let stored = self.stored(source, dialect)?;
         Ok(Held(Some(stored.views.into_iter().map(|(name, (_, view))| (name, view.shape().to_vec())).collect())))
     }
 
-    /// The wrapper prefix of all names.
+    /// Returns the wrapper prefix of all names.
     pub fn wrapping(&self, source: Source<'_>, dialect: &'static dyn Dialect) -> Result<String, CheckpointError> {
         Ok(self.stored(source, dialect)?.wrapping)
     }
 }
 
-/// Reads the parameters of a model that is written in a dialect, given the fields of its `config.json`.
+/// Reads the parameters of a model in a dialect, given the fields of its `config.json`.
 pub(super) fn read(
     source: Source<'_>,
     mut config: ModelConfig,

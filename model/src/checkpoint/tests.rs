@@ -1,4 +1,4 @@
-//! Files in memory, whole, in shards, and wrong in every way.
+//! Tests of files in memory: valid, in shards, and invalid in every way.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -49,7 +49,7 @@ fn a_saved_model_loads_unchanged() {
     }
 }
 
-/// The tensors of a file, and the same under another name or of another type.
+/// Returns a file in which each tensor is replaced by those that `change` returns for it.
 fn rewritten(file: &[u8], change: impl Fn(&str, &[u8]) -> Vec<(String, Dtype, Vec<u8>)>) -> Vec<u8> {
     let file = SafeTensors::deserialize(file).unwrap();
     let mut all = Vec::new();
@@ -90,7 +90,7 @@ fn a_name_with_and_without_its_prefix_is_rejected() {
     refused(&files, &["h.0.ln_1.bias occurs twice"]);
 }
 
-/// The model in three shards.
+/// Returns the files of the model in three shards.
 fn sharded() -> Files {
     let mut files = files_of(&tiny());
     let whole = files.remove(WEIGHTS_FILE).unwrap();
@@ -108,7 +108,7 @@ fn sharded() -> Files {
     files
 }
 
-/// The files with another map of tensors to shards.
+/// Returns the files with another map of tensors to shards.
 fn with_index(mut files: Files, change: &dyn Fn(&mut Value)) -> Files {
     let mut index: Value = serde_json::from_slice(&files[INDEX_FILE]).unwrap();
     change(&mut index["weight_map"]);
@@ -151,7 +151,7 @@ fn shards_that_do_not_fit_their_index_are_rejected() {
     refused(&change(&|map| *map = json!(3)), &["m/model.safetensors.index.json: ", "expected a map"]);
 }
 
-/// The files with the tensor whose name ends with `from` under the name `to`.
+/// Returns the files in which the tensor whose name ends with `from` is named `to`.
 fn renamed(files: Files, from: &str, to: &str) -> Files {
     let rename = |name: &str, data: &[u8]| {
         let name = if name.ends_with(from) { to } else { name };
@@ -196,7 +196,7 @@ fn a_copy_of_a_tied_tensor_may_be_alone_and_a_copied_bias_prevails() {
     assert_eq!(read_files(&files).unwrap(), expected);
 }
 
-/// The tensors that are left over are named where one is missing; otherwise the class is, if it is unknown.
+/// If a tensor is missing, those left over are named; otherwise the class is named if it is unknown.
 #[test]
 fn tensors_in_place_of_a_missing_one_are_named() {
     let lacking = |others: &[&str]| {
@@ -227,7 +227,7 @@ fn tensors_in_place_of_a_missing_one_are_named() {
     assert!(unknown.contains("this model; architectures: OtherModel is not a class that Gradus reads"), "{unknown}");
 }
 
-/// The file of one model with more tensors: names, each with the bytes of the parameter of this name.
+/// Returns the files of a model with more tensors: a name of each, and the parameter whose bytes it has.
 fn with_more(more: &[(&str, &str)]) -> Files {
     let mut files = files_of(&tiny());
     let larger = rewritten(&files[WEIGHTS_FILE], |name, data| {
@@ -299,7 +299,7 @@ fn an_error_lists_the_first_problems_and_counts_the_rest() {
     }
 }
 
-/// Fixed positions are written as if they had been learned, so that others compute the same.
+/// Fixed positions are written as if they had been learned, so that other programs compute the same.
 #[test]
 fn sinusoidal_positions_are_in_the_file() {
     let config = tiny().config().with_transformer(|c| c.positions = Positions::Sinusoidal);
@@ -389,7 +389,7 @@ fn weights_of_another_format_are_rejected_with_a_remedy() {
     }
 }
 
-/// Every byte of the small files and of the header changed, and every cut: a model or an error, and no panic.
+/// Every change of a byte in the small files or the header, and every truncation, gives a model or an error, and no panic.
 #[test]
 fn changed_or_truncated_files_do_not_panic() {
     let mut files = sharded();
@@ -413,7 +413,7 @@ fn changed_or_truncated_files_do_not_panic() {
     }
 }
 
-/// The same of the other dialects' sizes, and of numbers that no model has.
+/// Invalid values of any field of the other dialects give a model or an error, and no panic.
 #[test]
 fn invalid_configuration_values_do_not_panic() {
     for config in [tiny_bert(), tiny_gpt2()] {
@@ -444,7 +444,7 @@ fn only_regular_files_are_opened() {
     assert_eq!(error("/no/such/file").kind(), io::ErrorKind::NotFound);
 }
 
-/// A large file is mapped, and its pages are given back without a change.
+/// A large file is mapped, and releasing its pages does not change its bytes.
 #[test]
 fn large_files_are_mapped() {
     let path = std::env::temp_dir().join(format!("gradus-bytes-{}", std::process::id()));

@@ -1,10 +1,10 @@
-//! Numbers in files, as f32.
+//! The conversion of numbers in files to f32.
 
 use gradus_tensor::Tensor;
 
 use super::source::Bytes;
 
-/// How a file writes a number; all are little-endian.
+/// The format of a number in a file; all are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
     F64,
@@ -14,7 +14,7 @@ pub(super) enum Number {
 }
 
 impl Number {
-    /// Bytes of a number.
+    /// Returns the number of bytes of a number.
     pub fn size(self) -> usize {
         match self {
             Number::F64 => 8,
@@ -24,8 +24,8 @@ impl Number {
     }
 }
 
-/// As many numbers are converted at a time: a map's pages are given back after each lot, so that a file read this way takes
-/// hardly more memory than its tensors.
+/// The number of elements that are converted at a time. A map's pages are released after each of these lots, so that reading a
+/// file takes hardly more memory than its tensors.
 const LOT: usize = 1 << 20;
 
 /// Converts the numbers of `part`, which are a part of `file`, into `out`, of the same length.
@@ -46,13 +46,13 @@ fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f32, out: &mut [f32
     bytes.as_chunks::<N>().0.iter().zip(out).for_each(|(&b, x)| *x = f(b));
 }
 
-/// A tensor whose elements are written where they will lie.
+/// Returns a tensor whose elements `fill` writes in place.
 #[expect(clippy::disallowed_methods, reason = "a file's numbers are on the CPU; a vector on the way would double their memory")]
 pub(super) fn tensor(shape: &[usize], fill: impl FnOnce(&mut [f32])) -> Tensor<f32> {
     Tensor::write(shape, fill)
 }
 
-/// An IEEE 754 half as f32: 1 sign, 5 exponent (bias 15), 10 fraction bits.
+/// Converts an IEEE 754 half to f32: 1 sign, 5 exponent (bias 15), 10 fraction bits.
 fn half(bits: u16) -> f32 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023) / 1024.0);

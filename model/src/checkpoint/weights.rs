@@ -1,4 +1,4 @@
-//! `model.safetensors` with Hugging Face's names, written.
+//! The writer of `model.safetensors` with Hugging Face's names.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,12 +13,12 @@ use crate::transformer::{Positions, sinusoids};
 /// The name of learned positions, under which fixed ones are written too.
 pub(super) const POSITIONS: &str = "positions_embed.weight";
 
-/// The f32 elements as safetensors stores them.
+/// Returns the f32 elements as safetensors stores them.
 pub(super) fn little_endian(t: &Tensor<f32>) -> Vec<u8> {
     t.to_vec().into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
-/// A tensor as a safetensors file holds it: its f32 elements, little-endian.
+/// A tensor as a safetensors file stores it: its f32 elements, little-endian.
 pub struct StoredTensor<'a>(pub &'a Tensor<f32>);
 
 impl View for StoredTensor<'_> {
@@ -36,13 +36,13 @@ impl View for StoredTensor<'_> {
     }
 }
 
-/// The files of the parameters: one, or two where the head is stored beside the backbone.
+/// Returns the files of the parameters: one, or two if the head is stored beside the backbone.
 pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)> {
     let config = model.config();
     let mut all = dialect::theirs(model);
     let has_head = dialect::of(&config).has_head(&config);
     let head = if has_head { Vec::new() } else { all.extract_if(.., |(name, _)| name.starts_with(HEAD)).collect() };
-    // Fixed positions are written as if they had been learned, so that others compute the same.
+    // Fixed positions are written as if they had been learned, so that other programs compute the same.
     if fixed_positions(&config) {
         let fixed = sinusoids(&Tensor::scalar(0.0), 0..config.sizes.context as u32, config.sizes.width);
         all.push((format!("{}{POSITIONS}", dialect::of(&config).names().prefix), fixed));
@@ -57,7 +57,7 @@ pub(super) fn encode(model: &Model<Tensor<f32>>) -> Vec<(&'static str, Vec<u8>)>
     files
 }
 
-/// Are positions a function, not parameters?
+/// Returns whether positions are a fixed function, not parameters.
 pub(super) fn fixed_positions(config: &ModelConfig) -> bool {
     config.transformer().is_some_and(|c| c.positions == Positions::Sinusoidal)
 }

@@ -1,5 +1,5 @@
-//! `bert`, `ernie` and `roberta`, which share one layout. RoBERTa usually has one segment, numbers its positions from p + 1, where
-//! p is the id of the padding token, and has other names for its heads.
+//! `bert`, `ernie` and `roberta`, which share one layout. RoBERTa usually has one segment, numbers its positions from p + 1,
+//! where p is the id of the padding token, and has other names for its heads.
 //!
 //! ```text
 //! a classifier                     BertForSequenceClassification    bert.pooler.dense, classifier
@@ -8,8 +8,8 @@
 //!                                  RobertaForMultipleChoice         roberta.pooler.dense, classifier
 //! ```
 //!
-//! All compute W_y tanh(W_p h + b_p) + b_y of the first slot's h. In training RoBERTa's classifier also has a dropout on h, as fairseq's
-//! has, which is left out here.
+//! All compute W_y tanh(W_p h + b_p) + b_y of the first slot's h. In training, RoBERTa's classifier also applies dropout to h,
+//! like fairseq's; this dropout is left out here.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -36,7 +36,7 @@ pub(super) struct Encoder {
     segments: bool,
 }
 
-/// The parts beside segments and padding.
+/// The optional parts, except segments and padding.
 const PARTS: TransformerConfig = TransformerConfig { embedding_norm: true, ..TransformerConfig::GPT1 };
 /// Whether padding tokens have positions too, as in RoBERTa models that Gradus has trained.
 const COUNTS_PADDING: &str = "gradus_counts_padding";
@@ -55,7 +55,7 @@ const NAMES: Names = Names {
     ],
     fields: &[
         field("vocab", "vocab_size").required(),
-        field("context", "max_position_embeddings").required(), // with the rows that are never read
+        field("context", "max_position_embeddings").required(), // including the rows that are never read
         field("width", "hidden_size").required(),
         field("layers", "num_hidden_layers").required(),
         field("heads", "num_attention_heads").required(),
@@ -138,12 +138,12 @@ fn chooses(head: &HeadConfig) -> bool {
 }
 
 impl Encoder {
-    /// The class names in `transformers`: of pre-training, the masked language model, the body, the classifier and multiple choice.
+    /// Returns the class names in `transformers`: of pre-training, masked language model, body, classifier and multiple choice.
     fn classes(&self) -> [&'static str; 5] {
         self.names.classes.try_into().expect("five classes")
     }
 
-    /// The module in `transformers` of one of ours in an output or a head; `None` if it has none.
+    /// Returns the module in `transformers` for a module of an output or a head; `None` if there is none.
     fn of_head(&self, module: &str, config: &ModelConfig) -> Option<String> {
         let [dense, norm, output, pooler, classifier] = self.heads;
         let next = config.head().is_some_and(HeadConfig::predicts_next);
@@ -164,8 +164,8 @@ impl Encoder {
         })
     }
 
-    /// The class of a checkpoint: the one in `architectures`, or, if that is absent or the body's, the one whose heads the file
-    /// has. Any other class is an error above weights with heads.
+    /// Returns the class of a checkpoint: the one in `architectures`, or, if that is absent or the body's, the one whose heads
+    /// the file has. Any other class is an error if the weights have heads.
     fn class<'f>(&self, fields: &'f Fields, held: &Held) -> Result<&'f str, String> {
         let [pretraining, masked, body, classifier, choice] = self.classes();
         let [dense, _, _, pooler, output] = self.heads.map(|module| format!("{module}.weight"));
@@ -199,7 +199,7 @@ impl Encoder {
         missing.map_or(Ok(own), |missing| Err(contradicted(own, missing, found)))
     }
 
-    /// The id of the padding token, if it has no position.
+    /// Returns the id of the padding token, if it has no position.
     fn padding(&self, fields: &Fields) -> Result<Option<u32>, String> {
         let counts = value(fields, COUNTS_PADDING, false)?;
         match fields.get("pad_token_id") {
@@ -222,7 +222,7 @@ impl Encoder {
         Ok(if told.is_empty() { by_class.into_iter().collect() } else { told })
     }
 
-    /// Number of rows of the position table before those of our model.
+    /// Returns the number of rows of the position table before those of Gradus's table.
     fn unused(&self, parts: &TransformerConfig) -> usize {
         match parts.padding {
             Some(padding) => padding as usize,
@@ -231,8 +231,8 @@ impl Encoder {
         }
     }
 
-    /// Returns whether a model with these parts is saved as this model type: as RoBERTa with one segment or without a position for
-    /// padding, else as BERT, unless its configuration names the type.
+    /// Returns whether a model with these parts is saved as this model type: the type that its configuration names; else RoBERTa
+    /// with one segment or without a position for padding; else BERT.
     fn is_type_of(&self, model_type: Option<&str>, parts: &TransformerConfig) -> bool {
         match model_type {
             Some(model_type) => self.names.model_types.contains(&model_type),
@@ -308,7 +308,7 @@ impl Dialect for Encoder {
             fields.insert(COUNTS_PADDING.into(), json!(true));
         }
         if let Some(head) = config.head().filter(|_| self.classifier(config).is_some()) {
-            fields.insert("gradus_transform".into(), json!(transform)); // its class does not tell
+            fields.insert("gradus_transform".into(), json!(transform)); // not determined by its class
             fields.insert("classifier_dropout".into(), json!(head.dropout));
         }
         Some(fields)
@@ -338,7 +338,7 @@ impl Dialect for Encoder {
         modules.into_iter().map(|theirs| Theirs { name: format!("{theirs}.{kind}"), transposed, unused }).collect()
     }
 
-    /// TensorFlow's gamma and beta were kept at first.
+    /// Renames TensorFlow's gamma and beta, which the first releases kept.
     fn modern(&self, name: &str) -> String {
         match name.rsplit_once('.') {
             Some((module, "gamma")) => format!("{module}.weight"),
@@ -355,7 +355,7 @@ impl Dialect for Encoder {
         if ours == "padding" { "pad_token_id".into() } else { self.names.name(fields, ours).unwrap_or(ours).into() }
     }
 
-    /// A body alone has a pooler, which only heads read; one that fills masks may have been published with the head for pairs.
+    /// Ignores buffers of ids, the pooler of a body alone, which only heads read, and the pair head of a model that fills masks.
     fn ignores(&self, name: &str) -> bool {
         let of = |module: &str| name.strip_prefix(module).is_some_and(|kind| [".weight", ".bias"].contains(&kind));
         ["embeddings.position_ids", "embeddings.token_type_ids"].contains(&name) || of(POOLER) || of(FOLLOWS)

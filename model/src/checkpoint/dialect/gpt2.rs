@@ -1,4 +1,4 @@
-//! `gpt2`: our names but for the embeddings'.
+//! `gpt2`: the names of Gradus, except for the embeddings.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ const PARTS: TransformerConfig =
     TransformerConfig { norm: NormPlace::Before, final_norm: true, scaled_init: true, ..TransformerConfig::GPT1 };
 /// The classes in `transformers`: of the body, the language model and the classifier.
 const CLASSES: [&str; 3] = ["GPT2Model", "GPT2LMHeadModel", "GPT2ForSequenceClassification"];
-/// Whether initial weights are scaled, which no field of `transformers` states.
+/// The field that states whether initial weights are scaled, which `transformers` lacks.
 const SCALED_INIT: &str = "gradus_scaled_init";
 
 const NAMES: Names = Names {
@@ -98,7 +98,7 @@ impl Dialect for Gpt2 {
         has_output(fields, CLASSES)
     }
 
-    /// The causal mask was a buffer once.
+    /// Ignores the causal mask, which was once a buffer.
     fn ignores(&self, name: &str) -> bool {
         name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")
     }

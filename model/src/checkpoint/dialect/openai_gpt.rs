@@ -1,5 +1,5 @@
-//! `openai-gpt`, and our own model types: `gradus-gpt` for a Transformer that no other dialect can say, which `transformers` refuses
-//! instead of misreading it, and `gradus-NAME` for another body, such as `gradus-lstm`.
+//! `openai-gpt`, and Gradus's own model types: `gradus-gpt` for a Transformer that no other dialect can express, which
+//! `transformers` rejects instead of misreading it, and `gradus-NAME` for another body, such as `gradus-lstm`.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,22 +25,22 @@ const OURS: &str = "gradus-gpt";
 const CLASSES: [&str; 3] = ["OpenAIGPTModel", "OpenAIGPTLMHeadModel", "OpenAIGPTForSequenceClassification"];
 /// The weight of the classifier.
 pub(super) const WEIGHT: &str = "score.weight";
-/// Fields of a body of ours that are none of its options.
+/// The fields of a body of Gradus's own type that are not options of the body.
 const NOT_OPTIONS: [&str; 8] = ["model_type", "architectures", TIED, OUTPUTS, HEADS, "id2label", "label2id", "pad_token_id"];
-/// The field of the kind of a body in [`BodyConfig`].
+/// The field with the kind of a body in [`BodyConfig`].
 const FAMILY: &str = "family";
 /// The field of outputs that `transformers` does not have.
 const OUTPUTS: &str = "gradus_outputs";
-/// The beginning of the names of fields that `transformers` does not have.
+/// The prefix of the names of fields that `transformers` does not have.
 const GRADUS: &str = "gradus_";
 
-/// Does `transformers`' classifier compute what this head does? It reads one sequence, at its last token that is not padding,
-/// and has no bias.
+/// Returns whether the classifier of `transformers` computes what this head does. It reads one sequence, at its last token that
+/// is not padding, and has no bias.
 pub(super) fn is_theirs(head: &HeadConfig) -> bool {
     head.form == Form::Classify && !head.bias && !head.pooler
 }
 
-/// A field without a name in `transformers` is `gradus_` and ours.
+/// The names of GPT-1. An option without a field in `transformers` has the field `gradus_` followed by its own name.
 const NAMES: Names = Names {
     model_types: &[HUGGING_FACE, OURS],
     prefix: "transformer.",
@@ -63,7 +63,7 @@ const NAMES: Names = Names {
     modules: &[],
 };
 
-/// Their tensor of a parameter: of the body with the prefix, of a head without.
+/// Returns the tensor of `transformers` for a parameter: of the body with the prefix, of a head without.
 pub(super) fn body_or_head(names: &Names, path: &str) -> Vec<Theirs> {
     let (module, kind) = path.rsplit_once('.').expect("a module and its parameter");
     if path.starts_with(HEAD) {
@@ -73,7 +73,7 @@ pub(super) fn body_or_head(names: &Names, path: &str) -> Vec<Theirs> {
     Theirs::same(format!("{}.{kind}", theirs[0]))
 }
 
-/// Returns whether a checkpoint is a classifier: as `architectures` has it, or, if that is absent or the body's, as the tensors have.
+/// Returns whether a checkpoint is a classifier: by `architectures`, or, if that is absent or the body's, by the tensors.
 pub(super) fn classifies(fields: &Fields, held: &Held, [body, lm, classifier]: [&str; 3]) -> Result<bool, String> {
     let is_given = is_class(fields, classifier);
     match (held.has(WEIGHT), class(fields).filter(|class| *class != body)) {
@@ -152,7 +152,7 @@ impl Dialect for OpenAiGpt {
         }
     }
 
-    /// Buffers of the causal mask and of positions, as older versions saved them.
+    /// Ignores the buffers of the causal mask and of positions, as older versions saved them.
     fn ignores(&self, name: &str) -> bool {
         name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name == "position_ids"
     }
@@ -172,7 +172,7 @@ fn is_ours(config: &ModelConfig, c: &TransformerConfig) -> bool {
         || c.activation == Activation::GeluErf
 }
 
-/// Exactly the fields `transformers` 5 writes, and `gradus_*` ones for what it cannot say.
+/// Returns exactly the fields that `transformers` 5 writes, and `gradus_*` fields for what these cannot express.
 fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Fields {
     let mut fields = object(json!({
         "architectures": ["OpenAIGPTLMHeadModel"],
@@ -192,7 +192,7 @@ fn gpt_to_json(config: &ModelConfig, c: &TransformerConfig) -> Fields {
     fields
 }
 
-/// The default options of the body that a model type of ours names; `None` for a Transformer's.
+/// Returns the default options of the body that a model type of Gradus names; `None` for a Transformer's.
 fn own_body(fields: &Fields) -> Option<BodyConfig> {
     let name = fields.get("model_type")?.as_str()?.strip_prefix(OWN)?;
     let (_, body) = BodyConfig::ALL.into_iter().find(|(own, body)| *own == name && body.transformer().is_none())?;

@@ -1,4 +1,4 @@
-//! Tables of names, each read in both directions: a file's fields into a configuration and back, our modules into theirs and back.
+//! Tables of names, each read in both directions: of fields and options, and of modules here and in `transformers`.
 
 use gradus_tensor::{Real, Tensor};
 use serde::Deserialize;
@@ -14,27 +14,27 @@ use crate::transformer::TransformerConfig;
 pub(crate) struct Names {
     /// The model types that are read.
     pub model_types: &'static [&'static str],
-    /// The beginning of the names of the body's tensors; a file may leave it out.
+    /// The prefix of the names of the body's tensors; a file may omit it.
     pub prefix: &'static str,
     /// The classes of `transformers` that are read.
     pub classes: &'static [&'static str],
-    /// Pairs of tied tensors (copy, original), named without the prefix. A file has one of the two or both. The first pair is that
-    /// of the output matrix.
+    /// Pairs of tied tensors (copy, original), named without the prefix. A file has one of the two or both. The first pair is
+    /// that of the output matrix.
     pub copies: &'static [(&'static str, &'static str)],
     /// The fields of a Transformer's `config.json`.
     pub fields: &'static [Field],
     /// The options that no field states.
     pub base: TransformerConfig,
-    /// The modules of the body with other names than ours.
+    /// The modules of the body whose names differ from Gradus's.
     pub modules: &'static [Module],
 }
 
-/// One of our sizes or options, and their field of it.
+/// A size or an option of Gradus, and its field in `transformers`.
 #[derive(Clone, Copy)]
 pub(crate) struct Field {
     ours: &'static str,
     theirs: &'static str,
-    /// A second name, which prevails (`attribute_map` in `transformers`).
+    /// A second name, which takes precedence (`attribute_map` in `transformers`).
     alias: &'static str,
     absent: Absent,
     /// Whether the value is the name of an activation in `ACT2FN`.
@@ -44,7 +44,7 @@ pub(crate) struct Field {
 /// The meaning of an absent field.
 #[derive(Clone, Copy)]
 enum Absent {
-    /// The option of [`Names::base`].
+    /// The value in [`Names::base`].
     Base,
     /// This JSON value.
     Json(&'static str),
@@ -52,23 +52,23 @@ enum Absent {
     Error,
 }
 
-/// A field whose default is that of [`Names::base`].
+/// Returns a field whose default is that of [`Names::base`].
 pub(super) const fn field(ours: &'static str, theirs: &'static str) -> Field {
     Field { ours, theirs, alias: "", absent: Absent::Base, is_act2fn: false }
 }
 
 impl Field {
-    /// Refuses files without the field.
+    /// Rejects files without the field.
     pub const fn required(self) -> Self {
         Field { absent: Absent::Error, ..self }
     }
 
-    /// Takes this JSON value for an absent field.
+    /// Uses this JSON value for an absent field.
     pub const fn or(self, json: &'static str) -> Self {
         Field { absent: Absent::Json(json), ..self }
     }
 
-    /// Reads a second name too.
+    /// Adds a second name.
     pub const fn alias(self, alias: &'static str) -> Self {
         Field { alias, ..self }
     }
@@ -78,7 +78,7 @@ impl Field {
         Field { is_act2fn: true, ..self }
     }
 
-    /// The name under which a file has it.
+    /// Returns the name under which a file has the field.
     fn name(&self, fields: &Fields) -> &'static str {
         if given(fields, self.alias).is_some() { self.alias } else { self.theirs }
     }
@@ -88,7 +88,7 @@ impl Field {
 const SIZES: [&str; 3] = ["vocab", "context", "width"];
 
 impl Names {
-    /// The sizes and options that the fields of a `config.json` state.
+    /// Returns the sizes and options that the fields of a `config.json` state.
     pub fn read(&self, fields: &Fields) -> Result<(Sizes, TransformerConfig), String> {
         let (mut sizes, mut options) = (Fields::new(), object(json!(self.base)));
         for field in self.fields {
@@ -100,7 +100,7 @@ impl Names {
                 (None, Absent::Error) => return Err(format!("{name} is missing")),
             };
             let value = if field.is_act2fn { json!(activation(name, &value)?) } else { value };
-            // By itself first, so that an error has its name.
+            // Each value is read alone first, so that an error has the name of its field.
             if SIZES.contains(&ours) {
                 usize::deserialize(&value).map_err(|e| wrong(name, &value, &e))?;
                 sizes.insert(ours.into(), value);
@@ -114,7 +114,7 @@ impl Names {
         Ok((sizes, config.inner.map_or(config, |inner| config.with_inner(inner, sizes.width))))
     }
 
-    /// The fields of a model's `config.json` that the table has; an option at no value is null.
+    /// Returns the fields of a model's `config.json` that the table has; an option without a value is null.
     pub fn write(&self, config: &ModelConfig, c: &TransformerConfig) -> Fields {
         let (sizes, options) = (object(json!(config.sizes)), object(json!(c)));
         let value = |field: &Field| match sizes.get(field.ours).or(options.get(field.ours)) {
@@ -124,12 +124,12 @@ impl Names {
         self.fields.iter().map(|field| (field.theirs.into(), value(field))).collect()
     }
 
-    /// The field of a file from which one of ours is read.
+    /// Returns the field of a file from which an option of Gradus is read.
     pub fn name(&self, fields: &Fields, ours: &str) -> Option<&'static str> {
         self.fields.iter().find(|field| field.ours == ours).map(|field| field.name(fields))
     }
 
-    /// Their modules that together are one of ours in the body, with the prefix.
+    /// Returns the modules of `transformers` that form a module of the body, with the prefix; and whether they are transposed.
     pub fn modules(&self, ours: &str) -> (Vec<String>, bool) {
         let (layer, module) = match ours.strip_prefix("h.").and_then(|rest| rest.split_once('.')) {
             Some((layer, module)) => (layer, format!("h.{{l}}.{module}")),
@@ -145,7 +145,7 @@ impl Names {
     }
 }
 
-/// An object's fields.
+/// Returns an object's fields.
 pub(super) fn object(value: Value) -> Fields {
     match value {
         Value::Object(fields) => fields,
@@ -153,7 +153,7 @@ pub(super) fn object(value: Value) -> Fields {
     }
 }
 
-/// The activation of a name in `transformers` (`ACT2FN`). `gelu_fast` has √(2/π) to ten digits.
+/// Returns the activation of a name in `transformers` (`ACT2FN`). `gelu_fast` has √(2/π) to ten digits.
 fn activation(field: &str, value: &Value) -> Result<Activation, String> {
     match &*String::deserialize(value).map_err(|e| wrong(field, value, &e))? {
         "gelu" | "gelu_python" => Ok(Activation::GeluErf),
@@ -163,7 +163,7 @@ fn activation(field: &str, value: &Value) -> Result<Activation, String> {
     }
 }
 
-/// The name of an activation in `ACT2FN`.
+/// Returns the name of an activation in `ACT2FN`.
 fn act2fn(activation: Activation) -> &'static str {
     match activation {
         Activation::GeluErf => "gelu",
@@ -172,43 +172,43 @@ fn act2fn(activation: Activation) -> &'static str {
     }
 }
 
-/// One of our modules, and theirs that together are it: several side by side along the last axis, such as q, k and v. `{l}` stands
-/// for the number of a block.
+/// A module of Gradus, and the modules of `transformers` that form it: several side by side along the last axis, such as q, k and
+/// v. `{l}` stands for the number of a block.
 pub(crate) struct Module {
     pub ours: &'static str,
     pub theirs: &'static [&'static str],
-    /// Whether the axes of its weight are swapped: ours are stored (in, out), PyTorch's linear layers (out, in).
+    /// Whether the axes of the weight are swapped: Gradus stores (in, out), PyTorch's linear layers (out, in).
     pub transposed: bool,
 }
 
-/// A module whose weight is stored as ours is.
+/// Returns a module whose weight is stored as in Gradus.
 pub(super) const fn module(ours: &'static str, theirs: &'static [&'static str]) -> Module {
     Module { ours, theirs, transposed: false }
 }
 
-/// A linear layer of PyTorch.
+/// Returns a linear layer of PyTorch.
 pub(super) const fn linear(ours: &'static str, theirs: &'static [&'static str]) -> Module {
     Module { ours, theirs, transposed: true }
 }
 
-/// One of their tensors.
+/// A tensor of `transformers`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Theirs {
-    /// Its name, with the body's prefix.
+    /// The name, with the body's prefix.
     pub name: String,
-    /// Are its two axes swapped?
+    /// Whether the two axes are swapped.
     pub transposed: bool,
-    /// Rows before ours that are never read.
+    /// The number of rows before those of Gradus, which are never read.
     pub unused: usize,
 }
 
 impl Theirs {
-    /// A tensor of ours under another name.
+    /// Returns a tensor that differs from Gradus's only in its name.
     pub fn same(name: String) -> Vec<Self> {
         vec![Theirs { name, transposed: false, unused: 0 }]
     }
 
-    /// The shape that theirs has, where `parts` of them make ours.
+    /// Returns the shape of this tensor, where `parts` such tensors form one of Gradus's, of shape `ours`.
     pub fn shape(&self, ours: &[usize], parts: usize) -> Vec<usize> {
         let mut shape = ours.to_vec();
         shape.last_mut().into_iter().for_each(|last| *last /= parts);
@@ -219,14 +219,14 @@ impl Theirs {
         shape
     }
 
-    /// Ours, or a part of it, from theirs.
+    /// Converts a tensor of `transformers` to Gradus's, or to a part of it.
     pub fn to_ours<T: Real>(&self, theirs: Tensor<T>) -> Tensor<T> {
         let turned = if self.transposed { theirs.permute(&[1, 0]).dense() } else { theirs };
         let rows = turned.shape().first().copied().unwrap_or(0);
         if self.unused > 0 { turned.slice(0, self.unused..rows).dense() } else { turned }
     }
 
-    /// Theirs, from ours or a part of it; unused rows are 0.
+    /// Converts a tensor of Gradus, or a part of it, to that of `transformers`; unused rows are 0.
     pub fn of_ours<T: Real>(&self, ours: Tensor<T>) -> Tensor<T> {
         let padded = if self.unused > 0 {
             let unused = ours.zeros_like(ours.shape().with(0, self.unused));

@@ -1,4 +1,4 @@
-//! Names, sizes and classes of each dialect, in both directions.
+//! Tests of the names, sizes and classes of each dialect, in both directions.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn roberta(heads: &[HeadConfig]) -> ModelConfig {
     bert(heads).with_transformer(|c| (c.segments, c.padding) = (1, Some(1)))
 }
 
-/// The model without the layer before the output.
+/// Returns the model without the layer before the output.
 fn body(mut config: ModelConfig) -> ModelConfig {
     config.outputs[0].transform = None;
     config
@@ -43,7 +43,7 @@ fn fields(config: &ModelConfig) -> Fields {
     serde_json::from_slice(&config_json::encode(config)).unwrap()
 }
 
-/// The model's tensors, without prefix, and its dialect.
+/// Returns the model's tensors, without prefix, and its dialect.
 fn held(config: &ModelConfig) -> (Held, &'static dyn Dialect) {
     let dialect = of(config);
     let plain = |name: &str| name.strip_prefix(dialect.names().prefix).unwrap_or(name).to_owned();
@@ -104,7 +104,7 @@ fn a_relative_of_bert_has_the_type_class_and_names_of_transformers() {
     assert_eq!(class(&roberta(&[next()])), "RobertaForMaskedLM", "RoBERTa has no next-sentence prediction");
 }
 
-/// Also without our own field of heads, and without the class, which the tensors determine.
+/// The result is the same without the field of heads, and without the class, which the tensors determine.
 #[test]
 fn a_relative_of_bert_is_read_as_it_was_written() {
     for (config, _, class, _) in all() {
@@ -167,7 +167,7 @@ fn classes_need_their_tensors() {
     assert!(read.heads.is_empty(), "a pooler alone is no classifier");
 }
 
-/// A classifier of one class is a number if the file says so, and one of a choice otherwise.
+/// A classifier of one class predicts a number if the file states so, and scores a choice otherwise.
 #[test]
 fn a_classifier_of_one_class_is_a_choice_or_a_number() {
     let (held, dialect) = held(&body(bert(&[head(Form::Choose, 1)])));
@@ -236,7 +236,7 @@ fn a_head_is_theirs_with_pooler_and_bias() {
     assert!(with && !without);
 }
 
-/// Linear layers of PyTorch are stored (out, in); an output's matrix (classes, d) is as ours.
+/// Linear layers of PyTorch are stored (out, in); an output's matrix (classes, d) is stored as in Gradus.
 #[test]
 fn weights_of_linear_layers_are_transposed() {
     let model = Model::<Tensor<f32>>::init(&body(bert(&[head(Form::Classify, 3)])), 1);
@@ -332,7 +332,7 @@ fn older_names_buffers_and_fields_are_known() {
     assert_eq!([name("padding"), name("layers"), name("other")], ["pad_token_id", "num_hidden_layers", "other"]);
 }
 
-/// GPT-1 and GPT-2, their model types, and their classes: of the body, the language model and the classifier.
+/// Returns GPT-1 and GPT-2, with their model types, and their classes: of the body, the language model and the classifier.
 fn gpts() -> [(ModelConfig, &'static str, [&'static str; 3]); 2] {
     let gpt1 = ["OpenAIGPTModel", "OpenAIGPTLMHeadModel", "OpenAIGPTForSequenceClassification"];
     let gpt2 = ["GPT2Model", "GPT2LMHeadModel", "GPT2ForSequenceClassification"];

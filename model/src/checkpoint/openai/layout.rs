@@ -1,4 +1,4 @@
-//! Which arrays OpenAI's release holds, in which order, and where each begins in the flat vector that they make.
+//! The arrays of OpenAI's release: their order, and the offset of each in the flat vector that they form.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,18 +11,18 @@ use crate::transformer::Transformer;
 use crate::transformer::{Embedding, TransformerConfig};
 use crate::tree::Tree;
 
-/// Number of arrays of a block.
+/// The number of arrays of a block.
 const BLOCK: usize = 12;
 
 /// The shapes of the arrays, in their order.
 pub(super) type Shapes = Vec<Vec<usize>>;
 
-/// The arrays of a model: names of our parameters, with two tables even where we have one, and shapes.
+/// Returns the arrays of a model: the names of Gradus's parameters, with two tables even for a joint one, and shapes.
 pub(super) fn arrays(sizes: Sizes, config: &TransformerConfig) -> Vec<(String, Vec<usize>)> {
     let mut arrays = Vec::new();
     let separate = TransformerConfig { embedding: Embedding::Separate, ..*config };
     Transformer::declare(sizes, &separate).visit(|name, p| {
-        // A convolution over one position, as OpenAI's code has it, has an axis more than the product that it is.
+        // A convolution over one position, as in OpenAI's code, has one axis more than the equivalent product.
         let conv = (p.role == Role::Weight).then_some(1);
         arrays.push((name.to_owned(), conv.into_iter().chain(p.shape.iter().copied()).collect()));
     });
@@ -30,12 +30,12 @@ pub(super) fn arrays(sizes: Sizes, config: &TransformerConfig) -> Vec<(String, V
     arrays
 }
 
-/// The shapes of a model's arrays.
+/// Returns the shapes of a model's arrays.
 pub(super) fn shapes(sizes: Sizes, config: &TransformerConfig) -> Shapes {
     arrays(sizes, config).into_iter().map(|(_, shape)| shape).collect()
 }
 
-/// Where the elements of each parameter begin in the flat vector.
+/// Returns the offset of each parameter in the flat vector.
 pub(super) fn offsets(sizes: Sizes, config: &TransformerConfig) -> HashMap<String, usize> {
     let mut next = 0;
     let begins = arrays(sizes, config).into_iter().map(|(name, shape)| {
@@ -46,10 +46,10 @@ pub(super) fn offsets(sizes: Sizes, config: &TransformerConfig) -> HashMap<Strin
     begins.collect()
 }
 
-/// The configuration that these shapes belong to: `known`, or the paper's but for its sizes and `heads`.
+/// Returns the configuration that these shapes belong to: `known`, or the paper's except for its sizes and `heads`.
 ///
 /// # Errors
-/// Where no model has these shapes, or `known` has others; `path` is their file.
+/// Returns an error if no model has these shapes, or if `known` has others; `path` is their file.
 pub(super) fn config(
     path: &Path,
     shapes: &Shapes,
@@ -67,7 +67,7 @@ pub(super) fn config(
         return Err(other(format!("expected {BLOCK} arrays for each block after the two tables, found {}", blocks.len())));
     }
     let layers = blocks.len() / BLOCK;
-    // Where nobody says otherwise, heads, activation and dropouts are the paper's.
+    // Heads, activation and dropout are the paper's by default.
     let options = known.map(|(_, options)| options).unwrap_or_default();
     if known.is_none() && heads.is_none() && width % options.heads != 0 {
         let theirs = options.heads;

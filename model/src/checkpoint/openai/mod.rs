@@ -19,13 +19,13 @@
 //! | 10, 11 + 12·l | `[1, 4d, d], [d]` | `h.l.mlp.c_proj.weight`, `.bias` | |
 //! | 12, 13 + 12·l | `[d], [d]` | `h.l.ln_2.weight`, `.bias` | |
 //!
-//! Where the pieces are cut means nothing: `train.py` joins them and splits them again by the shapes. It then makes one matrix,
-//! `we = [tokens; specials; positions]`, with rows for its special tokens drawn anew between the two tables. That is
-//! [`Embedding::Joint`](crate::Embedding), whose token rows come first here too; specials are the last tokens of a vocabulary, so
-//! they stand where `train.py` has them.
+//! The boundaries of the pieces have no meaning: `train.py` joins the pieces and splits them again by the shapes. It then builds
+//! one matrix, `we = [tokens; specials; positions]`, with newly drawn rows for its special tokens between the two tables. This is
+//! [`Embedding::Joint`](crate::Embedding), whose token rows come first here too; special tokens are the last of a vocabulary, so
+//! they are where `train.py` has them.
 //!
-//! The release does not tell heads, activation and dropouts: they are flags of `train.py`, and the defaults are the paper's. So
-//! that nothing is lost, [`files`] adds a `config.json`, and [`read`] heeds one.
+//! The release does not contain heads, activation and dropout: they are flags of `train.py`, whose defaults are the paper's. So
+//! that nothing is lost, [`files`] adds a `config.json`, and [`read`] reads it if there is one.
 
 mod layout;
 mod npy;
@@ -50,37 +50,37 @@ use crate::tree::Tree;
 pub const SHAPES_FILE: &str = "params_shapes.json";
 /// The vocabulary: tokens and their ids, and merges by rank.
 pub const VOCABULARY_FILES: [&str; 2] = ["encoder_bpe_40000.json", "vocab_40000.bpe"];
-/// Number of files that `train.py` reads.
+/// The number of files that `train.py` reads.
 const PIECES: usize = 10;
 
-/// The name of a piece, counted from 0.
+/// Returns the name of a piece, counted from 0.
 fn piece(n: usize) -> String {
     format!("params_{n}.npy")
 }
 
-/// What the release itself does not tell.
+/// The settings that the release itself does not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Untold {
-    /// Attention heads per block; by default the `config.json`'s, else the paper's 12.
+    /// The attention heads per block; by default those of the `config.json`, else the paper's 12.
     pub heads: Option<usize>,
-    /// Two tables or one; by default the `config.json`'s, else two.
+    /// The form of the embedding, two tables or one; by default that of the `config.json`, else two.
     pub embedding: Option<Embedding>,
 }
 
 /// Reads the release in a directory.
 ///
 /// # Errors
-/// Those of [`read`].
+/// Returns the errors of [`read`].
 pub fn load(dir: &Path, untold: Untold) -> Result<Model<Tensor<f32>>, CheckpointError> {
     read(dir, &|name| Bytes::open(&dir.join(name)), untold)
 }
 
-/// Reads a release from files that `open` finds by their names; `place` is where they are, for messages. The pieces may be any
-/// number, and of f16 or f64 too.
+/// Reads a release from files that `open` finds by their names; `place` is their directory, for messages. There may be any number
+/// of pieces, of f16 or f64 too.
 ///
 /// # Errors
-/// Files that are missing or damaged, shapes that are not GPT-1's, or numbers that are not as many as the shapes say. Whatever
-/// the bytes, it neither panics nor takes more memory than a small multiple of their number.
+/// Returns an error if files are missing or damaged, if shapes are not GPT-1's, or if the shapes have another number of elements.
+/// Whatever the bytes, it neither panics nor takes more memory than a small multiple of their number.
 pub fn read(
     place: &Path,
     open: &dyn Fn(&str) -> std::io::Result<Bytes>,
@@ -105,7 +105,7 @@ pub fn read(
             let tokens = if name == TOKENS { sizes.vocab * sizes.width } else { out.len() };
             let (first, positions) = out.split_at_mut(tokens);
             flat.copy(begins[name], first);
-            flat.copy(begins[POSITIONS], positions); // of the joint matrix; of others there is nothing left
+            flat.copy(begins[POSITIONS], positions); // in the joint matrix; other matrices have nothing left
         })
     });
     Ok(gpt.into())
@@ -114,7 +114,7 @@ pub fn read(
 const TOKENS: &str = "tokens_embed.weight";
 const POSITIONS: &str = "positions_embed.weight";
 
-/// What the release and the `config.json` beside it say.
+/// Reads the configuration from the release and the `config.json` beside it.
 fn config(source: Source<'_>, untold: Untold) -> Result<(Sizes, TransformerConfig), CheckpointError> {
     let path = source.path(SHAPES_FILE);
     let other = |problem: String| CheckpointError::NotRelease { path: path.clone(), problem };
@@ -161,12 +161,12 @@ impl<'a> Flat<'a> {
     }
 }
 
-/// The names of the files that [`files`] gives.
+/// Returns the names of the files that [`files`] returns.
 pub fn file_names() -> impl Iterator<Item = String> {
     (0..PIECES).map(piece).chain([SHAPES_FILE, CONFIG_FILE].map(str::to_owned))
 }
 
-/// The flags that tell `train.py` what the release does not.
+/// Returns the flags of `train.py` for the settings that the release does not contain.
 pub fn flags(sizes: Sizes, config: &TransformerConfig) -> String {
     let afn = serde_json::to_value(config.activation).unwrap_or_default();
     format!(
@@ -182,11 +182,11 @@ pub fn flags(sizes: Sizes, config: &TransformerConfig) -> String {
     )
 }
 
-/// The files of a release, by name, one after the other as they are asked for: pieces, shapes, and a `config.json` for what these
-/// do not tell. The vocabulary is the tokenizer's to write.
+/// Returns the files of a release by name, each computed when it is reached: pieces, shapes, and a `config.json` for the settings
+/// that these do not contain. The tokenizer writes the vocabulary.
 ///
 /// # Errors
-/// What the layout cannot hold, by name; where the GPU that the parameters are on fails.
+/// Returns an error that names what the layout cannot hold, or an error if the GPU that holds the parameters fails.
 pub fn files(model: &Model<Tensor<f32>>) -> Result<impl Iterator<Item = (String, Vec<u8>)>, CheckpointError> {
     let model_config = model.config();
     let config = sayable(&model_config)?;
@@ -211,12 +211,12 @@ pub fn files(model: &Model<Tensor<f32>>) -> Result<impl Iterator<Item = (String,
     Ok(pieces.chain(rest.map(|(name, bytes)| (name.to_owned(), bytes))))
 }
 
-/// The shapes as OpenAI's file has them, to the byte.
+/// Returns the shapes in the format of OpenAI's file, to the byte.
 fn shapes_json(sizes: Sizes, config: &TransformerConfig) -> String {
     format!("{:?}", layout::shapes(sizes, config))
 }
 
-/// The arrays in their order, each as a flat vector.
+/// Returns the arrays in their order, each as a flat vector.
 fn flat_arrays(model: &Model<Tensor<f32>>) -> Result<Vec<Tensor<f32>>, CheckpointError> {
     let mut arrays = Vec::new();
     let tokens = model.sizes().vocab;
@@ -228,7 +228,7 @@ fn flat_arrays(model: &Model<Tensor<f32>>) -> Result<Vec<Tensor<f32>>, Checkpoin
     Ok(arrays.into_iter().map(|p| p.reshape([p.len()])).collect())
 }
 
-/// The Transformer, if `train.py` could be told to compute what it does.
+/// Returns the Transformer, if `train.py` can compute it with some flags.
 fn sayable(model: &ModelConfig) -> Result<&TransformerConfig, CheckpointError> {
     let refused = |what: String| Err(CheckpointError::NotSayable { what });
     let Some(config) = model.transformer() else { return refused(model.body.words().into()) };

@@ -10,7 +10,7 @@ use crate::checkpoint::values::Number;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// A flat array: how its numbers are written, and their bytes.
+/// A flat array: the format of its numbers, and their bytes.
 #[derive(Debug, PartialEq)]
 pub(super) struct Array<'a> {
     pub number: Number,
@@ -18,16 +18,16 @@ pub(super) struct Array<'a> {
 }
 
 impl Array<'_> {
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.data.len() / self.number.size()
     }
 }
 
-/// The array in a file.
+/// Reads the array in a file.
 ///
 /// # Errors
-/// What was expected and what was found, where it is anything but a flat array of floating-point numbers, little-endian.
+/// Returns the expected and the found content, unless this is a flat little-endian array of floating-point numbers.
 pub(super) fn read(bytes: &[u8]) -> Result<Array<'_>, String> {
     let rest =
         bytes.strip_prefix(MAGIC).ok_or("expected an array that numpy.save wrote, found no \"\\x93NUMPY\" at its start")?;
@@ -48,10 +48,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Array<'_>, String> {
     Ok(Array { number, data })
 }
 
-/// What comes before the elements of a flat array of f32, to the byte as NumPy 2 writes it.
+/// Returns the bytes before the elements of a flat array of f32, to the byte as NumPy 2 writes them.
 pub(super) fn header(len: usize) -> Vec<u8> {
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({len},), }}");
-    // NumPy leaves room for a length of 21 digits, so that a file can grow where it is.
+    // NumPy leaves room for a length of 21 digits, so that a file can grow in place.
     header += &" ".repeat(21usize.saturating_sub(len.to_string().len()));
     let before = MAGIC.len() + 4;
     header += &" ".repeat((before + header.len() + 1).next_multiple_of(64) - before - header.len() - 1);
@@ -65,7 +65,7 @@ struct Header {
     len: usize,
 }
 
-/// What is left of a header: a dictionary as Python writes it.
+/// The unread rest of a header: a dictionary as Python writes it.
 struct Words<'a>(&'a str);
 
 impl<'a> Words<'a> {
@@ -111,7 +111,7 @@ impl<'a> Words<'a> {
         if self.eat("False") { Ok(()) } else { Err(self.instead_of("fortran_order False")) }
     }
 
-    /// The length of a flat array: `(3,)`, or `(3L,)` as Python 2 wrote it.
+    /// Reads the length of a flat array: `(3,)`, or `(3L,)` as Python 2 wrote it.
     fn shape(&mut self) -> Result<usize, String> {
         let before = Words(self.0);
         let flat = self.eat("(").then(|| self.whole()).flatten();
@@ -160,7 +160,7 @@ impl<'a> Words<'a> {
 mod tests {
     use super::*;
 
-    /// A file of this version with this header and so many bytes of data.
+    /// Returns a file of this version with this header and this number of bytes of data.
     fn file(version: u8, header: &str, data: usize) -> Vec<u8> {
         let n = header.len() as u32;
         let length = if version == 1 { (n as u16).to_le_bytes().to_vec() } else { n.to_le_bytes().to_vec() };
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Every prefix, and every byte changed: an array or an error, and no panic.
+    /// Every prefix and every change of a byte gives an array or an error, and no panic.
     #[test]
     fn changed_or_truncated_bytes_do_not_panic() {
         let whole = [header(3), vec![0; 12]].concat();

@@ -1,4 +1,4 @@
-//! Releases in memory: to the bit there and back, and wrong in every way.
+//! Tests of releases in memory: exact round trips, and files that are invalid in every way.
 
 use std::collections::BTreeMap;
 
@@ -59,14 +59,14 @@ fn the_shapes_of_gpt_1_are_the_published_ones() {
     assert_eq!(shapes.iter().map(|shape| shape.iter().product::<usize>()).sum::<usize>(), 116_534_784);
 }
 
-/// A release without our config.json, whose elements are their places in the flat vector: each parameter is where it belongs.
+/// A release without `config.json`, whose elements are their own indices in the flat vector: each parameter is where it belongs.
 #[test]
 fn positions_come_first_and_specials_after_the_tokens() {
     let (vocab, context, d) = (7, 5, 4);
     let mut files = release(&tiny());
     files.remove(CONFIG_FILE);
     let total = tiny().config().parameters();
-    // Other cuts than ours, and numbers of other sizes.
+    // Other boundaries than those of `files`, and numbers of other sizes.
     for (n, range) in [0..3, 3..90, 90..90, 90..total].into_iter().enumerate() {
         let (descr, bytes): (_, Vec<u8>) = match n {
             1 => ("<f8", range.clone().flat_map(|x| (x as f64).to_le_bytes()).collect()),
@@ -109,7 +109,7 @@ fn the_listed_file_names_and_flags_match_a_release() {
     assert_eq!(flags(ModelConfig::default().sizes, &TransformerConfig::default()), paper);
 }
 
-/// The paper's 12 where nobody says otherwise and they divide the width.
+/// The default is the paper's 12, if they divide the width.
 #[test]
 fn unspecified_heads_default_to_the_papers_12() {
     let mut config = tiny().config().with_transformer(|c| c.heads = 12);
