@@ -1,4 +1,4 @@
-//! The gradient of a small GPT-1, parameter by parameter, and one number that convicts or acquits all of it.
+//! The gradient of a small GPT-1, parameter by parameter, and a test of the whole gradient by one number.
 //!
 //! ```text
 //! d/dε L(θ + εv) at 0 = ⟨∇L(θ), v⟩        for any direction v, here of length 1; on the left by central differences

@@ -1,6 +1,6 @@
 //! The body of a model: from tokens to hidden states.
 //!
-//! A new body is a file of its own, and in this file a variant of [`Body`], [`BodyConfig`] and [`Memory`] with its arms.
+//! To add a body, write a file for it, and add a variant with its arms to [`Body`], [`BodyConfig`] and [`Memory`] here.
 
 use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Real, Tensor};
@@ -30,7 +30,7 @@ tree! {
     pub enum Body<V> {
         /// The paper's Transformer.
         Transformer(Transformer<V>),
-        /// A recurrent layer instead (§5, table 5).
+        /// The LSTM of the ablation: one recurrent layer (§5, table 5).
         Lstm(Lstm<V>),
     }
 }
@@ -41,10 +41,10 @@ tree! {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "family", rename_all = "snake_case")]
 pub enum BodyConfig {
-    /// The Transformer's.
+    /// The options of a Transformer.
     #[serde(rename = "gpt")]
     Transformer(TransformerConfig),
-    /// The LSTM's.
+    /// The options of an LSTM.
     Lstm(LstmConfig),
 }
 
@@ -61,17 +61,17 @@ impl From<LstmConfig> for BodyConfig {
 }
 
 impl BodyConfig {
-    /// Each body by its name, with its default options.
+    /// The bodies by name, with their default options.
     pub const ALL: [(&str, BodyConfig); 2] =
         [("transformer", BodyConfig::Transformer(TransformerConfig::GPT1)), ("lstm", BodyConfig::Lstm(LstmConfig::PAPER))];
 
-    /// The name of the body.
+    /// Returns the name of the body.
     pub fn name(&self) -> &'static str {
         let kind = std::mem::discriminant(self);
         Self::ALL.into_iter().find(|(_, body)| std::mem::discriminant(body) == kind).expect("each body has a name").0
     }
 
-    /// The body in words.
+    /// Returns a description of the body.
     pub fn words(&self) -> &'static str {
         match self {
             BodyConfig::Transformer(_) => "a Transformer",
@@ -79,7 +79,7 @@ impl BodyConfig {
         }
     }
 
-    /// The body with `n` units: of a Transformer's feed-forward layers at model width `width`, or of a recurrent layer.
+    /// Returns the body with `n` units: of a Transformer's feed-forward layers at model width `width`, or of a recurrent layer.
     pub fn with_units(self, n: usize, width: usize) -> Self {
         match self {
             BodyConfig::Transformer(c) => c.with_inner(n, width).into(),
@@ -87,7 +87,7 @@ impl BodyConfig {
         }
     }
 
-    /// Number of rows of the token table, over which an output's softmax runs.
+    /// Returns the number of rows of the token table, over which an output's softmax runs.
     pub fn output_rows(&self, sizes: Sizes) -> usize {
         match self {
             BodyConfig::Transformer(c) => c.output_rows(sizes),
@@ -100,7 +100,7 @@ impl BodyConfig {
         each!(BodyConfig, self, c => c.with_dropout(p).into())
     }
 
-    /// The options that distinguish one system from another; all others at their defaults.
+    /// Returns the body with only the options that distinguish one system from another; all others have their defaults.
     pub fn design(self) -> Self {
         match self {
             BodyConfig::Transformer(c) => c.design().into(),
@@ -108,7 +108,7 @@ impl BodyConfig {
         }
     }
 
-    /// The Transformer's options, where it is one.
+    /// Returns the options of a Transformer; `None` for another body.
     pub fn transformer(&self) -> Option<&TransformerConfig> {
         match self {
             BodyConfig::Transformer(c) => Some(c),
@@ -116,22 +116,22 @@ impl BodyConfig {
         }
     }
 
-    /// Number of blocks that can be transferred one by one; an LSTM has none.
+    /// Returns the number of blocks that can be transferred one by one; an LSTM has none.
     pub fn layers(&self) -> usize {
         self.transformer().map_or(0, |c| c.layers)
     }
 
-    /// Number of segments with a vector each; an LSTM has none.
+    /// Returns the number of segments with a vector each; an LSTM has none.
     pub fn segments(&self) -> usize {
         self.transformer().map_or(0, |c| c.segments)
     }
 
-    /// Standard deviation of the initial weights.
+    /// Returns the standard deviation of the initial weights.
     pub fn initializer_range(&self) -> f64 {
         each!(BodyConfig, self, c => c.initializer_range)
     }
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     pub fn parameters(&self, sizes: Sizes) -> usize {
         each!(BodyConfig, self, c => c.parameters(sizes))
     }
@@ -153,26 +153,26 @@ impl Body<Param> {
 }
 
 impl<V> Body<V> {
-    /// The embeddings of the tokens, (rows, width).
+    /// Returns the embeddings of the tokens, (rows, width).
     pub fn token_embeddings(&self) -> &V {
         each!(Body, self, body => &body.tokens_embed.weight.0)
     }
 
-    /// The sizes.
+    /// Returns the sizes.
     pub fn sizes(&self) -> Sizes {
         each!(Body, self, b => b.sizes())
     }
 
-    /// The options.
+    /// Returns the options.
     pub fn config(&self) -> BodyConfig {
         each!(Body, self, b => (*b.config()).into())
     }
 }
 
 impl<'t, T: Real> Body<Var<'t, T>> {
-    /// The last hidden states (B, T, d) of these slots, and the matrix (rows, d) of tied outputs; with a seed the dropouts are active.
+    /// Computes the last hidden states (B, T, d), with the matrix (rows, d) of tied outputs; with a seed, dropout is active.
     ///
-    /// Panics where a recurrent body is to see more than what came before: callers check user input.
+    /// Panics if a recurrent body gets an input that is not causal: callers check user input.
     pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         each!(Body, self, b => b.hidden(input, dropout))
     }
@@ -196,7 +196,7 @@ impl<T: Real> Memory<'_, T> {
         }
     }
 
-    /// Reads these tokens from position `first` on: their last hidden states, and the output's matrix.
+    /// Reads these tokens, from position `first` on. Returns their last hidden states, and the output's matrix.
     pub(crate) fn read<'t>(&mut self, tape: &'t Tape<T>, input: &Input, first: usize) -> (Var<'t, T>, Var<'t, T>) {
         match self {
             Memory::Transformer { transformer, layers } => {
@@ -213,7 +213,7 @@ impl<T: Real> Memory<'_, T> {
 }
 
 impl<T: Real> Body<Tensor<T>> {
-    /// The state before any token.
+    /// Returns the state before any token.
     pub(crate) fn memory(&self) -> Memory<'_, T> {
         match self {
             Body::Transformer(transformer) => {

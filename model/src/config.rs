@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
-    /// GELU in its tanh form: the paper's, and what `openai-gpt` calls `gelu`.
+    /// GELU in its tanh form: the paper's, named `gelu` in `openai-gpt`.
     #[default]
     Gelu,
     /// x·Φ(x), by the error function.
@@ -28,7 +28,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Checks the sizes. The bounds refuse an absurd size before it exhausts memory.
+    /// Checks the sizes. The bounds reject an absurd size before it exhausts memory.
     pub fn check(self) -> Result<(), ConfigError> {
         check_size("vocab", self.vocab, 1 << 24, "the tokenizer's vocabulary")?;
         check_size("context", self.context, 1 << 20, "--context")?;
@@ -36,7 +36,7 @@ impl Sizes {
     }
 }
 
-/// A configuration that cannot be a model.
+/// The reason why a configuration does not describe a valid model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{field} = {found}: expected {expected}; change it with {remedy}, or in the config.json of a model")]
 #[allow(missing_docs, reason = "the message says it")]
@@ -52,7 +52,7 @@ pub(crate) fn check_eps(eps: f64) -> Result<(), ConfigError> {
     ensure(eps > 0.0 && eps <= 1.0, "layer_norm_epsilon", eps, "a number above 0, at most 1", "--epsilon")
 }
 
-/// The error of a field, unless it is as it should be.
+/// Returns the error of a field, unless `holds`.
 pub(crate) fn ensure(
     holds: bool,
     field: &'static str,
@@ -63,22 +63,22 @@ pub(crate) fn ensure(
     if holds { Ok(()) } else { Err(ConfigError { field, found: found.to_string(), expected: expected.into(), remedy }) }
 }
 
-/// A size from 1 to `most`.
+/// Checks that a size is from 1 to `most`.
 pub(crate) fn check_size(field: &'static str, found: usize, most: usize, remedy: &'static str) -> Result<(), ConfigError> {
     ensure((1..=most).contains(&found), field, found, format!("a number from 1 to {most}"), remedy)
 }
 
-/// A probability of dropout, below 1 so that something is left.
+/// Checks that a dropout probability is below 1, so that some elements are left.
 pub(crate) fn check_dropout(field: &'static str, p: f64) -> Result<(), ConfigError> {
     ensure((0.0..1.0).contains(&p), field, p, "a probability from 0 to below 1", "--dropout")
 }
 
-/// The standard deviation of initial weights.
+/// Checks the standard deviation of initial weights.
 pub(crate) fn check_std(std: f64) -> Result<(), ConfigError> {
     ensure((0.0..=10.0).contains(&std), "initializer_range", std, "a number from 0 to 10", "--init-std")
 }
 
-/// As many as memory may hold.
+/// Checks that the parameters may fit in memory.
 pub(crate) fn check_parameters(found: usize, remedy: &'static str) -> Result<(), ConfigError> {
     let most = 4_000_000_000;
     ensure(found <= most, "parameters", found, format!("at most {most}"), remedy)

@@ -9,7 +9,7 @@ use crate::model::Model;
 use crate::output::Hidden;
 use crate::tree::Tree;
 
-/// One sequence being read or written, position by position.
+/// A sequence that is read or generated position by position.
 #[derive(Debug)]
 pub struct Decoder<'m, T: Real> {
     model: &'m Model<Tensor<T>>,
@@ -18,17 +18,17 @@ pub struct Decoder<'m, T: Real> {
 }
 
 impl<'m, T: Real> Decoder<'m, T> {
-    /// An empty sequence.
+    /// Creates a decoder of an empty sequence.
     pub fn new(model: &'m Model<Tensor<T>>) -> Self {
         Decoder { model, memory: model.body.memory(), position: 0 }
     }
 
-    /// Number of tokens read.
+    /// Returns the number of tokens read.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// Reads these tokens (one or more; the sequence must stay within the context) and gives the logits (vocab) of the next.
+    /// Reads these tokens (one or more; the sequence must stay within the context), and returns the logits (vocab) of the next.
     pub fn read(&mut self, ids: &[u32]) -> Vec<T> {
         assert!(!ids.is_empty(), "a decoder reads at least one token");
         on_pool(|| {
@@ -44,8 +44,8 @@ impl<'m, T: Real> Decoder<'m, T> {
         })
     }
 
-    /// [`Model::token_losses`] of a batch whose sequences each follow what was read, which is not read again; they must stay within the
-    /// context. The decoder stays where it is.
+    /// Computes [`Model::token_losses`] of a batch whose sequences each continue the tokens read, which are not read again; they
+    /// must stay within the context. The decoder does not change.
     pub fn token_losses(&self, batch: &Batch) -> Tensor<T> {
         on_pool(|| {
             let (tape, input) = (Tape::off(), &batch.input);
@@ -71,7 +71,7 @@ mod tests {
             for (ids, position) in [(&ids[..2], 2), (&ids[2..], 5)] {
                 let logits = many.read(ids);
                 assert_eq!((many.position(), logits.len()), (position, config.sizes.vocab));
-                // Logits of size 1, but for the order of sums.
+                // Logits of size 1, equal except for the order of sums.
                 assert!(logits.iter().zip(&last[position - 1]).all(|(a, b)| (a - b).abs() < 1e-12));
             }
             assert_eq!(one.position(), 5);
@@ -98,7 +98,7 @@ mod tests {
             losses(&decoder, &[]);
             let logits = decoder.read(&[3, 1]);
             losses(&decoder, &[3, 1]);
-            // It has read no more than before.
+            // It has not read more than before.
             let mut other = Decoder::new(&model);
             other.read(&[3, 1]);
             assert_eq!((decoder.position(), decoder.read(&[4])), (2, other.read(&[4])));

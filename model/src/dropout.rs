@@ -1,19 +1,19 @@
-//! Dropout (§4.1), and where its randomness comes from.
+//! Dropout (§4.1), and the source of its random numbers.
 
 use gradus_autograd::Var;
 use gradus_tensor::Real;
 use gradus_tensor::rng::{DropoutKey, philox};
 
-/// The seed of one training step's masks, which are functions of it, the place in the model, the row and the column. Rows are
-/// counted by the sequence's index in the whole batch, so a shard of the same length draws what the whole batch would, and a
-/// resumed run what it would have drawn.
+/// The seed of the masks of one training step. A mask is a function of the seed, the site in the model, the row and the column.
+/// Rows are numbered by the sequence's index in the whole batch, so a shard of the same length draws the masks of the whole
+/// batch, and a resumed run the masks of an uninterrupted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropoutSeed {
     key: [u32; 2],
     first_sequence: u64,
 }
 
-/// The places in a model with dropout; each has a number.
+/// The sites of dropout in a model; each has a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
     /// After the embeddings (or on the joint matrix).
@@ -45,26 +45,26 @@ impl Site {
 }
 
 impl DropoutSeed {
-    /// The seed of step `step`, counted from 1, in the run seeded `seed`, for the whole batch.
+    /// Returns the seed of step `step`, counted from 1, in the run seeded `seed`, for the whole batch.
     pub fn new(seed: u64, step: u64) -> Self {
-        // Philox mixes seed and step to a key; dropout's own counters start from there.
+        // Philox mixes seed and step into a key, from which the counters of dropout start.
         let [a, b, ..] = philox([step as u32, (step >> 32) as u32, 0x6472_6f70, 0], [seed as u32, (seed >> 32) as u32]);
         DropoutSeed { key: [a, b], first_sequence: 0 }
     }
 
-    /// The seed for a shard whose first sequence has this index in the whole batch. Shards draw different numbers as long as none
-    /// is shorter than the one before.
+    /// Returns the seed for a shard whose first sequence has this index in the whole batch. Shards draw different numbers as long
+    /// as none is shorter than the one before.
     pub fn from_sequence(self, first_sequence: u64) -> Self {
         DropoutSeed { first_sequence, ..self }
     }
 
-    /// The seed for one row per example of this many sequences.
+    /// Returns the seed for one row per example of this many sequences.
     pub(crate) fn per_example(self, sequences: usize) -> Self {
         DropoutSeed { first_sequence: self.first_sequence / sequences as u64, ..self }
     }
 }
 
-/// Dropout as a layer: a probability and a place.
+/// Dropout as a layer: a probability and a site.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
     p: f64,
@@ -72,12 +72,12 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// Each element becomes 0 with probability p.
+    /// Creates a layer that sets each element to 0 with probability p.
     pub fn new(p: f64, site: Site) -> Self {
         Dropout { p, site }
     }
 
-    /// (B, T, …) → the same shape; without a seed nothing is dropped.
+    /// Maps (B, T, …) to the same shape; without a seed nothing is dropped.
     pub fn forward<'t, T: Real>(&self, x: Var<'t, T>, seed: Option<DropoutSeed>) -> Var<'t, T> {
         let rows = x.shape()[1];
         self.by_rows(x, rows, seed)
@@ -91,12 +91,12 @@ impl Dropout {
         }
     }
 
-    /// Whether any element is dropped.
+    /// Returns whether any element is dropped.
     pub(crate) fn drops(&self, seed: Option<DropoutSeed>) -> bool {
         seed.is_some() && self.p > 0.0
     }
 
-    /// The key for an op that applies dropout itself; `None` where nothing is dropped.
+    /// Returns the key for an op that applies dropout itself; `None` if nothing is dropped.
     pub(crate) fn key(&self, rows: usize, seed: Option<DropoutSeed>) -> Option<DropoutKey> {
         let seed = seed.filter(|_| self.drops(seed))?;
         Some(DropoutKey::new(self.p, seed.key, self.site.number(), seed.first_sequence * rows as u64))
@@ -107,7 +107,7 @@ impl Dropout {
 mod tests {
     use super::*;
 
-    /// With other numbers a stopped run would go on with other masks.
+    /// With other numbers, a resumed run would draw other masks.
     #[test]
     fn each_dropout_site_keeps_its_number() {
         let of_block = |l| [Site::Attention(l), Site::AttentionBranch(l), Site::MlpBranch(l)].map(Site::number);

@@ -10,11 +10,11 @@
 //! choose               zₖ = rₖ W_y, W_y (d, 1)    one scalar per answer, softmax over answers
 //! ```
 //!
-//! Equation 4 is a log-likelihood; what is minimised is the mean of its negative, the cross-entropy with the label. Labels are
-//! distributions: a class puts all on one, a graded score is shared by its two neighbours (Tai, Socher & Manning 2015, §4.2).
+//! Equation 4 is a log-likelihood; the mean of its negative is minimised, the cross-entropy with the label. Labels are
+//! distributions: all on one class, or a graded score shared by its two neighbours (Tai, Socher & Manning 2015, §4.2).
 //!
-//! The paper's dropout on the classifier falls on r. OpenAI's code draws one mask per example, shared by its answers: separate
-//! masks would take whole features from single answers. With both orders it falls on the sum, once per example.
+//! The paper's dropout on the classifier applies to r. OpenAI's code draws one mask per example, shared by its answers: separate
+//! masks would remove whole features from single answers. With both orders, dropout applies to the sum, once per example.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub struct HeadConfig {
     pub form: Form,
     /// Number of classes C. 1 if each answer has one logit ([`Form::Choose`]) or if the logit is a score (regression).
     pub classes: usize,
-    /// OpenAI's code adds a bias to W_y; the paper and Hugging Face have none.
+    /// Whether W_y has a bias, as in OpenAI's code; the paper and Hugging Face have none.
     pub bias: bool,
     /// Dropout on the hidden state before W_y.
     pub dropout: f64,
@@ -71,7 +71,7 @@ impl HeadConfig {
         self.labels == NEXT
     }
 
-    /// The paper's: no bias, dropout 0.1.
+    /// Creates the configuration of the paper: no bias, dropout 0.1.
     pub fn new(form: Form, classes: usize) -> Self {
         let classes = if form == Form::Choose { 1 } else { classes };
         HeadConfig { form, classes, bias: false, dropout: 0.1, labels: Vec::new(), pooler: false }
@@ -84,7 +84,7 @@ impl HeadConfig {
             Form::Choose => {
                 ensure(classes == 1, "classes", classes, "1 for a head that chooses among answers", "another checkpoint")?
             }
-            Form::Classify if classes == 1 => {} // a number: what is learnt by squares
+            Form::Classify if classes == 1 => {} // a score, learnt by squared error
             Form::Classify | Form::Similar => {
                 let fits = (2..=1 << 16).contains(&classes);
                 ensure(fits, "classes", classes, "a number from 2 to 65536", "another task")?;
@@ -104,7 +104,7 @@ tree! {
         pooler: Option<Linear<V>>,
         /// W_yᵀ (classes, d).
         weight: P<V>,
-        /// (classes), in OpenAI's form.
+        /// The bias (classes), as in OpenAI's code.
         bias: Option<P<V>>,
     } with {
         config: Arc<HeadConfig>,
@@ -115,14 +115,14 @@ tree! {
 pub type Heads<V> = List<Head<V>>;
 
 impl<V> Heads<V> {
-    /// Makes the list of these heads.
+    /// Creates the list of these heads.
     pub fn new(heads: Vec<Head<V>>) -> Self {
         List(heads, ["score"; 2])
     }
 }
 
 impl<'t, T: Real> Heads<Var<'t, T>> {
-    /// L₂ of one head.
+    /// Computes L₂ of one head.
     ///
     /// # Panics
     /// Panics if the model lacks the head.
@@ -146,14 +146,14 @@ impl Head<Param> {
 }
 
 impl<V> Head<V> {
-    /// The form and options.
+    /// Returns the form and options.
     pub fn config(&self) -> &HeadConfig {
         &self.config
     }
 }
 
 impl<T: Real> Head<Tensor<T>> {
-    /// The head with its classes permuted and renamed to `labels`: class i of the result is class `order[i]` of `self`.
+    /// Returns the head with its classes permuted and renamed to `labels`: class i of the result is class `order[i]` of `self`.
     ///
     /// # Panics
     /// Panics if `order` is not a permutation of the classes.
@@ -175,7 +175,7 @@ impl<T: Real> Head<Tensor<T>> {
 }
 
 impl<'t, T: Real> Head<Var<'t, T>> {
-    /// Logits (examples, classes), or (examples, answers), from hidden states (B, T, d).
+    /// Computes logits (examples, classes), or (examples, answers), from hidden states (B, T, d).
     pub fn logits(&self, states: &Var<'t, T>, classes: &ClassLoss, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let (b, t, d) = (states.shape()[0], states.shape()[1], states.shape()[2]);
         let each = classes.group;
@@ -202,7 +202,7 @@ impl<'t, T: Real> Head<Var<'t, T>> {
         if self.config.form == Form::Choose { z.reshape([n, each]) } else { z }
     }
 
-    /// −Σₙ wₙ Σ_c yₙ_c log Pₙ(c): L₂ with the examples' weights.
+    /// Computes −Σₙ wₙ Σ_c yₙ_c log Pₙ(c): L₂ with the examples' weights.
     pub fn loss(&self, states: &Var<'t, T>, classes: &ClassLoss, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let log_p = self.logits(states, classes, dropout).log_softmax();
         let n = log_p.shape()[1];

@@ -1,6 +1,6 @@
 //! The layers of a Transformer: linear, layer norm, embedding, the feed-forward network.
 //!
-//! `declare` states a layer's parameters and settings, `forward` what it computes.
+//! `declare` declares a layer's parameters and settings; `forward` computes the layer.
 
 use gradus_autograd::Var;
 use gradus_tensor::Real;
@@ -22,19 +22,19 @@ tree! {
 }
 
 impl Linear<Param> {
-    /// W from N(0, std²), b = 0.
+    /// Declares W from N(0, std²), and b = 0.
     pub fn declare(from: usize, to: usize, std: f64) -> Self {
         Linear { weight: P(Param::weight([from, to], std)), bias: P(Param::bias(to)) }
     }
 }
 
 impl<'t, T: Real> Linear<Var<'t, T>> {
-    /// (…, in) → (…, out).
+    /// Maps (…, in) to (…, out).
     pub fn forward(&self, x: &Var<'t, T>) -> Var<'t, T> {
         x.linear(&self.weight.0, &self.bias.0)
     }
 
-    /// The activation of the same.
+    /// Computes the layer, followed by an activation.
     pub fn activated(&self, x: &Var<'t, T>, activation: Activation) -> Var<'t, T> {
         match activation {
             Activation::Gelu => x.linear_gelu(&self.weight.0, &self.bias.0),
@@ -60,14 +60,14 @@ tree! {
 }
 
 impl LayerNorm<Param> {
-    /// Gain 1, bias 0.
+    /// Declares gain 1 and bias 0.
     pub fn declare(d: usize, eps: f64) -> Self {
         LayerNorm { weight: P(Param::gain(d)), bias: P(Param::bias(d)), eps }
     }
 }
 
 impl<'t, T: Real> LayerNorm<Var<'t, T>> {
-    /// (…, d) → (…, d).
+    /// Maps (…, d) to (…, d).
     pub fn forward(&self, x: &Var<'t, T>) -> Var<'t, T> {
         x.layer_norm(&self.weight.0, &self.bias.0, self.eps)
     }
@@ -82,15 +82,15 @@ tree! {
 }
 
 impl Table<Param> {
-    /// A row per token or position, from N(0, std²).
+    /// Declares a row per token, position or segment, from N(0, std²).
     pub fn declare(rows: usize, d: usize, std: f64, role: Role) -> Self {
         Table { weight: P(Param { shape: [rows, d].into(), init: Init::Normal(std), role, serves: Serves::Embedding }) }
     }
 }
 
-/// The number of slots T of each sequence, at its own positions or at `first ..`.
+/// Checks an input's tokens, and its own positions or `first ..`; returns the number of slots T of each sequence.
 ///
-/// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
+/// Panics if a token is not in the vocabulary or a position not in the context: callers check user input.
 pub(crate) fn sequence_length(input: &Input, first: usize, vocab: usize, context: usize) -> usize {
     let (ids, t) = (&input.tokens, input.length());
     match &input.positions {
@@ -107,7 +107,7 @@ pub(crate) fn sequence_length(input: &Input, first: usize, vocab: usize, context
 tree! {
     /// The position-wise feed-forward network.
     pub struct Mlp<V> {
-        /// d → f, of GPT-1 4d.
+        /// d → f; in GPT-1, f = 4d.
         c_fc: Linear<V>,
         /// f → d.
         c_proj: Linear<V>,
@@ -124,7 +124,7 @@ impl Mlp<Param> {
 }
 
 impl<'t, T: Real> Mlp<Var<'t, T>> {
-    /// (…, d) → (…, d).
+    /// Maps (…, d) to (…, d).
     pub fn forward(&self, x: &Var<'t, T>) -> Var<'t, T> {
         self.c_proj.forward(&self.c_fc.activated(x, self.activation))
     }

@@ -1,5 +1,5 @@
 //! Interpolated modified Kneser–Ney n-grams (Chen & Goodman 1999, "An empirical study of smoothing techniques for language
-//! modeling"): the best that counting short contexts can do, and so the measure of what a long context is worth.
+//! modeling"): the best smoothing of short contexts in that study, and so a baseline for the value of a long context.
 //!
 //! ```text
 //!             max(c(h w) − D(c(h w)), 0)   D₁N₁(h) + D₂N₂(h) + D₃N₃(h)
@@ -13,11 +13,11 @@
 //! Y = n₁/(n₁ + 2n₂),  Dₖ = k − (k + 1)·Y·nₖ₊₁/nₖ,   nₖ the n-grams of that order with c = k
 //! ```
 //!
-//! Both terms share one denominator and the discounts are what the second hands out, so each p(· | h) sums to 1.
+//! Both terms share one denominator, and the second distributes what the discounts take from the first, so p(· | h) sums to 1.
 
 use std::collections::HashMap;
 
-/// A place in the tree of n-grams; the path from the root spells the n-gram.
+/// A node of the tree of n-grams; the path from the root spells the n-gram.
 type Node = u32;
 const ROOT: Node = 0;
 
@@ -105,27 +105,27 @@ impl KneserNey {
         }
     }
 
-    /// The longest n-gram's length.
+    /// Returns the length of the longest n-gram.
     pub fn order(&self) -> usize {
         self.order
     }
 
-    /// The number of ids.
+    /// Returns the number of ids.
     pub fn vocab(&self) -> usize {
         self.vocab as usize
     }
 
-    /// The id that opens and closes each sequence in texts, where it is the end symbol.
+    /// Returns the id that opens and closes each sequence in texts, if it is the end symbol.
     pub fn separator(&self) -> Option<u32> {
         self.separator
     }
 
-    /// The number of different n-grams of all lengths.
+    /// Returns the number of different n-grams of all lengths.
     pub fn ngrams(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The begin symbol, as the first id of a context for [`probability`](Self::probability).
+    /// Returns the begin symbol, as the first id of a context for [`probability`](Self::probability).
     pub fn begin(&self) -> u32 {
         self.vocab
     }
@@ -148,7 +148,7 @@ impl KneserNey {
                         self.counts[ending[length - 1] as usize] += 1;
                     }
                 }
-                // Nothing precedes the begin symbol: what it leads is counted as it occurs.
+                // Nothing precedes the begin symbol: n-grams that begin with it are counted as they occur.
                 if length == self.order || length == at + 1 {
                     self.counts[node as usize] += 1;
                 }
@@ -158,7 +158,7 @@ impl KneserNey {
         }
     }
 
-    /// Computes what follows each context, and the discounts.
+    /// Computes the counts of the tokens that follow each context, and the discounts.
     fn summarise(&mut self) {
         // The begin symbol alone predicts nothing: it must not take part in the unigrams.
         if let Some(&begin) = self.children.get(&(ROOT, self.begin())) {
@@ -179,23 +179,23 @@ impl KneserNey {
         self.discounts = frequencies[1..].iter().map(discounts).collect();
     }
 
-    /// p(symbol | context), of which the last order − 1 ids count. The context of a sequence's first id is the begin symbol.
+    /// Computes p(symbol | context), of which the last order − 1 ids count. The context of a first id is [`begin`](Self::begin).
     pub fn probability(&self, context: &[u32], symbol: u32) -> f64 {
         self.of_symbol(&self.levels(context), symbol)
     }
 
-    /// p(id | the text before it) of each id. The text is the context, from its last separator on, which opens a sequence.
+    /// Computes p(id | the preceding text) of each id. The context begins after the last separator, which opens a sequence.
     pub fn probabilities(&self, text: &[u32]) -> Vec<f64> {
         let levels = self.levels(&self.context(text));
         (0..self.vocab).map(|id| self.of_symbol(&levels, id)).collect()
     }
 
-    /// −ln p of each id of a text but the first, given those before it, in nats.
+    /// Computes −ln p of each id of a text but the first, given those before it, in nats.
     pub fn losses(&self, text: &[u32]) -> Vec<f64> {
         (1..text.len()).map(|at| 0.0 - self.probability(&self.context(&text[..at]), text[at]).ln()).collect() // no −0.0
     }
 
-    /// The symbols of the end of a text, from its last separator on.
+    /// Returns the symbols at the end of a text, from its last separator on.
     fn context(&self, text: &[u32]) -> Vec<u32> {
         let tail = &text[text.len().saturating_sub(self.order - 1)..];
         match tail.iter().rposition(|id| Some(*id) == self.separator) {
@@ -204,7 +204,7 @@ impl KneserNey {
         }
     }
 
-    /// The contexts that were seen, from the empty one on.
+    /// Returns the levels of the contexts that were seen, from the empty one on.
     fn levels(&self, context: &[u32]) -> Vec<Level> {
         let level = |length: usize| {
             let node = self.node(&context[context.len() - length..])?;
@@ -216,7 +216,7 @@ impl KneserNey {
         (0..=context.len().min(self.order - 1)).map_while(level).collect()
     }
 
-    /// p(w | h) of one symbol w, from the uniform distribution up to the longest context h.
+    /// Computes p(w | h) of one symbol w, from the uniform distribution up to the longest context h.
     fn of_symbol(&self, levels: &[Level], symbol: u32) -> f64 {
         let mut p = 1.0 / f64::from(self.vocab);
         for Level { node, total, handed_out, discounts } in levels {
@@ -229,7 +229,7 @@ impl KneserNey {
         p
     }
 
-    /// −ln p of a sequence, its end included, in nats.
+    /// Computes −ln p of a sequence, its end included, in nats.
     pub fn nll(&self, sequence: &[u32]) -> f64 {
         let symbols: Vec<u32> = [self.begin()].into_iter().chain(sequence.iter().copied()).chain(self.separator).collect();
         (1..symbols.len()).map(|at| -self.probability(&symbols[..at], symbols[at]).ln()).sum()
@@ -239,13 +239,13 @@ impl KneserNey {
         ngram.iter().try_fold(ROOT, |node, &symbol| self.children.get(&(node, symbol)).copied())
     }
 
-    /// The tree of n-grams as three lists: of each n-gram the number of the one it extends (0: the empty one), its last symbol, and c.
+    /// Returns the tree of n-grams as three lists: the index of the n-gram that each extends (0: the empty one), last symbol, c.
     pub fn to_lists(&self) -> [Vec<u32>; 3] {
         let (parents, symbols) = self.nodes.iter().copied().unzip();
         [parents, symbols, self.counts[1..].to_vec()]
     }
 
-    /// The model of these lists ([`to_lists`](Self::to_lists)).
+    /// Returns the model of these lists ([`to_lists`](Self::to_lists)).
     ///
     /// # Errors
     /// Returns a description of the first n-gram that is invalid, or of lists of different lengths.
@@ -281,13 +281,13 @@ impl KneserNey {
     }
 }
 
-/// The three discounts from the numbers of n-grams with counts 1 to 4.
+/// Computes the three discounts from the numbers of n-grams with counts 1 to 4.
 fn discounts(n: &[u64; 5]) -> [f64; 3] {
     let [n1, n2, n3, n4, _] = n.map(|n| n as f64);
     let y = n1 / (n1 + 2.0 * n2);
     [(1.0, n1, n2), (2.0, n2, n3), (3.0, n3, n4)].map(|(k, lower, upper)| {
         let d = k - (k + 1.0) * y * upper / lower;
-        // Small or very regular corpora put D outside (0, k]: then half the count, as KenLM does.
+        // Small or very regular corpora give D outside (0, k]; D is then half the count, as in KenLM.
         if d > 0.0 && d <= k { d } else { 0.5 * k }
     })
 }
@@ -330,7 +330,7 @@ mod tests {
         let zero = (2.0 - 2.0) / 5.0 + share * uniform;
         assert!((model.probability(&[], 1) - one).abs() < 1e-12);
         assert!((model.probability(&[], 0) - zero).abs() < 1e-12);
-        // After 0 come 1, 0 and the end, once each: total 3, handed out 3 · 2/3.
+        // After 0 come 1, 0 and the end, once each: total 3, discounted mass 3 · 2/3.
         let after = (1.0 - 2.0 / 3.0) / 3.0 + (3.0 * 2.0 / 3.0) / 3.0 * one;
         assert!((model.probability(&[0], 1) - after).abs() < 1e-12);
     }

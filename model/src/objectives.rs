@@ -1,4 +1,4 @@
-//! The language-model objective: how the losses of single tokens become one number.
+//! The language-model objective: the reduction of token losses to one number.
 //!
 //! ```text
 //! L₁(U) = Σᵢ log P(uᵢ | uᵢ₋ₖ … uᵢ₋₁)                                                             (equation 1)
@@ -6,13 +6,13 @@
 //! sequence mean     mean over sequences of Σ(ℓ·M)/ΣM                                             (OpenAI's code)
 //! ```
 //!
-//! Equation 1 is a log-likelihood, to be maximised; what is minimised here is its negative.
+//! Equation 1 is a log-likelihood, to be maximised; its negative is minimised here.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Which mean of the token losses is minimised.
+/// The mean of the token losses that is minimised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
@@ -24,10 +24,10 @@ pub enum Objective {
 }
 
 impl Objective {
-    /// The weight of each of the (B·T) predictions, which sum to 1. `mask` is 1 where a token is to be predicted, 0 where
-    /// it is padding; a sequence without a predicted token does not count.
+    /// Returns the weight of each of the (B·T) predictions; the weights sum to 1. `mask` is 1 where a token is to be predicted, 0
+    /// where it is padding; a sequence without a predicted token does not count.
     pub fn weights(self, mask: &[f64], sequences: usize) -> Vec<f64> {
-        // The mean over all tokens is that over one sequence of them all.
+        // The mean over all tokens is the mean over one sequence of all tokens.
         let sequences = if self == Objective::TokenMean { 1 } else { sequences };
         let rows = mask.chunks(mask.len().checked_div(sequences).unwrap_or(0).max(1));
         let counted = rows.clone().filter(|row| row.iter().any(|&m| m > 0.0)).count().max(1) as f64;

@@ -34,9 +34,9 @@ pub enum Predicts {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OutputConfig {
-    /// The token that it predicts.
+    /// The prediction target.
     pub predicts: Predicts,
-    /// Whether its matrix is tied (to the embedding).
+    /// Whether the matrix is tied (to the embedding).
     pub tied: bool,
     /// The layer before the matrix; it implies an output bias.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct OutputConfig {
 pub struct TransformConfig {
     /// The activation function.
     pub activation: Activation,
-    /// ε of its layer norm, inside the root.
+    /// ε of the layer norm, inside the root.
     pub layer_norm_epsilon: f64,
 }
 
@@ -57,7 +57,7 @@ impl OutputConfig {
     /// GPT-1's output.
     pub const NEXT: OutputConfig = OutputConfig { predicts: Predicts::Next, tied: true, transform: None };
 
-    /// Returns the number of parameters, given the number of rows of its matrix and the width.
+    /// Returns the number of parameters, given the number of rows of the matrix and the width.
     pub fn parameters(&self, rows: usize, d: usize) -> usize {
         let transform = if self.transform.is_some() { d * d + 3 * d + rows } else { 0 };
         transform + if self.tied { 0 } else { rows * d }
@@ -106,7 +106,7 @@ tree! {
 pub type Outputs<V> = List<Output<V>>;
 
 impl<V> Outputs<V> {
-    /// Makes the list of these outputs.
+    /// Creates the list of these outputs.
     pub fn new(outputs: Vec<Output<V>>) -> Self {
         List(outputs, ["", "output"])
     }
@@ -130,7 +130,7 @@ impl Output<Param> {
     }
 }
 
-/// The hidden states of a batch, and the outputs that turn them into logits.
+/// The hidden states of a batch, and the outputs that map them to logits.
 #[derive(Debug)]
 pub struct Hidden<'t, T: Real> {
     /// h (B, T, d).
@@ -142,7 +142,7 @@ pub struct Hidden<'t, T: Real> {
 }
 
 impl<'t, T: Real> Hidden<'t, T> {
-    /// Σᵢ wᵢ·(−log P(targetᵢ)) over predicted tokens.
+    /// Computes Σᵢ wᵢ·(−log P(targetᵢ)) over predicted tokens.
     pub fn loss(&self, tokens: &TokenLoss) -> Var<'t, T> {
         let rows = self.rows(tokens.slots.as_ref());
         let tape = rows.tape();
@@ -152,7 +152,7 @@ impl<'t, T: Real> Hidden<'t, T> {
         })
     }
 
-    /// −log P(targetᵢ) of each predicted token: no gradient, at most 1,024 rows of logits in memory.
+    /// Computes −log P(targetᵢ) of each predicted token: no gradient, at most 1,024 rows of logits in memory.
     pub fn token_losses(&self, tokens: &TokenLoss) -> Tensor<T> {
         let (rows, matrix, bias) = self.factors(self.rows(tokens.slots.as_ref()), tokens.output);
         let h = rows.value();
@@ -160,13 +160,13 @@ impl<'t, T: Real> Hidden<'t, T> {
         h.linear_cross_entropy(matrix.value(), bias.map(Var::value), &tokens.targets, &weights)
     }
 
-    /// The logits (B, T, rows) of the first output in every slot.
+    /// Computes the logits (B, T, rows) of the first output in every slot.
     pub fn logits(&self) -> Var<'t, T> {
         let (b, t) = (self.states.shape()[0], self.states.shape()[1]);
         self.logits_of(self.rows(None)).reshape([b, t, self.table.shape()[0]])
     }
 
-    /// The logits (n, rows) of the first output in these slots (of B·T).
+    /// Computes the logits (n, rows) of the first output in these slots (of B·T).
     pub fn logits_at(&self, slots: &Arc<[u32]>) -> Var<'t, T> {
         self.logits_of(self.rows(Some(slots)))
     }
@@ -180,14 +180,14 @@ impl<'t, T: Real> Hidden<'t, T> {
         }
     }
 
-    /// The states (n, d) of these slots, gathered before the output matmul.
+    /// Returns the states (n, d) of these slots, gathered before the output matmul.
     fn rows(&self, slots: Option<&Arc<[u32]>>) -> Var<'t, T> {
         let (b, t, d) = (self.states.shape()[0], self.states.shape()[1], self.states.shape()[2]);
         let rows = self.states.reshape([b * t, d]);
         slots.map_or(rows.clone(), |slots| rows.gather(slots.clone(), [slots.len()]))
     }
 
-    /// The operands of an output: rows, matrix, optional bias.
+    /// Returns the operands of an output: rows, matrix, optional bias.
     fn factors(&self, rows: Var<'t, T>, output: usize) -> (Var<'t, T>, &Var<'t, T>, Option<&Var<'t, T>>) {
         let Output { lm_head, transform, .. } = &self.outputs.0[output];
         let matrix = lm_head.as_ref().map_or(&self.table, |own| &own.weight.0);

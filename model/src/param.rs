@@ -1,5 +1,5 @@
-//! Declarations of parameters, before they have values. Each layer declares its parameters in one place; initialisation, weight decay,
-//! transfer and checkpoints ask the declaration, never a name.
+//! Declarations of parameters, before they have values. Each layer declares its parameters in one place; initialisation, weight
+//! decay, transfer and checkpoints read the declaration, never a name.
 
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ pub enum Role {
     Bias,
     /// A vector of factors.
     Gain,
-    /// A vector per token; the first rows are the tokens'.
+    /// A vector per token; the first rows are those of the tokens.
     TokenEmbedding,
     /// A vector per position.
     PositionEmbedding,
@@ -54,40 +54,40 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether weight decay applies (§4.1: "all non bias or gain weights")
+    /// Returns whether weight decay applies (§4.1: "all non bias or gain weights").
     pub fn decays(self) -> bool {
         !matches!(self, Role::Bias | Role::Gain)
     }
 }
 
-/// The values a parameter begins with.
+/// The initial values of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Init {
     /// Drawn from N(0, σ²), given σ.
     Normal(f64),
     /// One value everywhere.
     Constant(f64),
-    /// 1 at these places of a vector, 0 at the others.
+    /// 1 at these indices of a vector, 0 at the others.
     OnesAt(Range<usize>),
 }
 
 impl Param {
-    /// A matrix drawn from N(0, std²).
+    /// Declares a matrix drawn from N(0, std²).
     pub fn weight(shape: [usize; 2], std: f64) -> Self {
         Param { shape: shape.into(), init: Init::Normal(std), role: Role::Weight, serves: Serves::Body }
     }
 
-    /// n zeros to be added.
+    /// Declares a bias of n zeros.
     pub fn bias(n: usize) -> Self {
         Param { shape: [n].into(), init: Init::Constant(0.0), role: Role::Bias, serves: Serves::Body }
     }
 
-    /// n factors of 1.
+    /// Declares a gain of n ones.
     pub fn gain(n: usize) -> Self {
         Param { shape: [n].into(), init: Init::Constant(1.0), role: Role::Gain, serves: Serves::Body }
     }
 
-    /// The declaration with another part that it serves.
+    /// Returns the declaration with another part that it serves.
     pub(crate) fn serving(self, serves: Serves) -> Self {
         Param { serves, ..self }
     }
@@ -107,8 +107,8 @@ impl Param {
 /// The first random stream of heads, far from those of the body and the outputs.
 const HEADS: u64 = 0x6865_6164;
 
-/// Initial values of a declared tree. Each parameter has its own random stream: those of body and outputs from 1 on, in the order of
-/// the tree, and those of heads from [`HEADS`] on.
+/// Draws the initial values of a declared tree. Each parameter has its own random stream: those of body and outputs from 1 on, in
+/// the order of the tree, and those of heads from [`HEADS`] on.
 pub(crate) fn draw<T: Real, X: Tree<Leaf = Param>>(declared: X, seed: u64) -> X::With<Tensor<T>> {
     let mut streams = [1.., HEADS..];
     let mut next = |p: &Param| streams[usize::from(matches!(p.serves, Serves::Head(_)))].next();
@@ -123,7 +123,7 @@ mod tests {
     use crate::model::Model;
     use crate::recurrent::LstmConfig;
 
-    /// A name and a declaration for every parameter of models with every form of embedding and every head.
+    /// Returns a name and a declaration for every parameter of models with every form of embedding and every head.
     fn all() -> Vec<(String, Param)> {
         let mut all = Vec::new();
         for sample in samples() {

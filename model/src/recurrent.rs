@@ -4,10 +4,10 @@
 //! eₜ = Wₑ[uₜ]        (hₜ, cₜ) = lstm_cell(eₜ W_ih + hₜ₋₁ W_hh + b, cₜ₋₁)        sₜ = hₜ W_p + b_p        P(u) = softmax(sₜ Wₑᵀ)
 //! ```
 //!
-//! (Hochreiter and Schmidhuber 1997; forget gates of Gers, Schmidhuber and Cummins 2000.) The paper says no more. Decided here:
-//! the H units are projected to the width d, so that the output is tied to the embedding as the Transformer's is, and heads read
-//! states of the same width; no positions, since order is in the recurrence; dropout on the embedded tokens and on the projected
-//! states, none inside the recurrence; one bias where cuDNN and PyTorch add two.
+//! (Hochreiter and Schmidhuber 1997; forget gates of Gers, Schmidhuber and Cummins 2000.) The paper gives no details. Decided
+//! here: the H units are projected to the width d, so that the output is tied to the embedding as in the Transformer, and heads
+//! read states of the same width; there are no positions, since order is in the recurrence; dropout applies to the embedded
+//! tokens and the projected states, not inside the recurrence; there is one bias where cuDNN and PyTorch add two.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct LstmConfig {
     pub initializer_range: f64,
 }
 
-/// There are more than 4H² parameters.
+/// The maximum number of units; there are more than 4H² parameters.
 const MOST_UNITS: usize = 1 << 16;
 
 impl Default for LstmConfig {
@@ -48,10 +48,10 @@ impl Default for LstmConfig {
 }
 
 impl LstmConfig {
-    /// The paper's: 2,048 units, and all else as its GPT-1.
+    /// The paper's LSTM: 2,048 units, and all else as in its GPT-1.
     pub const PAPER: LstmConfig = LstmConfig::of_units(2048, &TransformerConfig::GPT1);
 
-    /// This number of units, and all else as this GPT's.
+    /// Returns an LSTM with this number of units, and all else as in this GPT.
     const fn of_units(units: usize, transformer: &TransformerConfig) -> Self {
         LstmConfig {
             units,
@@ -61,7 +61,7 @@ impl LstmConfig {
         }
     }
 
-    /// An LSTM with the dropouts of this GPT, with the number of units whose parameters come closest to the GPT's.
+    /// Returns an LSTM with the dropouts of this GPT, and the number of units whose parameters come closest to the GPT's.
     ///
     /// ```
     /// use gradus_model::{LstmConfig, ModelConfig};
@@ -74,12 +74,12 @@ impl LstmConfig {
         sized.min_by_key(|lstm| lstm.parameters(sizes).abs_diff(transformer.parameters(sizes))).expect("one at least")
     }
 
-    /// Both dropouts at once.
+    /// Sets both dropouts to one probability.
     pub fn with_dropout(self, p: f64) -> Self {
         LstmConfig { embd_dropout: p, resid_dropout: p, ..self }
     }
 
-    /// Number of parameters: 4H(d + H + 1) of the cell, d(H + 1) of the projection, V·d of the embedding.
+    /// Returns the number of parameters: 4H(d + H + 1) of the cell, d(H + 1) of the projection, V·d of the embedding.
     pub fn parameters(&self, sizes: Sizes) -> usize {
         let (d, h) = (sizes.width, self.units);
         4 * h * (d + h + 1) + d * (h + 1) + sizes.vocab * d
@@ -108,8 +108,8 @@ tree! {
 }
 
 impl LstmCell<Param> {
-    /// From states of width d to H units: weights N(0, std²), biases 0, but 1 for the forget gates (Gers et al. 2000; Jozefowicz,
-    /// Zaremba and Sutskever 2015): f = σ(0) = ½ would halve the cell, and its gradient, at every step.
+    /// Declares a cell from states of width d to H units: weights N(0, std²), biases 0, but 1 for the forget gates (Gers et al.
+    /// 2000; Jozefowicz, Zaremba and Sutskever 2015): f = σ(0) = ½ would halve the cell, and its gradient, at every step.
     pub fn declare(d: usize, h: usize, std: f64) -> Self {
         LstmCell {
             weight_ih: P(Param::weight([d, 4 * h], std)),
@@ -135,7 +135,7 @@ tree! {
 }
 
 impl Lstm<Param> {
-    /// Declares the parameters: drawn as the Transformer's, except the forget gates.
+    /// Declares the parameters, drawn as in the Transformer, except the forget gates.
     pub fn declare(sizes: Sizes, config: &LstmConfig) -> Self {
         let (d, h, std) = (sizes.width, config.units, config.initializer_range);
         Lstm {
@@ -149,25 +149,25 @@ impl Lstm<Param> {
 }
 
 impl<V> Lstm<V> {
-    /// The sizes.
+    /// Returns the sizes.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// The options.
+    /// Returns the options.
     pub fn config(&self) -> &LstmConfig {
         &self.config
     }
 }
 
 impl<'t, T: Real> Lstm<Var<'t, T>> {
-    /// Wₑ[u] (B, T, d) of tokens at positions `first ..`, which must be in the vocabulary and in the context.
+    /// Computes Wₑ[u] (B, T, d) of tokens at positions `first ..`, which must be in the vocabulary and in the context.
     fn embed(&self, input: &Input, first: usize) -> Var<'t, T> {
         let t = sequence_length(input, first, self.sizes.vocab, self.sizes.context);
         self.tokens_embed.weight.0.gather(input.tokens.clone(), [input.sequences, t])
     }
 
-    /// The projected states sₜ of these slots, and the output's matrix; with a seed the dropouts are active. Panics unless each sees those before it alone.
+    /// Computes the projected states sₜ, with the output's matrix; with a seed, dropout is active. Panics unless causal.
     pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         let in_order = input.sight == Sight::Causal && input.positions.is_none() && input.query_only == 0;
         assert!(in_order, "a recurrence reads from left to right");
@@ -175,7 +175,7 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         let (tape, c) = (table.tape(), &self.config);
         let drop = |x, p, site| Dropout::new(p, site).forward(x, dropout);
         let x = tape.scope("embed", || drop(self.embed(input, 0), c.embd_dropout, Site::Embedding));
-        // The recurrence goes by time: (B, T, d) → (T, B, d).
+        // The recurrence runs over time: (B, T, d) → (T, B, d).
         let h = tape.scope("cell", || self.inputs(&x.permute(&[1, 0, 2])).lstm(&self.cell.weight_hh.0)); // (T, B, H)
         let states = tape.scope("c_proj", || {
             let s = self.c_proj.forward(&h).permute(&[1, 0, 2]); // (B, T, d)
@@ -184,13 +184,13 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         (states, table)
     }
 
-    /// The share of embedded tokens (…, d) in the pre-activations (…, 4H).
+    /// Computes the contribution of embedded tokens (…, d) to the pre-activations (…, 4H).
     fn inputs(&self, x: &Var<'t, T>) -> Var<'t, T> {
         x.linear(&self.cell.weight_ih.0, &self.cell.bias.0)
     }
 
-    /// The projected states (B, T, d) of the tokens in these slots, which follow those that `state` has read, one time step after the
-    /// other; `state` then has read them too. Of one sequence the bits are those of [`Lstm::hidden`] over the whole of it.
+    /// Computes the projected states (B, T, d) of tokens that follow those read by `state`, step by step, and advances `state`.
+    /// For one sequence, the bits are those of [`Lstm::hidden`] over all of it.
     pub fn decode(&self, input: &Input, state: &mut LstmState<T>) -> (Var<'t, T>, Var<'t, T>) {
         let table = self.tokens_embed.weight.0.clone();
         let (tape, b, t, units) = (table.tape(), input.sequences, input.length(), self.config.units);
@@ -200,7 +200,7 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
         for time in 0..t {
             let (x, w) = (x.slice(1, time..time + 1), &self.cell.weight_hh.0);
             let z = match b {
-                // x in the bias's place begins the chain of additions, as in `lstm`.
+                // x in place of the bias begins the chain of additions, as in `lstm`.
                 1 => h.linear(w, &x.reshape([4 * units])),
                 _ => h.matmul(w) + x.reshape([b, 4 * units]),
             };
@@ -217,7 +217,7 @@ impl<'t, T: Real> Lstm<Var<'t, T>> {
     }
 }
 
-/// All that an LSTM knows of the tokens it has read: h and c (B, H), whatever their number.
+/// The state of an LSTM after the tokens read: h and c (B, H), for any number of tokens.
 #[derive(Clone, Debug)]
 pub struct LstmState<T: Real> {
     h: Tensor<T>,
@@ -226,13 +226,13 @@ pub struct LstmState<T: Real> {
 }
 
 impl<T: Real> LstmState<T> {
-    /// Nothing read: zeros, stored where `like` is.
+    /// Creates the state before any token: zeros, stored where `like` is.
     pub fn new(config: &LstmConfig, like: &Tensor<T>) -> Self {
         let zeros = || like.zeros_like([1, config.units]);
         LstmState { h: zeros(), c: zeros(), position: 0 }
     }
 
-    /// Number of tokens read.
+    /// Returns the number of tokens read.
     pub fn position(&self) -> usize {
         self.position
     }

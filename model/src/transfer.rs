@@ -1,4 +1,4 @@
-//! From a pre-trained model to one that is fine-tuned: rows for special tokens, a head, and how much is kept (§3.2, §5).
+//! The conversion of a pre-trained model for fine-tuning: rows for special tokens, a head, and the part that is kept (§3.2, §5).
 //!
 //! ```text
 //! [Wₑ] → [Wₑ; start; delimiter; extract]     the new rows N(0, σ²); in the joint form they precede the position rows;
@@ -6,12 +6,12 @@
 //! transferred: nothing, embeddings, 1 … n    embeddings are Wₑ and W_p; l blocks are these and the blocks 1 … l; the rest is fresh
 //! ```
 //!
-//! BERT's embeddings are W_s and their norm too. Its pooler was pre-trained, so that it is kept where all is; its classifier is fresh
+//! BERT's embeddings include W_s and their norm. Its pooler is pre-trained, so it is kept if all is kept; its classifier is fresh
 //! (Devlin et al. 2018, §3.2).
 //!
-//! Blocks above those that are kept are drawn with a separate seed: with pre-training's they would be the very weights beside
-//! which the kept ones began to learn. Where nothing is kept, the model is the one that pre-training with this seed starts from,
-//! so that the two differ by pre-training alone.
+//! Blocks above the kept ones are drawn with a separate seed: the seed of pre-training would give the very weights beside which
+//! the kept blocks began to learn. If nothing is kept, the model is the one that pre-training with this seed starts from, so that
+//! the two differ by pre-training alone.
 
 use std::ops::Range;
 
@@ -61,7 +61,7 @@ impl std::str::FromStr for Transfer {
 }
 
 impl Transfer {
-    /// Whether a parameter of the body or of an output is kept.
+    /// Returns whether a parameter of the body or of an output is kept.
     fn keeps(self, p: &Param) -> bool {
         match (self, p.serves) {
             (Transfer::All, _) => true,
@@ -72,14 +72,14 @@ impl Transfer {
     }
 }
 
-/// Keeps the seed of fresh blocks above kept ones apart from pre-training's.
+/// The bits that separate the seed of fresh blocks above kept ones from that of pre-training ("above" in ASCII).
 const ABOVE: u64 = 0x6162_6f76_6500;
 
 impl<T: Real> Model<Tensor<T>> {
-    /// The model with these tokens' rows of Wₑ drawn from N(0, std²); the vocabulary grows to hold them.
+    /// Returns the model with these tokens' rows of Wₑ drawn from N(0, std²); the vocabulary grows to hold them.
     ///
     /// # Panics
-    /// If they begin beyond the vocabulary.
+    /// Panics if they begin beyond the vocabulary.
     pub fn with_tokens(self, tokens: Range<usize>, std: f64, seed: u64) -> Self {
         let config = self.config();
         let vocab = config.sizes.vocab;
@@ -103,7 +103,7 @@ impl<T: Real> Model<Tensor<T>> {
         })
     }
 
-    /// The model whose outputs have no parameters, for tasks that predict no token: no loss would reach them.
+    /// Returns the model with outputs that have no parameters, for tasks that predict no token: no loss would reach them.
     pub fn with_plain_outputs(self) -> Self {
         let plain = |output: Output<_>| {
             let config = OutputConfig { tied: true, transform: None, ..output.config };
@@ -112,7 +112,7 @@ impl<T: Real> Model<Tensor<T>> {
         Model { outputs: Outputs::new(self.outputs.0.into_iter().map(plain).collect()), ..self }
     }
 
-    /// This body with its outputs under a fresh head, and no other; what is not transferred is fresh too.
+    /// Returns the body and its outputs with this fresh head, and no other; parts that are not transferred are fresh too.
     pub fn with_head(mut self, head: HeadConfig, transfer: Transfer, seed: u64) -> Self {
         let old = std::mem::replace(&mut self.heads, Heads::new(Vec::new()));
         let mut declared = Model::declare(&ModelConfig { heads: vec![head], ..self.config() });
@@ -121,7 +121,7 @@ impl<T: Real> Model<Tensor<T>> {
         let fresh = draw(declared.clone(), of);
         let choose = |_: &str, ((declared, old), new)| if transfer.keeps(&declared) { old } else { new };
         let model = declared.zip(self).zip(fresh).map(choose);
-        // A pooler is part of what was pre-trained.
+        // A pooler is pre-trained.
         if let (Transfer::All, [new], Some(old)) = (transfer, &mut heads.0[..], old.0.into_iter().next())
             && new.pooler.is_some()
             && old.pooler.is_some()
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(kept_of(&tiny_bert(), Transfer::Layers(0)), embeddings);
     }
 
-    /// What was pre-trained below a class stays, and only where all stays; what is asked of it is new.
+    /// A pre-trained pooler is kept if all is kept; the classifier is always new.
     #[test]
     fn a_pooler_is_kept_and_a_classifier_is_drawn_anew() {
         let head = |classes| HeadConfig { pooler: true, bias: true, ..HeadConfig::new(Form::Classify, classes) };
@@ -253,7 +253,7 @@ mod tests {
         });
     }
 
-    /// Even under pre-training's own seed; where nothing is kept, the model is what pre-training starts from.
+    /// This holds even with the seed of pre-training; if nothing is kept, the model is the one that pre-training starts from.
     #[test]
     fn fresh_blocks_differ_from_the_initial_blocks_of_pre_training() {
         let began = began(tiny());
@@ -265,7 +265,7 @@ mod tests {
         assert!(with(Transfer::None) == began);
     }
 
-    /// Every seed has blocks of its own, also one with the bits that keep them apart.
+    /// Every seed gives its own blocks, even a seed with the bits that separate the two.
     #[test]
     fn fresh_blocks_differ_by_seed() {
         let last = |seed| {

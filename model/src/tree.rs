@@ -1,11 +1,11 @@
 //! Parameters as a functor: a model is generic over its leaves.
 //!
-//! `Transformer<Param>` is a model's declaration, `Transformer<Tensor>` the model at rest, `Transformer<Var>` the same on a tape; its gradients and its
-//! moments are trees again. Initialisation, checkpoints, gradient norms, updates and the alarm for a parameter without gradient
-//! are each one traversal, and nothing looks a parameter up by its name.
+//! `Transformer<Param>` is the declaration of a model, `Transformer<Tensor>` its parameters, and `Transformer<Var>` the
+//! parameters on a tape; gradients and moments are trees too. Initialisation, checkpoints, gradient norms, updates and the check
+//! for parameters without gradient are each one traversal, and no code looks a parameter up by its name.
 //!
-//! What a layer needs beside its parameters (a number of heads, an ε) is a setting of the tree: it goes wherever the leaves go,
-//! so that no parameters can be computed with the settings of others.
+//! The values that a layer needs besides its parameters (a number of heads, an ε) are settings of the tree: they stay with the
+//! leaves, so that no parameters can be computed with the settings of others.
 //!
 //! ```
 //! use gradus_model::Tree;
@@ -31,7 +31,7 @@ use std::fmt::{Display, Write};
 use gradus_autograd::{Tape, Var};
 use gradus_tensor::{Device, DeviceError, Real, Tensor};
 
-/// The names on the path to a leaf, joined by dots: `h.3.attn.c_attn.weight`. They are joined only where they are asked for.
+/// The names on the path to a leaf, joined by dots: `h.3.attn.c_attn.weight`. They are joined only if the traversal uses them.
 #[derive(Debug)]
 pub struct Path(Option<String>);
 
@@ -53,7 +53,7 @@ impl Path {
         result
     }
 
-    /// Adds a name; the length before.
+    /// Adds a name, and returns the length before.
     fn enter(&mut self, name: &dyn Display) -> usize {
         let before = self.names().len();
         if let Some(names) = &mut self.0 {
@@ -75,46 +75,46 @@ pub trait Tree: Sized {
     /// The structure with other leaves.
     type With<U>: Tree<Leaf = U>;
 
-    /// The tree of f(path, leaf), below `path`.
+    /// Returns the tree of f(path, leaf), below `path`.
     fn map_at<U>(self, path: &mut Path, f: &mut dyn FnMut(&str, Self::Leaf) -> U) -> Self::With<U>;
-    /// The tree of references to the leaves.
+    /// Returns the tree of references to the leaves.
     fn as_ref(&self) -> Self::With<&Self::Leaf>;
-    /// The tree of exclusive references to the leaves.
+    /// Returns the tree of exclusive references to the leaves.
     fn as_mut(&mut self) -> Self::With<&mut Self::Leaf>;
-    /// The tree of pairs, with the settings of the first; panics where the structures differ (another number of layers).
+    /// Returns the tree of pairs, with the settings of the first; panics if the structures differ (another number of layers).
     fn zip<B>(self, other: Self::With<B>) -> Self::With<(Self::Leaf, B)>;
 
-    /// The tree of f(path, leaf).
+    /// Returns the tree of f(path, leaf).
     fn map<U>(self, mut f: impl FnMut(&str, Self::Leaf) -> U) -> Self::With<U> {
         self.map_at(&mut Path::root(), &mut f)
     }
-    /// f(path, leaf) for every leaf, in order.
+    /// Calls f(path, leaf) for every leaf, in order.
     fn visit(self, mut f: impl FnMut(&str, Self::Leaf)) {
         self.map(|path, leaf| f(path, leaf));
     }
 
-    /// The parameters as leaves of a tape, to be differentiated with respect to, each in a scope of its name.
+    /// Returns the parameters as leaves of a tape, with respect to which gradients are computed, each in a scope of its name.
     fn leaves<'t, T: Real>(&self, tape: &'t Tape<T>) -> Self::With<Var<'t, T>>
     where
         Self: Tree<Leaf = Tensor<T>> + Clone,
     {
         self.clone().map(|name, p| tape.scope(name, || tape.leaf(p)))
     }
-    /// The parameters as constants of a tape.
+    /// Returns the parameters as constants of a tape.
     fn constants<'t, T: Real>(&self, tape: &'t Tape<T>) -> Self::With<Var<'t, T>>
     where
         Self: Tree<Leaf = Tensor<T>> + Clone,
     {
         self.clone().map_at(&mut Path(None), &mut |_, p| tape.constant(p))
     }
-    /// The parameters as another scalar.
+    /// Converts the parameters to another scalar.
     fn cast<T: Real, U: Real>(&self) -> Self::With<Tensor<U>>
     where
         Self: Tree<Leaf = Tensor<T>> + Clone,
     {
         self.clone().map_at(&mut Path(None), &mut |_, p| p.cast())
     }
-    /// Bytes of the tensors that are not on `device`.
+    /// Returns the number of bytes of the tensors that are not on `device`.
     fn bytes_to<T: Real>(&self, device: &Device) -> u64
     where
         Self: Tree<Leaf = Tensor<T>>,
@@ -123,10 +123,10 @@ pub trait Tree: Sized {
         self.as_ref().visit(|_, p| bytes += if p.device() == *device { 0 } else { size_of::<T>() as u64 * p.len() as u64 });
         bytes
     }
-    /// The parameters on a device.
+    /// Returns the parameters on a device.
     ///
     /// # Errors
-    /// As of [`Device::check_room`], before anything is sent, and of [`Tensor::to`].
+    /// Returns the errors of [`Device::check_room`], before anything is sent, and of [`Tensor::to`].
     fn to<T: Real>(&self, device: &Device) -> Result<Self::With<Tensor<T>>, DeviceError>
     where
         Self: Tree<Leaf = Tensor<T>> + Clone,
@@ -187,12 +187,12 @@ impl<X: Tree> Tree for Seq<X> {
     }
 }
 
-/// A sequence of subtrees with names: the first has one of its own, the following ones a prefix and their number.
+/// A sequence of subtrees with names: the first has its own name, the following have a prefix and their number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List<X>(pub Vec<X>, pub(crate) [&'static str; 2]);
 
 impl<X> List<X> {
-    /// The name of the subtree with this number.
+    /// Returns the name of the subtree with this number.
     pub(crate) fn name(&self, number: usize) -> String {
         if number == 0 { self.1[0].to_owned() } else { format!("{}_{number}", self.1[1]) }
     }
@@ -239,7 +239,7 @@ impl<X: Tree> Tree for Option<X> {
     }
 }
 
-/// Declares a struct of subtrees, or an enum of which each variant is one, as a [`Tree`].
+/// Declares a struct of subtrees, or an enum whose variants are subtrees, as a [`Tree`].
 ///
 /// A field's name is its name in paths; `field as "name": …` gives it another, and `as ""` none, so that the names below get no
 /// prefix. Settings follow in `with { … }`; they are cloned with the tree. A variant adds nothing to the path.

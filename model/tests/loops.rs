@@ -1,5 +1,5 @@
-//! The whole model once more, as loops over plain numbers: one sequence, one equation at a time, no tensor and no tape. What
-//! gradients and properties cannot tell, a difference in place of a sum, say, differs here.
+//! The whole model again, as loops over plain numbers: one sequence, one equation at a time, without tensors or a tape. This
+//! detects errors that gradients and properties cannot, such as a difference in place of a sum.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
@@ -56,7 +56,7 @@ impl Parameters {
         &self.0[name]
     }
 
-    /// y = x·W + b.
+    /// Computes y = x·W + b.
     fn linear(&self, name: &str, x: &[f64]) -> Row {
         let mut y = self.rows(&format!("{name}.bias"))[0].clone();
         for (x, row) in x.iter().zip(self.rows(&format!("{name}.weight"))) {
@@ -73,7 +73,7 @@ impl Parameters {
         (0..x.len()).map(|i| gain[i] * (x[i] - mean) / (variance + eps).sqrt() + bias[i]).collect()
     }
 
-    /// softmax(QKᵀ/√D) V for each head, over the slots that slot t sees.
+    /// Computes softmax(QKᵀ/√D) V for each head, over the slots that slot t attends to.
     fn attention(&self, name: &str, x: &[Row], heads: usize, sees: &dyn Fn(usize, usize) -> bool) -> Vec<Row> {
         let (d, width) = (x[0].len(), x[0].len() / heads);
         let qkv: Vec<Row> = x.iter().map(|x| self.linear(&format!("{name}.c_attn"), x)).collect();
@@ -156,7 +156,7 @@ impl Parameters {
         states
     }
 
-    /// The last hidden states of sequence b.
+    /// Computes the last hidden states of sequence b.
     fn hidden(&self, config: &ModelConfig, input: &Input, b: usize) -> Vec<Row> {
         let row = |all: &[u32]| all.chunks(input.length()).nth(b).unwrap().to_vec();
         let sees = |i: usize, j: usize| {
@@ -181,7 +181,7 @@ impl Parameters {
         }
     }
 
-    /// The logits of an output whose parameters' names begin with `name`.
+    /// Computes the logits of an output whose parameters' names begin with `name`.
     fn logits(&self, name: &str, output: &OutputConfig, h: &[f64]) -> Row {
         let matrix = if output.tied { "tokens_embed.weight".to_owned() } else { format!("{name}lm_head.weight") };
         let z = |h: &[f64]| -> Row { self.rows(&matrix).iter().map(|row| dot(h, row)).collect() };
@@ -192,7 +192,7 @@ impl Parameters {
         plus(&z(&h), &self.rows(&format!("{name}transform.bias"))[0])
     }
 
-    /// The logits of one example, from the states at the extract tokens of its sequences.
+    /// Computes the logits of one example, from the states at the extract tokens of its sequences.
     fn class_logits(&self, name: &str, head: &HeadConfig, r: &[Row]) -> Row {
         let z = |r: &[f64]| -> Row {
             let pooled: Row = if head.pooler {
@@ -229,7 +229,7 @@ fn all() -> Vec<Loss> {
     samples().into_iter().chain(more).map(|sample| Loss { dropout: None, ..sample.loss(7) }).collect()
 }
 
-/// Equal but for rounding: sums of some thousand products in another order, each off by at most 1.1e-16 of itself.
+/// Compares numbers up to rounding: sums of some thousand products in another order, each off by at most 1.1e-16 of itself.
 fn near(found: &[f64], expected: &[f64], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let largest = expected.iter().fold(0.0, |m: f64, x| m.max(x.abs()));

@@ -1,4 +1,4 @@
-//! The tests of this crate from outside, in one binary: linking is what takes time.
+//! The integration tests of this crate, in one binary to save linking time.
 
 mod loops;
 mod whole_lstm;

@@ -1,4 +1,4 @@
-//! The LSTM's dropouts and its bits. What it shares with the Transformer is checked in `whole_model.rs`.
+//! Tests of the LSTM's dropouts and bits. `whole_model.rs` tests the parts that it shares with the Transformer.
 
 use gradus_autograd::{Real, Tape, Tensor};
 use gradus_model::check::{random_batch, shaken, tiny_lstm};
@@ -47,7 +47,7 @@ fn each_dropout_acts_alone() {
     assert!((52..=116).contains(&projection), "{projection} of {}", plain.len());
 }
 
-/// Large enough that the recurrence, the products and the dropouts share their work between threads.
+/// Computes the bits of a gradient, at sizes for which the recurrence, the products and the dropouts share work between threads.
 fn gradient_bits<S: Real>(threads: usize) -> Vec<u64> {
     let config = ModelConfig::new(Sizes { vocab: 300, context: T, width: 64 }, LstmConfig { units: 330, ..Default::default() });
     let (b, n) = (9, 9 * T);
@@ -72,7 +72,7 @@ fn threads_do_not_change_a_bit() {
     }
 }
 
-/// More units than one block of the product along k, in both precisions: decoding follows the same chain of additions.
+/// Tests more units than one block of the product along k, in both precisions: decoding follows the same chain of additions.
 fn decodes<S: Real>() {
     let config = ModelConfig::new(
         Sizes { vocab: 40, context: 12, width: 24 },

@@ -1,4 +1,4 @@
-//! Whole models in f64, every option, head and objective: their gradients by four witnesses, and what they must not mix.
+//! Tests of whole models in f64, with every option, head and objective: gradients by four witnesses, and properties of models.
 
 use gradus_autograd::{Tape, Tensor, check};
 use gradus_model::check::{Loss, Reads, Sample, properties, samples, shaken, sight, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm};
@@ -11,7 +11,7 @@ fn parameters(config: &ModelConfig) -> Model<Tensor<f64>> {
     Model::init(config, 3).map(shaken(4))
 }
 
-/// Every sample and more, each with and without its dropouts, by name.
+/// Returns every sample and more, each with and without its dropouts, by name.
 fn cases() -> Vec<(String, Loss)> {
     let gpt = |activation| tiny_gpt().with_transformer(|c| c.activation = activation);
     let wide = ModelConfig::new(
@@ -40,7 +40,7 @@ fn all_hold(witness: check::Witness) -> Vec<check::Report> {
     cases().iter().flat_map(seeds).collect()
 }
 
-/// Reverse mode against forward mode, through every layer at once.
+/// Compares reverse mode with forward mode, through every layer at once.
 #[test]
 fn the_gradient_is_the_exact_directional_derivative() {
     all_hold(check::adjoint);
@@ -60,7 +60,7 @@ fn directional_derivatives_agree_to_1e_8_at_the_best_h() {
     }
 }
 
-/// With a wrong gradient it would fall as h.
+/// With a wrong gradient, the remainder would fall as h.
 #[test]
 fn the_taylor_remainder_falls_with_slope_2() {
     for report in all_hold(check::taylor) {
@@ -69,7 +69,7 @@ fn the_taylor_remainder_falls_with_slope_2() {
     }
 }
 
-/// What attention, recurrence, batches, padding, caches and shards must not mix.
+/// Attention, recurrence, batches, padding, caches and shards do not mix what must stay separate.
 #[test]
 fn every_property_holds() {
     for (name, loss) in cases() {
@@ -90,8 +90,8 @@ fn every_property_holds() {
     }
 }
 
-/// A query-only slot has the logits of a query that is appended to the content, which nothing attends to; the content's logits are
-/// those of a run without queries.
+/// A query-only slot has the logits of a query that is appended to the content, to which no slot attends; the content's logits
+/// are those of a run without queries.
 #[test]
 fn a_query_only_slot_is_an_appended_query() {
     let (content, queries) = ([3, 1, 4, 1, 5], [[2, 0], [2, 3], [7, 1]]); // token and position
@@ -122,7 +122,7 @@ fn assert_near(found: &[f64], expected: &[f64]) {
     assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?} {expected:?}");
 }
 
-/// Frozen features: the head's gradient is the whole one's, where the backbone drops nothing and no token is predicted.
+/// Frozen features: the head's gradient is that of the whole model, if the backbone drops nothing and no token is predicted.
 #[test]
 fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
     for (case, Loss { model, batch, dropout }) in cases() {
@@ -138,7 +138,7 @@ fn the_head_alone_has_the_gradient_it_has_in_the_whole() {
     }
 }
 
-/// Each dropout is drawn, from its own place, and anew for every sequence.
+/// Each dropout is drawn from its own site, and separately for every sequence.
 #[test]
 fn each_dropout_of_a_gpt_acts_alone() {
     let ids = [3, 1, 4, 1, 5].repeat(2);
@@ -153,7 +153,7 @@ fn each_dropout_of_a_gpt_acts_alone() {
     };
     let states = |dropouts| {
         let both = run(dropouts, &ids, 2, 0);
-        // The second sequence, in a shard of its own, has the masks that it has in the batch.
+        // The second sequence, in a shard of its own, has the same masks as in the batch.
         let alone = run(dropouts, &ids[5..], 1, 1);
         assert!(both[both.len() / 2..].iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-12), "{dropouts:?}");
         both
@@ -171,13 +171,13 @@ fn each_dropout_of_a_gpt_acts_alone() {
     }
 }
 
-/// A model that drops half of the features before its head, and nothing else.
+/// Returns a model that drops half of the features before its head, and nothing else.
 fn dropping(form: Form, classes: usize) -> Model<Tensor<f64>> {
     let head = HeadConfig { dropout: 0.5, ..HeadConfig::new(form, classes) };
     parameters(&ModelConfig { heads: vec![head], ..tiny_gpt().with_dropout(0.0) })
 }
 
-/// What the head reads of a sequence (d), and its logits of that sequence `b` times, two to an example, in each of 20 steps.
+/// Returns the state of a sequence that the head reads (d), and its logits for `b` copies, two per example, in each of 20 steps.
 fn of_copies(params: &Model<Tensor<f64>>, b: usize) -> (Vec<f64>, Vec<Vec<f64>>) {
     let ids = [3, 1, 4, 1, 5];
     let last = ids.len() - 1;
@@ -191,7 +191,7 @@ fn of_copies(params: &Model<Tensor<f64>>, b: usize) -> (Vec<f64>, Vec<Vec<f64>>)
     (states.value().slice(0, 0..1).slice(1, last..last + 1).to_vec(), (1..=20).map(logits).collect())
 }
 
-/// Separate masks would take whole features from single answers.
+/// Separate masks would remove whole features from single answers.
 #[test]
 fn answers_of_one_question_share_their_dropout() {
     // Two questions of two equal answers each. Shared masks keep the logits of one question equal.
@@ -200,7 +200,7 @@ fn answers_of_one_question_share_their_dropout() {
     assert!(all.iter().any(|z| z[0] != z[2]), "questions have separate masks: {all:?}");
     let different = all.iter().map(|z| z[0].to_bits()).collect::<std::collections::BTreeSet<_>>();
     assert!(different.len() > 10, "features are dropped one by one, not a question at once: {all:?}");
-    // Of one feature alone, the logit is 0 or twice what it is.
+    // With one feature alone, the logit is 0 or twice its value.
     let mut params = dropping(Form::Choose, 1);
     let d = tiny_gpt().sizes.width;
     params.heads.0[0].weight.0 = Tensor::new([1, d], (0..d).map(|i| if i == 2 { 1.0 } else { 0.0 }).collect());
@@ -209,7 +209,7 @@ fn answers_of_one_question_share_their_dropout() {
     assert!((20..=60).contains(&kept) && all.concat().iter().filter(|z| **z == 0.0).count() == 80 - kept, "{all:?}");
 }
 
-/// If each order dropped its own features, it would let through what the other order took away.
+/// If each order had its own mask, it would keep features that the other order drops.
 #[test]
 fn both_orders_of_a_pair_share_one_dropout_mask() {
     let d = tiny_gpt().sizes.width;
@@ -232,7 +232,7 @@ fn joint(dropout: f64) -> ModelConfig {
     tiny_gpt().with_dropout(0.0).with_transformer(|c| (c.embedding, c.embd_dropout) = (Embedding::Joint, dropout))
 }
 
-/// OpenAI's order: a token that occurs twice loses the same features in both places, and in the output.
+/// In OpenAI's order, a token that occurs twice loses the same features at both positions, and in the output.
 #[test]
 fn dropout_applies_to_the_joint_matrix_before_lookup() {
     let config = joint(0.5);
@@ -253,7 +253,7 @@ fn dropout_applies_to_the_joint_matrix_before_lookup() {
     }
 }
 
-/// OpenAI's softmax has a row for each position, which is no token: the probability it gets is lost to the tokens.
+/// OpenAI's softmax has a row for each position, which is no token: the tokens lose the probability of these rows.
 #[test]
 fn the_joint_softmax_runs_over_positions_too() {
     let config = joint(0.0);
@@ -273,7 +273,7 @@ fn the_joint_softmax_runs_over_positions_too() {
     assert!((sum - tokens).abs() < 1e-12 && sum < 0.95, "{sum}, {tokens}");
 }
 
-/// A masked batch may ask for nothing: its loss is 0, and nothing has a gradient but 0.
+/// A masked batch may have no targets: its loss is 0, and every gradient is 0.
 #[test]
 fn a_masked_batch_without_targets_has_zero_loss_and_gradient() {
     let Loss { model, batch, .. } = Sample::new("BERT", tiny_bert(), Objective::TokenMean).read(Reads::Masked).loss(3);

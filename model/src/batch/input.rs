@@ -6,17 +6,17 @@ use gradus_autograd::ops::Attention;
 use gradus_tensor::Mask;
 use serde::{Deserialize, Serialize};
 
-/// The slots of its sequence that a slot attends to.
+/// The attention mask: the slots of its sequence that a slot attends to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sight {
     /// Slot i attends to j ≤ i (next-token prediction). Padding at the end is attended to only by padding.
     #[default]
     Causal,
-    /// All slots, up to the length of sequence b; later slots are padding. `None`: no padding.
+    /// Each slot attends to all slots below the length of its sequence; later slots are padding. `None`: no padding.
     Full(Option<Arc<[usize]>>),
-    /// The prefix of sequence b, of this length, and all j ≤ i (prefix LM; UniLM, Dong et al. 2019, §2.3). Padding, at
-    /// the end, is as in a causal sequence.
+    /// Slot i attends to the prefix of its sequence, of this length, and to all j ≤ i (prefix LM; UniLM, Dong et al. 2019, §2.3).
+    /// Padding, at the end, is as in a causal sequence.
     Prefix(Arc<[usize]>),
     /// An explicit mask (B, T, T): element (b, i, j) states whether slot i of sequence b attends to its slot j.
     Allowed(Arc<[bool]>),
@@ -27,7 +27,7 @@ impl Sight {
         *self == Sight::Causal
     }
 
-    /// The sight of these sequences of `t` slots, each cut to its first `length` slots.
+    /// Returns the mask of these sequences of `t` slots, each cut to its first `length` slots.
     fn part(&self, sequences: impl Iterator<Item = usize> + Clone, t: usize, length: usize) -> Self {
         let cut = |lengths: &[usize]| sequences.clone().map(|s| lengths[s].min(length)).collect();
         match self {
@@ -64,28 +64,28 @@ pub struct Input {
 }
 
 impl Input {
-    /// Tokens (B·T) with a causal mask.
+    /// Creates an input of tokens (B·T) with a causal mask.
     pub fn causal(sequences: usize, tokens: impl AsRef<[u32]>) -> Self {
         let tokens = tokens.as_ref().into();
         Input { sequences, tokens, positions: None, segments: None, sight: Sight::Causal, query_only: 0 }
     }
 
-    /// Tokens (B·T) with full attention.
+    /// Creates an input of tokens (B·T) with full attention.
     pub fn full(sequences: usize, tokens: impl AsRef<[u32]>) -> Self {
         Input { sight: Sight::Full(None), ..Input::causal(sequences, tokens) }
     }
 
-    /// Slots per sequence T.
+    /// Returns the number of slots per sequence, T.
     pub fn length(&self) -> usize {
         self.tokens.len().checked_div(self.sequences).unwrap_or(0)
     }
 
-    /// Slots per sequence that others may attend to: T, without query-only slots.
+    /// Returns the number of slots per sequence that others may attend to: T, without query-only slots.
     fn keys(&self) -> usize {
         self.length().saturating_sub(self.query_only)
     }
 
-    /// Whether slot i of sequence b attends to its slot j.
+    /// Returns whether slot i of sequence b attends to its slot j.
     pub fn attends(&self, b: usize, i: usize, j: usize) -> bool {
         let t = self.length();
         j < self.keys()
@@ -97,7 +97,7 @@ impl Input {
             }
     }
 
-    /// Options for the op `attention`.
+    /// Returns the options for the op `attention`.
     pub fn attention(&self) -> Attention {
         let (b, t, keys) = (self.sequences, self.length(), self.keys());
         let queries_hidden = (self.query_only > 0).then(|| vec![keys; b].into());
@@ -114,7 +114,7 @@ impl Input {
         Attention { lengths, ..Attention::new(mask) }
     }
 
-    /// These sequences in this order, each cut to its first `length` slots.
+    /// Returns these sequences in this order, each cut to its first `length` slots.
     pub(crate) fn part(&self, sequences: impl ExactSizeIterator<Item = usize> + Clone, length: usize) -> Self {
         let t = self.length();
         let cut = |all: &[u32]| sequences.clone().flat_map(|s| &all[s * t..][..length]).copied().collect();

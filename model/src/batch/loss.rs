@@ -1,4 +1,4 @@
-//! The terms of a batch's loss: what is predicted in which slots, and the weight of each prediction.
+//! The terms of a batch's loss: the slots, the targets and the weights of predictions.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ pub struct ClassLoss {
     pub head: usize,
     /// The slot of each sequence that the head reads (B): GPT-1's extract token, BERT's first slot.
     pub slots: Arc<[u32]>,
-    /// Sequences per example: 1; 2 where both orders of a pair are read; K for K answers to choose from.
+    /// The number of sequences per example: 1; 2 where both orders of a pair are read; K for K answers to choose from.
     pub group: usize,
-    /// The probability that each class (or answer) should have, (examples, classes) row-major.
+    /// The target probability of each class (or answer), (examples, classes) row-major.
     pub targets: Arc<[f64]>,
     /// The weight of each example; 1/N each is the mean of N.
     pub weights: Arc<[f64]>,
@@ -51,19 +51,19 @@ pub struct ClassLoss {
 pub(crate) struct Cut {
     /// The sequences.
     pub sequences: Range<usize>,
-    /// The slots of a sequence in the batch, and those that are kept.
+    /// The number of slots per sequence in the batch, and of those that are kept.
     pub length: [usize; 2],
 }
 
 impl Cut {
-    /// The slot's number in the part.
+    /// Returns the number of a slot in the part.
     fn slot(&self, slot: u32) -> u32 {
         let [from, to] = self.length;
         let (s, i) = (slot as usize / from, slot as usize % from);
         ((s - self.sequences.start) * to + i) as u32
     }
 
-    /// The elements of the part, of one per slot of the batch.
+    /// Returns the elements of the part, given one element per slot of the batch.
     pub fn of<X: Copy, C: FromIterator<X>>(&self, all: &[X]) -> C {
         let [from, to] = self.length;
         self.sequences.clone().flat_map(|s| &all[s * from..][..to]).copied().collect()
@@ -71,14 +71,14 @@ impl Cut {
 }
 
 impl LossTerm {
-    /// The weight of each prediction.
+    /// Returns the weight of each prediction.
     pub fn weights(&self) -> &[f64] {
         match self {
             LossTerm::Tokens(TokenLoss { weights, .. }) | LossTerm::Classes(ClassLoss { weights, .. }) => weights,
         }
     }
 
-    /// The term with all weights multiplied by `factor`.
+    /// Returns the term with all weights multiplied by `factor`.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let mut scaled = self.clone();
@@ -87,12 +87,12 @@ impl LossTerm {
         scaled
     }
 
-    /// Whether any prediction has a weight other than 0.
+    /// Returns whether any prediction has a weight other than 0.
     pub fn counts(&self) -> bool {
         self.weights().iter().any(|&w| w != 0.0)
     }
 
-    /// Sequences that must stay together: no example is cut.
+    /// Returns the number of consecutive sequences that must stay together, so that no example is cut.
     pub(crate) fn group(&self) -> usize {
         match self {
             LossTerm::Tokens(_) => 1,
@@ -100,7 +100,7 @@ impl LossTerm {
         }
     }
 
-    /// The last slots that heads read, one of each sequence.
+    /// Returns the slot of each sequence that the head reads; empty for tokens.
     pub(crate) fn ends(&self) -> &[u32] {
         match self {
             LossTerm::Tokens(_) => &[],
@@ -108,7 +108,7 @@ impl LossTerm {
         }
     }
 
-    /// The predictions in some of the sequences, whole examples.
+    /// Returns the predictions in some of the sequences, which hold whole examples.
     pub(crate) fn part(&self, cut: &Cut) -> Self {
         match self {
             LossTerm::Tokens(tokens) => LossTerm::Tokens(tokens.part(cut)),
@@ -134,7 +134,7 @@ impl TokenLoss {
 }
 
 impl ClassLoss {
-    /// The number of examples.
+    /// Returns the number of examples.
     pub fn examples(&self) -> usize {
         self.weights.len()
     }

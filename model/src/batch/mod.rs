@@ -23,17 +23,17 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Tokens (B·T), each of which is to predict the one that follows it, its target, from those before.
+    /// Creates a causal batch in which each token (B·T) predicts its target, the token that follows it.
     pub fn next(sequences: usize, inputs: impl AsRef<[u32]>, targets: impl AsRef<[u32]>, weights: impl AsRef<[f64]>) -> Self {
         Batch::of(Input::causal(sequences, inputs)).with_tokens(None, targets, weights)
     }
 
-    /// An input without a loss.
+    /// Creates a batch without a loss.
     pub fn of(input: Input) -> Self {
         Batch { input, losses: Vec::new() }
     }
 
-    /// The batch with one more term: tokens predicted in these slots, or in all.
+    /// Adds a term: tokens predicted in these slots, or in all.
     #[must_use]
     pub fn with_tokens(
         mut self,
@@ -46,37 +46,37 @@ impl Batch {
         self
     }
 
-    /// The batch with one more term: classes predicted by a head.
+    /// Adds a term: classes predicted by a head.
     #[must_use]
     pub fn with_classes(mut self, classes: ClassLoss) -> Self {
         self.losses.push(LossTerm::Classes(classes));
         self
     }
 
-    /// The tokens that are predicted.
+    /// Returns the terms that predict tokens.
     pub fn tokens(&self) -> impl Iterator<Item = &TokenLoss> {
         self.losses.iter().filter_map(|term| if let LossTerm::Tokens(tokens) = term { Some(tokens) } else { None })
     }
 
-    /// The classes that heads predict.
+    /// Returns the terms that predict classes.
     pub fn classes(&self) -> impl Iterator<Item = &ClassLoss> {
         self.losses.iter().filter_map(|term| if let LossTerm::Classes(classes) = term { Some(classes) } else { None })
     }
 
-    /// The number of consecutive sequences that must stay together, so that no example is cut.
+    /// Returns the number of consecutive sequences that must stay together, so that no example is cut.
     pub fn group(&self) -> usize {
         self.losses.iter().map(LossTerm::group).fold(1, lcm)
     }
 
-    /// The batch with all weights multiplied by `factor`.
+    /// Returns the batch with all weights multiplied by `factor`.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         Batch { input: self.input.clone(), losses: self.losses.iter().map(|term| term.scaled(factor)).collect() }
     }
 
-    /// At most `parts` parts, as equal as possible, each with the index of its first sequence; no example is cut. In a causal batch
-    /// with classes, a part is as long as its own longest sequence: where short examples come first, little is computed on padding.
-    /// A part has no terms whose weights there are all 0, unless these are all that it has.
+    /// Splits the batch into at most `parts` parts, as equal as possible, each with the index of its first sequence. No example
+    /// is cut. In a causal batch with classes, a part is as long as its own longest sequence: if short examples come first,
+    /// little is computed on padding. A part omits terms whose weights in it are all 0, unless it has no others.
     pub fn split(&self, parts: usize) -> Vec<(usize, Batch)> {
         let each = self.group();
         let n = self.input.sequences / each;
@@ -93,11 +93,11 @@ impl Batch {
         (0..parts).map(part).collect()
     }
 
-    /// Slots that some of the sequences need.
+    /// Returns the number of slots that these sequences need.
     fn longest(&self, sequences: Range<usize>) -> usize {
         let t = self.input.length();
         if self.input.query_only > 0 {
-            return t; // the last slots
+            return t; // query-only slots are the last
         }
         let longest = match &self.input.sight {
             Sight::Full(Some(lengths)) => lengths[sequences].iter().copied().max(),
@@ -111,7 +111,7 @@ impl Batch {
     }
 }
 
-/// The least common multiple.
+/// Returns the least common multiple.
 fn lcm(a: usize, b: usize) -> usize {
     let (mut divisor, mut rest) = (a, b);
     while rest > 0 {
@@ -128,7 +128,7 @@ mod tests {
         (0..n).map(|i| i as f64).collect()
     }
 
-    /// Sequences of t tokens, which are 0, 1, 2, … as their weights are.
+    /// Returns sequences of t tokens with the ids 0, 1, 2, …, which are also their weights.
     fn counted(sequences: usize, t: usize, classes: ClassLoss) -> Batch {
         let n = (sequences * t) as u32;
         let input = Input::causal(sequences, (0..n).collect::<Vec<_>>());
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// The last slot of each sequence is a query only: it is kept, although the slots before it are padding.
+    /// The last slot of each sequence is query-only: it is kept, although the slots before it are padding.
     #[test]
     fn query_only_slots_are_not_cut() {
         let sight = Sight::Full(Some([2, 2].into()));
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(terms(&batch([0.5; 4]).scaled(0.0)), [2, 2]);
     }
 
-    /// One head reads each sequence, another pairs of them: no pair is cut, and each part has the classes of both.
+    /// One head reads single sequences, another pairs: no pair is cut, and each part has the classes of both.
     #[test]
     fn examples_shared_by_two_heads_are_not_split() {
         let slots: std::sync::Arc<[u32]> = [1, 4, 7, 10].into();

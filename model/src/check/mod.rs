@@ -2,15 +2,15 @@
 //!
 //! | property | claim | error allowed |
 //! |-|-|-|
-//! | [`blindness`] | another token in slot j changes no bit in the slots that do not see it. From left to right that is causality: ∂logitsᵢ/∂xⱼ = 0 for j > i | none |
-//! | [`sight`] | … and changes those that do, unless the parameters hide it | – |
+//! | [`blindness`] | no bit of a slot depends on tokens that it does not attend to; causality: ∂logitsᵢ/∂xⱼ = 0 for j > i | none |
+//! | [`sight`] | … and changes all slots that attend to it, unless the parameters hide the change | – |
 //! | [`independence`] | a sequence's values depend neither on its place in the batch nor on its neighbours | 1e-13 |
-//! | [`padding`] | other tokens after the last that counts change no bit of the loss; more of them only its rounding | none; 1e-12 |
+//! | [`padding`] | other tokens as padding change no bit of the loss; more padding changes only its rounding | none; 1e-12 |
 //! | [`cache`] | reading token by token with a cache gives the logits of one pass | 1e-12 |
-//! | [`shards`] | the losses and gradients of a batch's parts add up to the whole's | 1e-12 |
+//! | [`shards`] | the losses and gradients of a batch's parts add up to those of the whole | 1e-12 |
 //!
-//! Each takes a closure, so that a model of another crate can be tested too; [`properties`] tests a model of this crate for all.
-//! Its derivatives are checked by the witnesses of [`gradus_autograd::check`], to which the [`Loss`] is a function like any other.
+//! Each function takes a closure, so that a model of another crate can be tested too; [`properties`] tests a model of this crate
+//! for all. The witnesses of [`gradus_autograd::check`] check its derivatives; to them, [`Loss`] is a function like any other.
 //!
 //! ```
 //! use gradus_autograd::Tensor;
@@ -47,27 +47,27 @@ pub use samples::{
     Reads, Sample, labelled_batch, masked_batch, random_batch, samples, shaken, tiny_bert, tiny_gpt, tiny_gpt2, tiny_lstm,
 };
 
-/// A property that does not hold: which, and where.
+/// A violation of a property, with its place.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{property}: {what}")]
 pub struct Violation {
-    /// The function of this module.
+    /// The name of the property, which is that of the function in this module.
     pub property: &'static str,
     /// The value found, its place, and the value expected.
     pub what: String,
 }
 
-/// Whether a property holds.
+/// The result of the test of a property.
 pub type Verdict = Result<(), Violation>;
 
-/// The loss of a model on a batch. As a function it takes the parameters in their order, in place of the model's own.
+/// The loss of a model on a batch. As a function, it takes the parameters in their order, in place of the model's own.
 #[derive(Clone, Debug)]
 pub struct Loss {
     /// The model.
     pub model: Model<Tensor<f64>>,
     /// The batch of the loss.
     pub batch: Batch,
-    /// The seed of its dropouts; `None`: nothing is dropped.
+    /// The seed of dropout; `None`: nothing is dropped.
     pub dropout: Option<DropoutSeed>,
 }
 
@@ -80,19 +80,19 @@ impl Function for Loss {
 }
 
 impl Loss {
-    /// The model's parameters, in their order.
+    /// Returns the model's parameters, in their order.
     pub fn parameters(&self) -> Vec<Tensor<f64>> {
         let mut all = Vec::new();
         self.model.as_ref().visit(|_, p| all.push(p.clone()));
         all
     }
 
-    /// The loss at the model's parameters, as a case for the witnesses; `seed` draws directions.
+    /// Returns the loss at the model's parameters, as a case for the witnesses; `seed` draws directions.
     pub fn case(&self, seed: u64) -> Case {
         Case::of("loss", self.clone(), &self.parameters(), seed)
     }
 
-    /// The loss as a function of each parameter tensor by itself, by the tensor's name.
+    /// Returns the loss as a function of each parameter tensor alone, by the tensor's name.
     pub fn cases(&self, seed: u64) -> impl Iterator<Item = (String, Case)> {
         let (loss, params): (_, Arc<[Tensor<f64>]>) = (Arc::new(self.clone()), self.parameters().into());
         let mut names = Vec::new();
@@ -125,10 +125,10 @@ impl Function for ParamSubset {
     }
 }
 
-/// Every property, by name, that a model should have on such a batch. Only what is read from left to right has a cache.
+/// Tests every property that a model should have on such a batch; returns the verdicts by name. Only causal inputs have a cache.
 ///
 /// # Panics
-/// Where the batch does not fit this model: no sequences, tokens beyond its vocabulary, more than its context.
+/// Panics if the batch does not fit this model: no sequences, tokens outside its vocabulary, or more slots than its context.
 pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, Verdict)> {
     let (dropout, sizes, input) = (*dropout, model.sizes(), &batch.input);
     let vocab = sizes.vocab as u32;
@@ -161,27 +161,27 @@ pub fn properties(Loss { model, batch, dropout }: &Loss) -> Vec<(&'static str, V
         let mut decoder = Decoder::new(model);
         verdicts.push(("cache", cache(ids, &full.slice(2, 0..vocab as usize), |id| decoder.read(&[id]))));
     }
-    // A part may be no longer than it must be, and a mask depends on the length.
+    // A part may be shorter than the batch, and dropout masks depend on the length.
     let dropout = dropout.filter(|_| causal && batch.classes().next().is_none());
     let part = |first: usize, part: &Batch| gradient(part, dropout.map(|seed| seed.from_sequence(first as u64)));
     verdicts.push(("shards", shards(batch, part)));
     verdicts
 }
 
-/// Tokens that a slot does not attend to change no bit of its logits. `logits` gives (B, T, …) for an input with other tokens, below `vocab`.
+/// Tests that no bit of a slot's logits depends on tokens outside its mask. `logits` maps tokens below `vocab` to (B, T, …).
 pub fn blindness(input: &Input, vocab: u32, logits: impl Fn(&Input) -> Tensor<f64>) -> Verdict {
     let property = if input.sight == Sight::Causal { "causality" } else { "blindness" };
     changes(property, input, vocab, logits, |same, sees| same || sees)
 }
 
-/// Every slot sees all that its sight grants it. This shows only where parameters make a difference, not where an embedding
-/// is constant or a probability rounds to 1, so [`properties`] leaves it out.
+/// Tests that the logits of a slot depend on every slot that its mask allows. A dependence shows only if the parameters make a
+/// difference, not if an embedding is constant or a probability rounds to 1, so [`properties`] leaves this test out.
 pub fn sight(input: &Input, vocab: u32, logits: impl Fn(&Input) -> Tensor<f64>) -> Verdict {
     changes("sight", input, vocab, logits, |same, sees| !same || !sees)
 }
 
-/// Replaces the token in each slot j in turn; `holds` judges whether the logits in each slot i may be the same as before, from whether
-/// it sees j. A slot reads its own token even where it is padding.
+/// Replaces the token in each slot j in turn. `holds(same, sees)` returns whether the outcome is allowed: `same` states whether
+/// the logits of slot i are unchanged, `sees` whether it attends to j. A slot reads its own token even if it is padding.
 fn changes(
     property: &'static str,
     input: &Input,
@@ -212,8 +212,8 @@ fn changes(
     Ok(())
 }
 
-/// Sequences in another order, or only some of them, have the values they have in the whole batch. `values` gives (n, …) for the
-/// indices of n sequences.
+/// Tests that sequences have the same values in another order, or without some of the others, as in the whole batch. `values`
+/// returns (n, …) for the indices of n sequences.
 pub fn independence(sequences: usize, values: impl Fn(&[usize]) -> Tensor<f64>) -> Verdict {
     let all: Vec<usize> = (0..sequences).collect();
     let whole = values(&all).to_vec();
@@ -232,8 +232,8 @@ pub fn independence(sequences: usize, values: impl Fn(&[usize]) -> Tensor<f64>) 
     Ok(())
 }
 
-/// Any tokens may follow the last one that counts, and with `room` there may be one more. `gradient` gives a batch's loss and
-/// its gradient's elements, in one order.
+/// Tests that the loss and its gradient are independent of the tokens after the last one that counts, and with `room` of the
+/// number of these. `gradient` returns both for a batch, in one order.
 pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) -> Vec<f64>) -> Verdict {
     let (input, t) = (&batch.input, batch.input.length());
     let end = |s: usize| match &input.sight {
@@ -257,7 +257,7 @@ pub fn padding(batch: &Batch, vocab: u32, room: bool, gradient: impl Fn(&Batch) 
     if room { unchanged("one token longer", &longer(batch), 1e-12) } else { Ok(()) }
 }
 
-/// The batch with one more slot of padding in each sequence.
+/// Returns the batch with one more slot of padding in each sequence.
 fn longer(batch: &Batch) -> Batch {
     fn with<X: Copy>(row: usize, all: &[X], pad: X) -> Arc<[X]> {
         all.chunks(row).flat_map(|row| row.iter().copied().chain([pad])).collect()
@@ -284,7 +284,7 @@ fn longer(batch: &Batch) -> Batch {
     Batch { input, losses: batch.losses.iter().map(term).collect() }
 }
 
-/// Reading token by token gives what one pass gives: `full` is (1, T, V), `next` reads a token and gives (V).
+/// Tests that reading token by token gives the logits of one pass: `full` is (1, T, V), `next` reads a token and returns (V).
 pub fn cache(ids: &[u32], full: &Tensor<f64>, mut next: impl FnMut(u32) -> Vec<f64>) -> Verdict {
     let full = full.to_vec();
     let row = full.len() / ids.len();
@@ -300,8 +300,8 @@ pub fn cache(ids: &[u32], full: &Tensor<f64>, mut next: impl FnMut(u32) -> Vec<f
     Ok(())
 }
 
-/// However many parts a batch is cut into ([`Batch::split`]), their losses and gradients add up to its own. `gradient` gives
-/// those of a part, whose first sequence has this index, in one order.
+/// Tests that the losses and gradients of a batch's parts ([`Batch::split`]) add up to its own, for any number of parts.
+/// `gradient` returns those of a part, whose first sequence has this index, in one order.
 pub fn shards(batch: &Batch, gradient: impl Fn(usize, &Batch) -> Vec<f64>) -> Verdict {
     let whole = gradient(0, batch);
     for parts in 2..=batch.input.sequences / batch.group() {
@@ -314,7 +314,7 @@ pub fn shards(batch: &Batch, gradient: impl Fn(usize, &Batch) -> Vec<f64>) -> Ve
     Ok(())
 }
 
-/// A loss and its gradient's elements found one way, and expected from another; the error allowed is relative to the largest.
+/// Compares a loss and the elements of its gradient with those expected; the allowed error is relative to the largest of these.
 fn same(property: &'static str, found: &[f64], how: &str, expected: &[f64], other: &str, tolerance: f64) -> Verdict {
     let largest = expected.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
     let Some(i) = (0..expected.len()).find(|&i| !near(found[i], expected[i], tolerance, largest)) else { return Ok(()) };
@@ -323,7 +323,7 @@ fn same(property: &'static str, found: &[f64], how: &str, expected: &[f64], othe
     Err(Violation { property, what })
 }
 
-/// Is |a − b| ≤ tolerance · scale?
+/// Returns whether |a − b| ≤ tolerance · scale.
 fn near(a: f64, b: f64, tolerance: f64, scale: f64) -> bool {
     a == b || (a - b).abs() <= tolerance * scale
 }
@@ -335,7 +335,7 @@ mod tests {
     use crate::model::ModelConfig;
     use crate::transformer::TransformerConfig;
 
-    /// A model that sees all positions is tested for what such a model does, and is not taken for a causal one.
+    /// A model with full attention is tested for the properties of full attention, not for causality.
     #[test]
     fn a_model_is_checked_for_the_properties_of_its_attention_mask() {
         let body = TransformerConfig { layers: 2, heads: 2, initializer_range: 0.5, ..Default::default() };

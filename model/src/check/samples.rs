@@ -1,4 +1,4 @@
-//! Small models with every form of embedding, objective and head, and random batches: what the checks run on.
+//! Small models with every form of embedding, objective and head, and random batches, for the checks.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::recurrent::LstmConfig;
 use crate::transformer::{Embedding, NormPlace, Positions, TransformerConfig};
 use crate::tree::Tree;
 
-/// A small model, and how its loss is computed from a batch.
+/// A small model, and the computation of its loss from a batch.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The name, which states what is special.
+    /// The name, which states the special property.
     pub name: &'static str,
     /// The model's configuration.
     pub config: ModelConfig,
-    /// Which mean of the token losses.
+    /// The mean of the token losses.
     pub objective: Objective,
     /// The factor λ of the token losses.
     pub lambda: f64,
@@ -48,28 +48,28 @@ pub enum Reads {
 }
 
 impl Sample {
-    /// A language model.
+    /// Creates a language model.
     pub fn new(name: &'static str, config: ModelConfig, objective: Objective) -> Self {
         Sample { name, config, objective, lambda: 1.0, reads: Reads::Forward }
     }
 
-    /// A model with a head.
+    /// Creates a model with a head.
     pub fn under(name: &'static str, model: ModelConfig, head: HeadConfig, lambda: f64) -> Self {
         Sample::under_all(name, model, vec![head], lambda)
     }
 
-    /// A model with several heads, each with a term of the loss.
+    /// Creates a model with several heads, each with a term of the loss.
     pub fn under_all(name: &'static str, model: ModelConfig, heads: Vec<HeadConfig>, lambda: f64) -> Self {
         let config = ModelConfig { heads, ..model };
         Sample { name, config, objective: Objective::SequenceMean, lambda, reads: Reads::Forward }
     }
 
-    /// The sample, read in another way.
+    /// Returns the sample with its sequences read in another way.
     pub fn read(self, reads: Reads) -> Self {
         Sample { reads, ..self }
     }
 
-    /// The loss on four sequences of seven random tokens; parameters, tokens and dropouts are drawn with this seed.
+    /// Returns the loss on four sequences of seven random tokens; parameters, tokens and dropout are drawn with this seed.
     pub fn loss(&self, seed: u64) -> Loss {
         let model = Model::init(&self.config, seed).map(shaken(seed));
         let batch = labelled_batch(&self.config, self.objective, self.lambda, (4, 7), seed);
@@ -96,14 +96,14 @@ impl Sample {
     }
 }
 
-/// A GPT of 4,000 parameters; weights far wider than 0.02, so that no term of the gradient is negligible.
+/// Returns a GPT of 4,000 parameters, with weights far wider than 0.02, so that no term of the gradient is negligible.
 pub fn tiny_gpt() -> ModelConfig {
     ModelConfig::new(SIZES, TransformerConfig { layers: 2, heads: 3, initializer_range: 0.3, ..Default::default() })
 }
 
 const SIZES: Sizes = Sizes { vocab: 19, context: 9, width: 12 };
 
-/// A BERT of the same sizes.
+/// Returns a BERT of the same sizes.
 pub fn tiny_bert() -> ModelConfig {
     let TransformerConfig { activation, layer_norm_epsilon, .. } = TransformerConfig::default();
     let transform = Some(TransformConfig { activation, layer_norm_epsilon });
@@ -111,23 +111,23 @@ pub fn tiny_bert() -> ModelConfig {
     ModelConfig { outputs, ..tiny_gpt().with_transformer(|c| (c.segments, c.embedding_norm) = (2, true)) }
 }
 
-/// A GPT-2 of the same sizes.
+/// Returns a GPT-2 of the same sizes.
 pub fn tiny_gpt2() -> ModelConfig {
     tiny_gpt().with_transformer(|c| (c.norm, c.final_norm, c.scaled_init) = (NormPlace::Before, true, true))
 }
 
-/// An LSTM of the same sizes.
+/// Returns an LSTM of the same sizes.
 pub fn tiny_lstm() -> ModelConfig {
     ModelConfig::new(SIZES, LstmConfig { units: 11, initializer_range: 0.3, ..Default::default() })
 }
 
-/// A GPT with two outputs: one with a matrix of its own, and one as BERT's.
+/// Returns a GPT with two outputs: one with a matrix of its own, and one like BERT's.
 fn two_outputs() -> ModelConfig {
     let untied = OutputConfig { tied: false, ..OutputConfig::NEXT };
     ModelConfig { outputs: [vec![untied], tiny_bert().outputs].concat(), ..tiny_gpt() }
 }
 
-/// One of each: the three forms of embedding, both objectives, every head, every part, the LSTM.
+/// Returns samples with each of the three forms of embedding, both objectives, every head, every optional part, and LSTMs.
 pub fn samples() -> Vec<Sample> {
     let head = |form, classes| HeadConfig { bias: form == Form::Classify, ..HeadConfig::new(form, classes) };
     let classify = || head(Form::Classify, 3);
@@ -156,8 +156,8 @@ pub fn samples() -> Vec<Sample> {
     ]
 }
 
-/// For [`Tree::map`]: p + 0.1·N(0, 1), each leaf from its own random numbers. It moves gains off 1 and
-/// biases off 0, where some gradients would vanish.
+/// Returns a function for [`Tree::map`] that adds 0.1·N(0, 1) to p, each leaf from its own random numbers. It moves gains off 1
+/// and biases off 0, where some gradients would vanish.
 pub fn shaken(seed: u64) -> impl FnMut(&str, Tensor<f64>) -> Tensor<f64> {
     let mut stream = 0;
     move |_, p| {
@@ -167,14 +167,14 @@ pub fn shaken(seed: u64) -> impl FnMut(&str, Tensor<f64>) -> Tensor<f64> {
     }
 }
 
-/// Sequences of random tokens, each of which predicts a random one; as many as there are weights.
+/// Returns sequences of random tokens, each of which predicts a random token; there are as many tokens as weights.
 pub fn random_batch(rng: &mut Philox, vocab: usize, sequences: usize, weights: Vec<f64>) -> Batch {
     let mut ids = || weights.iter().map(|_| rng.below(vocab as u64) as u32).collect::<Vec<_>>();
     let (inputs, targets) = (ids(), ids());
     Batch::next(sequences, inputs, targets, weights)
 }
 
-/// Random tokens (sequences, tokens), some sequences ending in padding, with labels under a head.
+/// Returns random tokens (sequences, tokens), some sequences ending in padding, with labels for the heads.
 pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (b, t): (usize, usize), seed: u64) -> Batch {
     let end = |s: usize| t - 1 - s % t.min(3); // the first is whole, the others are a token or two shorter
     let mask: Vec<f64> = (0..b * t).map(|i| if i % t < end(i / t) { 1.0 } else { 0.0 }).collect();
@@ -204,8 +204,8 @@ pub fn labelled_batch(config: &ModelConfig, objective: Objective, lambda: f64, (
     Batch { input: batch.input, losses: classes.chain((0..config.outputs.len()).flat_map(of_output)).collect() }
 }
 
-/// A batch's tokens to a model that sees them all: in two segments where there are any, the same sequences ending in padding, with
-/// every third slot asked.
+/// Converts a batch for a model with full attention: in two segments if the model has segments, with the same sequences ending in
+/// padding, and every third slot predicted.
 pub fn masked_batch(batch: Batch, config: &ModelConfig, lambda: f64) -> Batch {
     let (b, t) = (batch.input.sequences, batch.input.length());
     let length = |s: usize| t - s % t.min(3);

@@ -1,4 +1,4 @@
-//! Limits of a batch: what a model must have to compute its loss.
+//! The check that a model can compute the loss of a batch.
 
 use super::ModelConfig;
 use crate::batch::{Batch, ClassLoss, Input, LossTerm, Sight, TokenLoss};
@@ -116,7 +116,7 @@ mod tests {
         ModelConfig { heads: form.into_iter().map(|form| HeadConfig::new(form, 3)).collect(), ..tiny_gpt() }
     }
 
-    /// Four sequences of three tokens.
+    /// Returns four sequences of three tokens.
     fn plain() -> Batch {
         Batch::next(4, [1; 12], [2; 12], [0.5; 12])
     }

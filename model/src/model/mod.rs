@@ -78,7 +78,7 @@ pub enum GradientMode {
 }
 
 impl Default for ModelConfig {
-    /// The paper's GPT-1.
+    /// Returns the paper's GPT-1.
     ///
     /// ```
     /// assert_eq!(gradus_model::ModelConfig::default().parameters(), 116_534_784);
@@ -111,17 +111,17 @@ impl ModelConfig {
     /// The names of [`ModelConfig::preset`], smallest first.
     pub const PRESETS: [&str; 3] = ["tiny", "small", "gpt1"];
 
-    /// A language model as GPT-1: one tied output that predicts the next token.
+    /// Creates a language model like GPT-1: one tied output that predicts the next token.
     pub fn new(sizes: Sizes, body: impl Into<BodyConfig>) -> Self {
         ModelConfig { sizes, body: body.into(), outputs: vec![OutputConfig::NEXT], heads: Vec::new(), model_type: None }
     }
 
-    /// A GPT with `layers` blocks and `heads` attention heads per block.
+    /// Creates a GPT with `layers` blocks and `heads` attention heads per block.
     pub fn gpt(sizes: Sizes, layers: usize, heads: usize) -> Self {
         Self::new(sizes, TransformerConfig { layers, heads, ..TransformerConfig::GPT1 })
     }
 
-    /// A GPT of a named size: `tiny`, `small` or `gpt1`.
+    /// Creates a GPT of a named size: `tiny`, `small` or `gpt1`.
     pub fn preset(name: &str) -> Option<Self> {
         let gpt1 = Self::default();
         Some(match name {
@@ -143,7 +143,7 @@ impl ModelConfig {
         ModelConfig { body: self.body.with_dropout(p), ..self }
     }
 
-    /// Changes the options of the Transformer; an LSTM stays as it is.
+    /// Changes the options of the Transformer; an LSTM is left unchanged.
     pub fn with_transformer(mut self, change: impl FnOnce(&mut TransformerConfig)) -> Self {
         if let BodyConfig::Transformer(config) = &mut self.body {
             change(config);
@@ -151,12 +151,12 @@ impl ModelConfig {
         self
     }
 
-    /// The token that the first output predicts.
+    /// Returns the prediction target of the first output.
     pub fn predicts(&self) -> Predicts {
         self.outputs.first().map_or(Predicts::Next, |output| output.predicts)
     }
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     pub fn parameters(&self) -> usize {
         let (d, rows) = (self.sizes.width, self.body.output_rows(self.sizes));
         let outputs: usize = self.outputs.iter().map(|output| output.parameters(rows, d)).sum();
@@ -180,12 +180,12 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// The head, where there is one alone.
+    /// Returns the head; `None` unless there is exactly one.
     pub fn head(&self) -> Option<&HeadConfig> {
         if let [head] = &self.heads[..] { Some(head) } else { None }
     }
 
-    /// The Transformer's options, where it is one.
+    /// Returns the options of the Transformer; `None` for another body.
     pub fn transformer(&self) -> Option<&TransformerConfig> {
         self.body.transformer()
     }
@@ -208,7 +208,7 @@ impl Model<Param> {
 }
 
 impl<V> Model<V> {
-    /// The sizes and options.
+    /// Returns the sizes and options.
     pub fn config(&self) -> ModelConfig {
         ModelConfig {
             sizes: self.sizes(),
@@ -219,12 +219,12 @@ impl<V> Model<V> {
         }
     }
 
-    /// The sizes.
+    /// Returns the sizes.
     pub fn sizes(&self) -> Sizes {
         self.body.sizes()
     }
 
-    /// The token that the first output predicts.
+    /// Returns the prediction target of the first output.
     pub fn predicts(&self) -> Predicts {
         self.outputs.0.first().map_or(Predicts::Next, |output| output.config.predicts)
     }
@@ -234,7 +234,7 @@ impl<V> Model<V> {
         Model::declare(config).zip(self).map(|_, (_, v)| v)
     }
 
-    /// The head, where there is one alone.
+    /// Returns the head; `None` unless there is exactly one.
     pub fn head(&self) -> Option<&Head<V>> {
         if let [head] = &self.heads.0[..] { Some(head) } else { None }
     }
@@ -245,7 +245,7 @@ impl<V> Model<V> {
         Model { heads: Heads::new(Vec::new()), ..self }
     }
 
-    /// A mask of the parameters that a batch's loss depends on: the body, and the outputs and heads of its terms.
+    /// Returns a mask of the parameters that a batch's loss depends on: the body, and the outputs and heads of its terms.
     pub fn reached(&self, batch: &Batch) -> Model<bool> {
         let mut all = self.as_ref().map(|_, _| true);
         for (number, output) in all.outputs.0.iter_mut().enumerate() {
@@ -259,12 +259,12 @@ impl<V> Model<V> {
         all
     }
 
-    /// The head that the model was fine-tuned with. The head of next-sentence prediction does not count: it is pre-trained.
+    /// Returns the head that the model was fine-tuned with, not that of next-sentence prediction, which is pre-trained.
     pub fn task_head(&self) -> Option<&HeadConfig> {
         self.heads.0.iter().map(Head::config).find(|head| !head.predicts_next())
     }
 
-    /// The Transformer, where it is one.
+    /// Returns the Transformer; `None` for another body.
     pub fn transformer(&self) -> Option<&Transformer<V>> {
         match &self.body {
             Body::Transformer(transformer) => Some(transformer),
@@ -279,7 +279,7 @@ impl<T: Real> Model<Tensor<T>> {
         draw(Model::declare(config), seed)
     }
 
-    /// The loss of a batch ([`Model::loss`]), a scalar, and its gradient; `None` for unreached parameters.
+    /// Computes the loss of a batch ([`Model::loss`]), a scalar, and its gradient; `None` for unreached parameters.
     pub fn gradient(
         &self,
         batch: &Batch,
@@ -289,7 +289,7 @@ impl<T: Real> Model<Tensor<T>> {
         self.observed_gradient(None, batch, dropout, mode)
     }
 
-    /// As [`Model::gradient`], bit-identical, with an [observer](gradus_autograd::observer). `Recompute` uses several tapes.
+    /// Computes [`Model::gradient`], bit-identical, with an [observer](gradus_autograd::observer). Several tapes: `Recompute`.
     pub fn observed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
@@ -302,7 +302,7 @@ impl<T: Real> Model<Tensor<T>> {
         (loss, self.numbers().map(|_, number| parts.remove(&number)))
     }
 
-    /// The index of each parameter.
+    /// Returns the index of each parameter.
     fn numbers(&self) -> Model<usize> {
         let mut count = 0..;
         self.as_ref().map(|_, _| count.next().expect("without end"))
@@ -350,8 +350,8 @@ impl<T: Real> Model<Tensor<T>> {
         loss.into_value()
     }
 
-    /// −log P(targetᵢ) of each predicted token, in nats, for evaluation: no gradient, no dropout, and at most
-    /// 1,024 rows of logits are held. Ignores the batch's weights.
+    /// Computes −log P(targetᵢ) of each predicted token, in nats, for evaluation: without gradient or dropout, and with at most
+    /// 1,024 rows of logits in memory. Ignores the batch's weights.
     ///
     /// # Panics
     /// Panics if the batch predicts no tokens.
@@ -362,13 +362,13 @@ impl<T: Real> Model<Tensor<T>> {
         })
     }
 
-    /// The logits (n, rows) at these slots (of B·T), without dropout; of a causal model: of the next token.
+    /// Computes the logits (n, rows) at these slots (of B·T), without dropout; in a causal model, those of the next token.
     pub fn logits_at(&self, input: &Input, slots: impl AsRef<[u32]>) -> Tensor<T> {
         let slots = slots.as_ref().into();
         on_pool(|| self.constants(&Tape::off()).hidden(input, None).logits_at(&slots).into_value())
     }
 
-    /// Class logits of a batch, (examples, classes or answers), without dropout. Ignores targets and weights.
+    /// Computes the class logits of a batch, (examples, classes or answers), without dropout. Ignores targets and weights.
     ///
     /// # Panics
     /// Panics on a batch without classes, with classes of several heads, or of a head that the model lacks.
@@ -380,10 +380,10 @@ impl<T: Real> Model<Tensor<T>> {
         })
     }
 
-    /// [`Model::token_losses`] and [`Model::class_logits`] of a batch, in one pass.
+    /// Computes [`Model::token_losses`] and [`Model::class_logits`] of a batch in one pass.
     ///
     /// # Panics
-    /// See these methods.
+    /// Panics if one of these methods does.
     pub fn losses_and_class_logits(&self, batch: &Batch) -> (Tensor<T>, Tensor<T>) {
         on_pool(|| {
             let tape = Tape::off();
@@ -403,18 +403,18 @@ impl<'t, T: Real> Model<Var<'t, T>> {
         head.logits(&hidden.states, classes, None).value().dense()
     }
 
-    /// The final hidden states, and the outputs.
+    /// Computes the final hidden states, and returns them with the outputs.
     pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> Hidden<'t, T> {
         let (states, table) = self.body.hidden(input, dropout);
         Hidden { states, table, outputs: self.outputs.clone() }
     }
 
-    /// Logits (B, T, rows) at every slot; of a causal model: of the next token.
+    /// Computes the logits (B, T, rows) at every slot; in a causal model, those of the next token.
     pub fn logits(&self, input: &Input) -> Var<'t, T> {
         self.hidden(input, None).logits()
     }
 
-    /// The sum of the batch's loss terms.
+    /// Computes the sum of the batch's loss terms.
     ///
     /// # Panics
     /// Panics if the batch has none.
@@ -424,12 +424,12 @@ impl<'t, T: Real> Model<Var<'t, T>> {
     }
 }
 
-/// The tokens that a batch predicts.
+/// Returns the tokens that a batch predicts.
 fn predicted(batch: &Batch) -> &TokenLoss {
     batch.tokens().next().expect("a batch that predicts tokens")
 }
 
-/// The sum of the loss terms: L₁, or L₂ + λL₁.
+/// Computes the sum of the loss terms: L₁, or L₂ + λL₁.
 fn objective<'t, T: Real>(
     heads: &Heads<Var<'t, T>>,
     hidden: &Hidden<'t, T>,

@@ -24,15 +24,15 @@ tree! {
 }
 
 impl SelfAttention<Param> {
-    /// `heads` heads of width d/heads; weights into the heads from N(0, std²), out of them from N(0, out²); the dropout falls on the
-    /// probabilities.
+    /// Declares `heads` heads of width d/heads: weights into the heads from N(0, std²), out of them from N(0, out²); dropout
+    /// applies to the probabilities.
     pub fn declare(d: usize, heads: usize, [std, out]: [f64; 2], dropout: Dropout) -> Self {
         SelfAttention { c_attn: Linear::declare(d, 3 * d, std), c_proj: Linear::declare(d, d, out), heads, dropout }
     }
 }
 
 impl<'t, T: Real> SelfAttention<Var<'t, T>> {
-    /// (B, T, d) → (B, T, d).
+    /// Maps (B, T, d) to (B, T, d).
     pub fn forward(&self, x: &Var<'t, T>, attention: &Attention, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let dropout = self.dropout.key(self.heads * x.shape()[1], dropout);
         let qkv = self.c_attn.forward(x); // (B, T, 3d)
@@ -40,7 +40,7 @@ impl<'t, T: Real> SelfAttention<Var<'t, T>> {
         self.c_proj.forward(&o)
     }
 
-    /// Computes the positions that follow those in `cache`, and extends it by them.
+    /// Computes the positions that follow those in `cache`, and appends them to it.
     pub fn decode(&self, x: &Var<'t, T>, cache: &mut LayerCache<T>) -> Var<'t, T> {
         let (b, t, d, heads) = (x.shape()[0], x.shape()[1], x.shape()[2], self.heads);
         let qkv = self.c_attn.forward(x);

@@ -37,7 +37,7 @@ tree! {
 }
 
 impl Block<Param> {
-    /// Block `layer` of a model of width d, counted from the input.
+    /// Declares block `layer`, counted from the input, of a model of width d.
     pub fn declare(d: usize, c: &TransformerConfig, layer: usize) -> Self {
         let stds = [c.initializer_range, c.residual_std()];
         let norm = || LayerNorm::declare(d, c.layer_norm_epsilon);
@@ -56,7 +56,7 @@ impl Block<Param> {
 }
 
 impl<'t, T: Real> Block<Var<'t, T>> {
-    /// (B, T, d) → (B, T, d); with a seed the dropouts are active.
+    /// Maps (B, T, d) to (B, T, d); with a seed, dropout is active.
     pub fn forward(&self, x: &Var<'t, T>, attention: &Attention, dropout: Option<DropoutSeed>) -> Var<'t, T> {
         let attn = |x: &Var<'t, T>| self.drop_attn.forward(self.attn.forward(x, attention, dropout), dropout);
         let mlp = |x: &Var<'t, T>| self.drop_mlp.forward(self.mlp.forward(x), dropout);
@@ -64,14 +64,14 @@ impl<'t, T: Real> Block<Var<'t, T>> {
         self.branch(&n, ("mlp", mlp), ("ln_2", &self.ln_2))
     }
 
-    /// Computes the next positions, extending `cache`.
+    /// Computes the next positions, and appends them to `cache`.
     pub fn decode(&self, x: &Var<'t, T>, cache: &mut LayerCache<T>) -> Var<'t, T> {
         let attn = |x: &Var<'t, T>| self.attn.decode(x, cache);
         let n = self.branch(x, ("attn", attn), ("ln_1", &self.ln_1));
         self.branch(&n, ("mlp", |x: &Var<'t, T>| self.mlp.forward(x)), ("ln_2", &self.ln_2))
     }
 
-    /// x + f(x), with pre-norm or post-norm.
+    /// Computes x + f(x), with pre-norm or post-norm.
     fn branch(
         &self,
         x: &Var<'t, T>,

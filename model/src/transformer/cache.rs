@@ -11,13 +11,13 @@ pub struct LayerCache<T: Real> {
 }
 
 impl<T: Real> LayerCache<T> {
-    /// Room for `context` positions of `heads` heads of this width, stored where `like` is.
+    /// Creates a cache for `context` positions of `heads` heads of this width, stored where `like` is.
     pub fn new(like: &Tensor<T>, heads: usize, context: usize, head_width: usize) -> Self {
         let zeros = || like.zeros_like([1, heads, context, head_width]);
         LayerCache { keys: zeros(), values: zeros(), len: 0 }
     }
 
-    /// Copies the cache for n sequences that continue from here, with room for `t` positions more.
+    /// Copies the cache for n sequences that continue from here, with room for `t` more positions.
     pub(crate) fn fork(&self, n: usize, t: usize) -> Self {
         let (heads, width) = (self.keys.shape()[1], self.keys.shape()[3]);
         let of_each = |seen: &Tensor<T>| {
@@ -28,7 +28,7 @@ impl<T: Real> LayerCache<T> {
         LayerCache { keys: of_each(&self.keys), values: of_each(&self.values), len: self.len }
     }
 
-    /// Adds keys and values (B, H, T, D); gives those of all positions so far.
+    /// Appends keys and values (B, H, T, D); returns those of all positions so far.
     pub(crate) fn extend(&mut self, k: &Tensor<T>, v: &Tensor<T>) -> (Tensor<T>, Tensor<T>) {
         let t = k.shape()[2];
         self.keys.write_rows(2, self.len, k);

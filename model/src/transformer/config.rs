@@ -22,12 +22,12 @@ pub enum Embedding {
     /// Two matrices; dropout after their sum; softmax over tokens. The paper's equation 2, and Hugging Face's form.
     #[default]
     Separate,
-    /// OpenAI's code: one matrix [tokens; positions]; dropout on the matrix, before both uses; softmax over all rows, including
-    /// positions.
+    /// One matrix [tokens; positions], as in OpenAI's code; dropout on the matrix, before both uses; softmax over all rows,
+    /// including positions.
     Joint,
 }
 
-/// Where the norms of a block stand.
+/// The place of the norms of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NormPlace {
@@ -71,7 +71,7 @@ pub struct TransformerConfig {
     /// Whether the embeddings are normed (BERT).
     #[serde(skip_serializing_if = "is_default")]
     pub embedding_norm: bool,
-    /// Where the norms of a block stand.
+    /// The place of the norms of a block.
     #[serde(skip_serializing_if = "is_default")]
     pub norm: NormPlace,
     /// A norm after the last block (GPT-2).
@@ -118,14 +118,14 @@ impl TransformerConfig {
         padding: None,
     };
 
-    /// The options that distinguish one system from another; all others as GPT-1's.
+    /// Returns the options that distinguish one system from another; all others are GPT-1's.
     pub fn design(self) -> Self {
         let TransformerConfig { layers, heads, inner, positions, embedding, initializer_range, .. } = Self::GPT1;
         TransformerConfig { layers, heads, inner, positions, embedding, initializer_range, ..self }
             .with_dropout(Self::GPT1.embd_dropout)
     }
 
-    /// The options of extra layers, place of norms, scaled initial weights and padding; all others are GPT-1's.
+    /// Returns the options of extra layers, place of norms, scaled initial weights and padding; all others are GPT-1's.
     pub fn parts(self) -> Self {
         let TransformerConfig { activation, layer_norm_epsilon, .. } = Self::GPT1;
         TransformerConfig { activation, layer_norm_epsilon, ..self.design() }
@@ -136,7 +136,7 @@ impl TransformerConfig {
         TransformerConfig { embd_dropout: p, attn_dropout: p, resid_dropout: p, ..self }
     }
 
-    /// Rows of the embedding matrix, over which the output's softmax runs.
+    /// Returns the number of rows of the embedding matrix, over which the output's softmax runs.
     pub fn output_rows(&self, sizes: Sizes) -> usize {
         match self.embedding {
             Embedding::Separate => sizes.vocab,
@@ -144,7 +144,7 @@ impl TransformerConfig {
         }
     }
 
-    /// Rows of the position table: the context, plus one for padding if it has no position.
+    /// Returns the number of rows of the position table: the context, plus one for padding if it has no position.
     pub(crate) fn position_rows(&self, context: usize) -> usize {
         context + usize::from(self.padding.is_some())
     }
@@ -154,19 +154,19 @@ impl TransformerConfig {
         TransformerConfig { inner: Some(inner).filter(|&inner| inner != width.saturating_mul(4)), ..self }
     }
 
-    /// Width f between the two layers of a feed-forward network, in a model of width d: 4d by default.
+    /// Returns the width f between the two layers of a feed-forward network, in a model of width d: 4d by default.
     pub fn inner(&self, width: usize) -> usize {
         self.inner.unwrap_or(4 * width)
     }
 
-    /// Initial standard deviation of the output projections of residual branches.
+    /// Returns the initial standard deviation of the output projections of residual branches.
     pub(crate) fn residual_std(&self) -> f64 {
         let sums = if self.scaled_init { 2 * self.layers } else { 1 };
         self.initializer_range / (sums as f64).sqrt()
     }
 
-    /// Number of parameters: 4d² + 2df + 9d + f per block, 12d² + 13d if f = 4d, plus embeddings and optional layers; the tied
-    /// output has none.
+    /// Returns the number of parameters: 4d² + 2df + 9d + f per block, 12d² + 13d if f = 4d, plus embeddings and optional layers;
+    /// the tied output has none.
     pub fn parameters(&self, sizes: Sizes) -> usize {
         let (d, f) = (sizes.width, self.inner(sizes.width));
         let learned = self.embedding == Embedding::Separate && self.positions == Positions::Learned;
@@ -175,7 +175,7 @@ impl TransformerConfig {
         self.layers * (4 * d * d + 2 * d * f + 9 * d + f) + self.output_rows(sizes) * d + positions + self.segments * d + norms
     }
 
-    /// Floating-point operations of a training step per token: 6·L·(4d² + 2df) + 6·d·V + 12·L·T·d, including masked scores.
+    /// Returns the FLOPs of a training step per token: 6·L·(4d² + 2df) + 6·d·V + 12·L·T·d, including masked scores.
     pub fn training_flops(&self, sizes: Sizes) -> u64 {
         let Sizes { vocab, context, width } = sizes;
         let [l, d, f, v, t] = [self.layers, width, self.inner(width), vocab, context].map(|x| x as u64);

@@ -36,7 +36,7 @@ use crate::tree;
 use crate::tree::{Seq, Tree};
 
 tree! {
-    /// A Transformer, GPT-1's or a relative's, with a `V` for every parameter.
+    /// A Transformer, of GPT-1 or a relative, with a `V` for every parameter.
     pub struct Transformer<V> {
         /// Wₑ (V, d), shared with tied outputs; if joint, followed by the position rows.
         tokens_embed: Table<V>,
@@ -79,21 +79,21 @@ impl Transformer<Param> {
 }
 
 impl<V> Transformer<V> {
-    /// The sizes.
+    /// Returns the sizes.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// The options.
+    /// Returns the options.
     pub fn config(&self) -> &TransformerConfig {
         &self.config
     }
 }
 
 impl<'t, T: Real> Transformer<Var<'t, T>> {
-    /// h₀ (B, T, d) of the input at positions `first ..`, and the output matrix.
+    /// Computes h₀ (B, T, d) of the input at positions `first ..`, with the output matrix.
     ///
-    /// Panics where a token is not in the vocabulary or a position not in the context: callers check user input.
+    /// Panics if a token is not in the vocabulary or a position not in the context: callers check user input.
     pub fn embed(&self, input: &Input, first: usize, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         let c = &self.config;
         let (ids, b) = (&input.tokens, input.sequences);
@@ -117,7 +117,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         (if joint { normed } else { dropping.forward(normed, dropout) }, output)
     }
 
-    /// The vectors (n, d) of these positions, given the output's matrix. With padding, row 0 is its vector.
+    /// Returns the vectors (n, d) of these positions, given the output's matrix. With padding, row 0 is that of padding.
     fn positions(&self, positions: &Arc<[u32]>, output: &Var<'t, T>) -> Var<'t, T> {
         let (c, n) = (&self.config, positions.len());
         let shifted = |by: usize| positions.iter().map(|p| p + by as u32).collect::<Arc<[u32]>>();
@@ -135,7 +135,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
         x + table.weight.0.gather(input.segments.clone().unwrap_or_else(first), [input.sequences, input.length()])
     }
 
-    /// hₙ of these slots, and the output's matrix; with a seed the dropouts are active.
+    /// Computes hₙ, with the output's matrix; with a seed, dropout is active.
     pub fn hidden(&self, input: &Input, dropout: Option<DropoutSeed>) -> (Var<'t, T>, Var<'t, T>) {
         let tape = self.tokens_embed.weight.0.tape();
         let (mut states, table) = tape.scope("embed", || self.embed(input, 0, dropout));
@@ -147,7 +147,7 @@ impl<'t, T: Real> Transformer<Var<'t, T>> {
     }
 }
 
-/// The final norm of the states after the last block, if there is one.
+/// Applies the final norm to the states after the last block, if there is one.
 pub(crate) fn normed<'t, T: Real>(ln_f: Option<&LayerNorm<Var<'t, T>>>, states: Var<'t, T>) -> Var<'t, T> {
     match ln_f {
         Some(norm) => states.tape().scope("ln_f", || norm.forward(&states)),
@@ -155,8 +155,8 @@ pub(crate) fn normed<'t, T: Real>(ln_f: Option<&LayerNorm<Var<'t, T>>>, states: 
     }
 }
 
-/// Position embeddings that skip padding (RoBERTa's `create_position_ids_from_input_ids` in `transformers`), (T, d), or (B, T, d)
-/// if the batch has padding tokens. Row pₜ of the table, with mₜ = [uₜ ≠ padding]:
+/// Computes position embeddings that skip padding (RoBERTa's `create_position_ids_from_input_ids` in `transformers`), (T, d), or
+/// (B, T, d) if the batch has padding tokens. They are rows pₜ of the table, with mₜ = [uₜ ≠ padding]:
 ///
 /// ```text
 /// pₜ = mₜ Σₛ₌₁ᵗ mₛ        row 0 is padding's; it has no gradient, as PyTorch's `padding_idx`
@@ -180,7 +180,7 @@ fn counted<'t, T: Real>(table: &Var<'t, T>, ids: &[u32], t: usize, padding: u32)
     Var::concat(&[&fixed, &table.slice(0, 1..n)], 0).gather(rows, [ids.len() / t, t])
 }
 
-/// Fixed positions (Vaswani et al. 2017, §3.5), (positions, d), on `like`'s device:
+/// Computes fixed positions (Vaswani et al. 2017, §3.5), (positions, d), on `like`'s device:
 ///
 /// ```text
 /// P(t, 2i) = sin(t / 10000^(2i/d))        P(t, 2i+1) = cos(t / 10000^(2i/d))

@@ -9,10 +9,10 @@
 //! θ̄₀        = (∂(h₀, W)/∂θ₀)ᵀ (h̄₀, W̄)
 //! ```
 //!
-//! What follows the last block belongs to the loss. Forward, only the n + 2 values on the left are kept; each line of the chain rule below then has its own tape, which is
-//! gone before the next begins. It costs a second forward pass of every block: about a third more time. Dropout's masks are
-//! functions of keys and each summand is added where the whole tape would add it, so the gradient has the bits of
-//! [`Tape::backward`] on the loss.
+//! The operations after the last block belong to the loss. The forward pass keeps only the n + 2 values h₀ … hₙ and W. Each line
+//! of the chain rule has its own tape, which is freed before the next begins. This costs a second forward pass of every block:
+//! about a third more time. Dropout's masks are functions of keys, and each summand is added where the whole tape would add it,
+//! so the gradient has the bits of [`Tape::backward`] on the loss.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ use crate::tree::Tree;
 type Objective<'t, T> = (Var<'t, T>, Vec<(Var<'t, T>, usize)>);
 
 impl<T: Real> Transformer<Tensor<T>> {
-    /// L, with the activations of one block at a time. `objective` computes L from the last hidden states and the output's matrix, and
-    /// makes the leaves of outputs and heads. The gradient of each parameter that it reaches is handed to `each` with its number of
-    /// `numbers`, block by block.
+    /// Computes L with the activations of one block at a time. `objective` computes L from the last hidden states and the
+    /// output's matrix, and creates the leaves of outputs and heads. The gradient of each parameter that L reaches is passed to
+    /// `each` with its number in `numbers`, block by block.
     pub(crate) fn recomputed_gradient(
         &self,
         observer: Option<Arc<dyn Observer<T>>>,
@@ -76,7 +76,7 @@ impl<T: Real> Transformer<Tensor<T>> {
         loss
     }
 
-    /// h₀ … hₙ and W, and nothing else that the forward pass makes, on a tape that records nothing.
+    /// Computes h₀ … hₙ and W, and keeps no other value of the forward pass, on a tape that records nothing.
     pub fn inputs_of_blocks(&self, tape: &Tape<T>, input: &Input, dropout: Option<DropoutSeed>) -> (Vec<Tensor<T>>, Tensor<T>) {
         let model = self.constants(tape);
         let (mut states, output) = tape.scope("embed", || model.embed(input, 0, dropout));
@@ -90,7 +90,7 @@ impl<T: Real> Transformer<Tensor<T>> {
 }
 
 impl<T: Real> Block<Tensor<T>> {
-    /// h̄ₗ₋₁ from hₗ₋₁ and h̄ₗ; `each` takes θ̄ₗ. `layer` names the block in scopes.
+    /// Computes h̄ₗ₋₁ from hₗ₋₁ and h̄ₗ; `each` receives θ̄ₗ. `layer` names the block in scopes.
     fn pull_back(
         &self,
         tape: &Tape<T>,
@@ -130,7 +130,7 @@ mod tests {
     use crate::transformer::{Embedding, Positions, TransformerConfig};
     use crate::tree::P;
 
-    /// Large enough that its kernels share their work between threads; with a head, with and without tokens to predict.
+    /// Compares bits, at sizes where kernels share their work between threads; with a head, with and without predicted tokens.
     fn agrees<T: Real>(config: &ModelConfig) {
         let (b, t) = (4, config.sizes.context - 1);
         let weights = Objective::TokenMean.weights(&vec![1.0; b * t], b);
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// f32 to f64 is exact, and 0 and −0 stay two.
+    /// Returns the bits as f64: the conversion of f32 is exact, and keeps 0 and −0 distinct.
     fn bits<T: Real>(values: &[T]) -> Vec<u64> {
         values.iter().map(|v| v.to_f64().to_bits()).collect()
     }
