@@ -16,7 +16,7 @@
 //! let tokens = Memory::new(tokenizer.encode(&text)?, text.len() as u64, vocab)?;
 //! let windows = RandomWindows::new(Arc::new(tokens), 0..text.len(), 16, 1)?;
 //!
-//! // A model, and how to train it.
+//! // A model, and the recipe of its training.
 //! let sizes = Sizes { vocab, context: 16, width: 16 };
 //! let config = ModelConfig::gpt(sizes, 1, 2).with_dropout(0.0);
 //! let recipe = Recipe {

@@ -145,8 +145,8 @@ impl ModelDir {
         !matches!(Checksums::of(&self.path), Ok(None))
     }
 
-    /// Reads the tokenizer beside a model of `vocab` rows, or in the directory given; `None` if there is none. If tokens were added without
-    /// resizing the embedding, the tokenizer has more ids than the model has rows. It rejects texts that contain such an id.
+    /// Reads the tokenizer beside a model of `vocab` rows, or in the directory given; `None` if there is none. If tokens were
+    /// added without resizing the embedding, the tokenizer has ids without a row in the model, and rejects texts with such an id.
     pub fn tokenizer(&self, vocab: usize) -> Result<Option<Tokenizer>, ModelDirError> {
         let Some(dir) = [&self.path, &self.asked].into_iter().find(|dir| tokenizer_file(dir).is_some()) else { return Ok(None) };
         let tokenizer = Tokenizer::load(dir)?;

@@ -1,4 +1,4 @@
-//! The same seed gives the same bits, on any number of threads and across a stop.
+//! Tests that the same seed gives the same bits, on any number of threads and across a stop.
 
 use gradus_autograd::Tensor;
 use gradus_model::check::random_batch;

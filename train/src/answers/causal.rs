@@ -77,7 +77,7 @@ impl<T: Real> Answers for Causal<'_, T> {
         token_losses(self.model, texts, self.windows, reach)
     }
 
-    /// The text before the place is read once.
+    /// Reads the text before each position only once, for all tokens.
     fn cloze(&self, text: &[u32], at: &[usize], among: &[u32], reach: &mut dyn FnMut(usize)) -> Vec<Vec<f64>> {
         let of_place = |&at: &usize| by_bayes(self.model, (&text[..at], &text[at + 1..]), among, reach);
         at.iter().map(of_place).collect()

@@ -1,7 +1,7 @@
 //! The answers of a network that fills masks:
 //!
 //! ```text
-//! cloze    [CLS] x₁ … [MASK] … xₙ [SEP]                 one row per place
+//! cloze    [CLS] x₁ … [MASK] … xₙ [SEP]                 one row per position
 //! next     [CLS] x₁ … xₙ [MASK] … [MASK] [SEP]          a mask for each remaining token; the prediction at the first of them
 //! ```
 //!

@@ -1,5 +1,5 @@
-//! Predictions of a model at a place of a text: one interface of all systems, behind filling, generation, evaluation, zero-shot
-//! answers, surveys and audits.
+//! Predictions of a model at a position of a text: one interface of all systems, behind filling, generation, evaluation,
+//! zero-shot answers, surveys and audits.
 //!
 //! ```text
 //! next      P(xₙ₊₁ | x₁ … xₙ)
@@ -8,8 +8,8 @@
 //! vectors   the embedding of each token
 //! ```
 //!
-//! A model that predicts the next token answers a cloze by Bayes' rule, and a model that fills masks continues a text by filling the
-//! masks after it. `losses` is a separate query because a fused cross-entropy does not keep the logits of the other tokens.
+//! A model that predicts the next token answers a cloze by Bayes' rule, and a model that fills masks continues a text by filling
+//! the masks after it. `losses` is a separate query because a fused cross-entropy does not keep the logits of the other tokens.
 
 mod causal;
 mod counts;
@@ -51,8 +51,8 @@ pub trait Answers {
         self.next(&(1..=text.len()).map(|n| &text[..n]).collect::<Vec<_>>())
     }
 
-    /// Computes −ln P of the tokens of these texts, in nats: of each but the first given those before it, or for a model that fills
-    /// masks of each given all others. `reach` receives the number of tokens predicted so far.
+    /// Computes −ln P of the tokens of these texts, in nats: of each but the first given those before it, or for a model that
+    /// fills masks of each given all others. `reach` receives the number of tokens predicted so far.
     fn losses(&self, texts: &[&[u32]], reach: &mut dyn FnMut(usize)) -> Vec<Vec<f64>>;
 
     /// Computes the logits of the tokens `among` at these positions of a text, each masked alone. `reach` receives the number of

@@ -161,7 +161,7 @@ impl TaskModel {
     /// fills masks has its special tokens from pre-training; it loses the layers that predict tokens, since no token is a target.
     ///
     /// # Errors
-    /// Returns an error if special tokens are missing that cannot be added: to this tokenizer, or for a model that fills masks.
+    /// Returns an error if special tokens are missing, and the model fills masks or the tokenizer does not take new tokens.
     pub fn prepare(mut model: Model<Tensor>, mut tokenizer: Tokenizer, seed: u64) -> Result<Self, FinetuneError> {
         let config = model.config();
         let before = tokenizer.vocab_size();

@@ -41,9 +41,9 @@ hyperparameters! {
             decay: f64 = Optimizer::default().decay,
             /// Largest global norm of the gradient: a larger gradient is scaled down to it; 0: no clipping
             clip: f64 = 1.0,
-            /// Number of logical shards into which the examples of a step are cut, by similar length; threads compute them side by
-            /// side. The last bits of results, and dropout, depend on this number, not on the number of threads. Without this flag,
-            /// a GPU has 1
+            /// Number of logical shards into which the examples of a step are cut, by similar length; threads compute them side
+            /// by side. The last bits of results, and dropout, depend on this number, not on the number of threads. Without this
+            /// flag, a GPU has 1
             shards: usize = 4,
             /// At most this many training rows, evenly spaced over the file [default: all]
             #[cfg_attr(feature = "clap", arg(value_name = "N"))]
@@ -106,7 +106,7 @@ impl FinetuneSettings {
         Ok(())
     }
 
-    /// Returns λ for a model that predicts such tokens: the value given, else the paper's, or 0 for masked tokens, of which a task has none.
+    /// Returns λ for a model that predicts such tokens: the value given, else the paper's; 0 for masked tokens, absent in tasks.
     pub fn lambda(&self, predicts: Predicts) -> f64 {
         self.aux.unwrap_or(match predicts {
             Predicts::Next => 0.5,

@@ -2,8 +2,8 @@
 
 use super::PretrainSettings;
 
-/// The largest ratio of evaluated tokens to training tokens. Evaluating a token takes about a third of the time of training on it,
-/// so evaluations take at most about a tenth of the run.
+/// The largest ratio of evaluated tokens to training tokens. Evaluating a token takes about a third of the time of training on
+/// it, so evaluations take at most about a tenth of the run.
 const SHARE: f64 = 0.3;
 /// The number of evaluations, unless the budget allows fewer.
 const EVALUATIONS: u64 = 20;
@@ -11,8 +11,8 @@ const EVALUATIONS: u64 = 20;
 const MOST: usize = 100_000;
 
 impl PretrainSettings {
-    /// Fills in the evaluation settings that are not given, for a run of `steps` steps on `trained` tokens. `read` maps a limit to
-    /// the number of held-out tokens that an evaluation reads, which is at least one sequence.
+    /// Fills in the evaluation settings that are not given, for a run of `steps` steps on `trained` tokens. `read` maps a limit
+    /// to the number of held-out tokens that an evaluation reads, which is at least one sequence.
     pub(super) fn settle_evaluations(&mut self, steps: u64, trained: u64, read: &dyn Fn(usize) -> u64) {
         if self.eval_every.is_some() && self.eval_tokens.is_some() {
             return;

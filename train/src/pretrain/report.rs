@@ -14,8 +14,8 @@ use crate::run::{METRICS_FILE, Manifest, RunError};
 /// The name of the report in a run's directory.
 pub(super) const PAGE: &str = "report.html";
 
-/// Writes `report.html` and the loss curve, `loss.svg`, of a run that is in progress (`lasts`) or has ended. `next` is the command
-/// that continues it; `None`: `gradus pretrain --resume`. `parameters_sha256` is empty if the parameters are unknown or not final.
+/// Writes `report.html` and the loss curve, `loss.svg`, of a run in progress (`lasts`) or at its end. `next` is the command that
+/// continues it; `None`: `gradus pretrain --resume`. `parameters_sha256` is empty if the parameters are unknown or not final.
 pub(super) fn write(run: &Stored, lasts: bool, next: Option<&str>, parameters_sha256: &str) -> Result<(), PretrainError> {
     let manifest = &run.manifest;
     let (step, of) = (run.trainer.done(), manifest.steps);

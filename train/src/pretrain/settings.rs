@@ -1,4 +1,4 @@
-//! Every size and hyperparameter of a pre-training: a flag, a key of the config file, and what they settle to.
+//! Every size and hyperparameter of a pre-training: a flag, a key of the config file, and the value after defaults.
 //!
 //! Precedence, lowest first: preset, config file (TOML, the flags' names with `_` for `-`), flags.
 
@@ -25,11 +25,11 @@ hyperparameters! {
         "Model": {
             /// Sizes to start from: `tiny` (4 layers, d 128, 4 heads, context 128), `small` (6, 384, 6, 256), `gpt1` (12, 768, 12, 512) [default: tiny]
             preset: Option<String>,
-            /// System whose axes to take, each of which is a flag too (`gradus systems` lists the systems; the defaults below are those of
-            /// `gpt`) [default: gpt]
+            /// System whose axes to take, each of which is a flag too (`gradus systems` lists the systems; the defaults below are
+            /// those of `gpt`) [default: gpt]
             system: Option<String>,
-            /// `transformer` (the paper's); `lstm`: one recurrent layer, of the same context, width and dropout (§5); or `ngram`: counts of
-            /// n-grams, without training [default: transformer]
+            /// `transformer` (the paper's); `lstm`: one recurrent layer, of the same context, width and dropout (§5); or `ngram`:
+            /// counts of n-grams, without training [default: transformer]
             backbone: Option<String>,
             /// Number of tokens of the longest n-gram that is counted [default: 5]
             order: Option<usize>,
@@ -64,8 +64,8 @@ hyperparameters! {
             resid_dropout: Option<f64>,
             /// ε of layer norm [default: 1e-5]
             epsilon: Option<f64>,
-            /// Place of the layer norms in a block: `after` each residual branch is added, or `before` the branch (GPT-2) [default:
-            /// after]
+            /// Place of the layer norms in a block: `after` each residual branch is added, or `before` the branch (GPT-2)
+            /// [default: after]
             #[cfg_attr(feature = "clap", arg(value_parser = named::<NormPlace>))]
             norm: Option<NormPlace>,
             /// A layer norm after the last block (GPT-2) [default: false]
@@ -108,12 +108,12 @@ hyperparameters! {
             /// Parts into which a batch is split, computed one after the other to save memory (gradient accumulation) [default: 1]
             accumulate: Option<usize>,
             /// Number of logical shards into which each part is cut; threads compute them side by side, and each has its own
-            /// gradient. The last bits of results, and dropout, depend on this number, not on the number of threads [default: 2; 1
-            /// for a part of one sequence, and on a GPU]
+            /// gradient. The last bits of results, and dropout, depend on this number, not on the number of threads [default: 2;
+            /// 1 for a part of one sequence, and on a GPU]
             shards: Option<usize>,
-            /// Keep only each block's input and compute its activations again when they are needed: memory for activations falls to
-            /// about one block's, a step takes about a third longer, and the result is the same to the bit (--resume may switch
-            /// it) [default: false]
+            /// Keep only each block's input and compute its activations again when they are needed: memory for activations falls
+            /// to about one block's, a step takes about a third longer, and the result is the same to the bit (--resume may
+            /// switch it) [default: false]
             #[cfg_attr(feature = "clap", arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL"))]
             recompute: Option<bool>,
             /// Number of steps [default: one epoch]
@@ -133,8 +133,8 @@ hyperparameters! {
             adam_eps: Option<f64>,
             /// Weight decay, on all but biases and gains [default: 0.01]
             decay: Option<f64>,
-            /// Learning-rate schedule: `paper` (linear up, cosine to 0), `warmup_linear`, `warmup_cosine`, `warmup_constant`, `constant`
-            /// [default: paper]
+            /// Learning-rate schedule: `paper` (linear up, cosine to 0), `warmup_linear`, `warmup_cosine`, `warmup_constant`,
+            /// `constant` [default: paper]
             schedule: Option<ScheduleKind>,
             /// Warm-up: steps (2000), or with a decimal point a fraction of them (0.02) [default: 0.02; gpt1 2000]
             warmup: Option<Warmup>,
@@ -167,10 +167,10 @@ hyperparameters! {
             retold: Option<bool>,
             /// Steps between evaluations, each with a checkpoint [default: a twentieth of the run]
             eval_every: Option<u64>,
-            /// Maximum number of held-out tokens that an evaluation during training reads; the last evaluation reads all, and these
-            /// once more, since the best model is that with the lowest loss over the same tokens [default: at most 100000; the
-            /// evaluations of a run together read at most 30 % of its training tokens, the last one at most 15 %, unless this flag
-            /// and --eval-every are set]
+            /// Maximum number of held-out tokens that an evaluation during training reads; the last evaluation reads all, and
+            /// these once more, since the best model is that with the lowest loss over the same tokens [default: at most 100000;
+            /// the evaluations of a run together read at most 30 % of its training tokens, the last one at most 15 %, unless this
+            /// flag and --eval-every are set]
             eval_tokens: Option<usize>,
         }
     }
@@ -304,7 +304,7 @@ impl PretrainOptions {
     /// Parses the text of a config file; errors name `path`.
     ///
     /// # Errors
-    /// Returns [`SettingsError::File`] if an option is unknown or invalid, or if two options exclude each other.
+    /// Returns [`SettingsError::File`] if the text is not a valid config file, or if two of its options exclude each other.
     pub fn parse(path: &Path, text: &str) -> Result<Self, SettingsError> {
         let error = |problem: String| SettingsError::File { path: path.to_owned(), problem };
         let options: Self = toml::from_str(text).map_err(|e| error(e.to_string()))?;
@@ -411,8 +411,8 @@ impl PretrainOptions {
         named.is_some_and(|body| body.network().is_none())
     }
 
-    /// Returns an error if an option was given that has no effect on a corpus, or in the micro-world, which a run without a corpus
-    /// reads.
+    /// Returns an error if an option was given that has no effect on a corpus, or in the micro-world, which a run without a
+    /// corpus reads.
     ///
     /// # Errors
     /// Returns [`SettingsError::Range`] for such an option.

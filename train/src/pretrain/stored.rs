@@ -114,7 +114,7 @@ impl PretrainManifest {
         self.settings.recipe(self.steps)
     }
 
-    /// Opens the data of the run in a directory. Only the tokens of its corpus are written, into `cache`, if they are missing there.
+    /// Opens the data of the run in a directory. Writes only the tokens of its corpus, into `cache`, if they are missing there.
     ///
     /// # Errors
     /// Returns an error if the corpus or the micro-world has changed since the run began.

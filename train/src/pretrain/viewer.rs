@@ -70,8 +70,8 @@ impl Viewer {
         Ok(viewer)
     }
 
-    /// Returns rows 0 .. `rows` of step `t`: a function of the seed, `t` and `rows`. Rows of a masked view are sorted by length to save
-    /// padding.
+    /// Returns rows 0 .. `rows` of step `t`: a function of the seed, `t` and `rows`. Rows of a masked view are sorted by length
+    /// to save padding.
     pub fn batch(&self, source: &dyn TextSource, t: u64, rows: usize) -> Batch {
         let view = |(row, (number, epoch)): (usize, (usize, u64))| {
             let text = self.text(source, Split::Train, number, epoch);
@@ -86,8 +86,8 @@ impl Viewer {
         self.gathered(&views, self.objective)
     }
 
-    /// Computes the mean of −log P over the targets in about `limit` tokens of held-out text, in nats, with one fixed mask per text in a
-    /// masked view; and the loss and accuracy on pairs. `None` if no text is held out.
+    /// Computes the mean of −log P over the targets in about `limit` tokens of held-out text, in nats, with one fixed mask per
+    /// text in a masked view; and the loss and accuracy on pairs. `None` if no text is held out.
     pub fn validate(&self, source: &dyn TextSource, model: &Model<Tensor>, limit: usize) -> Option<Validation> {
         let numbers = source.evaluated(limit);
         let (mut total, mut tokens) = (0.0, 0);

@@ -247,7 +247,7 @@ pub fn same_settings(own: &impl Serialize, of_first: &impl Serialize) -> Result<
     })
 }
 
-/// Returns the first difference between two values, with its place.
+/// Returns the first difference between two values, with its name.
 fn difference(place: &str, own: &Value, other: &Value) -> Option<String> {
     if let (Value::Object(own), Value::Object(other)) = (own, other) {
         let names = own.keys().chain(other.keys().filter(|name| !own.contains_key(*name)));

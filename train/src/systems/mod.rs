@@ -182,7 +182,7 @@ pub struct Comparison {
     pub other_figure: Figure,
     /// The name of the other system.
     pub other: &'static str,
-    /// Whether it is a primary claim of the survey.
+    /// Whether the claim is a primary claim of the survey.
     pub primary: bool,
 }
 

@@ -35,7 +35,7 @@ pub struct EncoderFormat {
 }
 
 impl EncoderFormat {
-    /// Returns the format for a tokenizer and a body with this number of segments; `None` without BERT's or RoBERTa's special tokens.
+    /// Returns the format for a tokenizer and this number of segments; `None` without BERT's or RoBERTa's special tokens.
     pub fn of(tokenizer: &Tokenizer, segments: usize) -> Option<Self> {
         let special = SpecialTokens::of(tokenizer)?;
         let has_robertas = tokenizer.token_id(SpecialTokens::ROBERTA[1]) == Some(special.close);

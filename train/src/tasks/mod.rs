@@ -130,8 +130,8 @@ pub fn head(task: &Task) -> Result<HeadConfig, TaskError> {
     Ok(HeadConfig { labels, ..HeadConfig::new(form, task.answers()) })
 }
 
-/// Returns the head of a task above a model that predicts such tokens. One that predicts masked tokens has BERT's head: a pooler, a
-/// bias, and one row for a pair, whose texts see each other.
+/// Returns the head of a task above a model that predicts such tokens. One that predicts masked tokens has BERT's head: a pooler,
+/// a bias, and one row for a pair, whose texts see each other.
 pub fn head_above(task: &Task, predicts: Predicts) -> Result<HeadConfig, TaskError> {
     let head = head(task)?;
     Ok(match (predicts, head.form) {

@@ -45,8 +45,8 @@ pub struct Alarms<T: Real> {
 }
 
 impl<T: Real> Alarms<T> {
-    /// Observes a step's gradient before clipping. `squares` has the sum of squares of each parameter's gradient, at any scale, or
-    /// `None` if it is not trained; `norm` is the global norm. Dead units are detected only if `gradient` has the parameter's
+    /// Observes a step's gradient before clipping. `squares` has the sum of squares of each parameter's gradient, at any scale,
+    /// or `None` if it is not trained; `norm` is the global norm. Dead units are detected only if `gradient` has the parameter's
     /// gradient.
     pub(super) fn observe(&mut self, gradient: &Gradient<T>, squares: &[Option<f64>], norm: f64) {
         self.steps += 1;

@@ -22,8 +22,8 @@ pub(super) struct StepFlags {
 }
 
 impl<T: Real> Trainer<T> {
-    /// All-gathers the losses and marks of the shards, in the order of processes. Compares the parameters every [`COMPARED_EVERY`]
-    /// steps.
+    /// All-gathers the losses and marks of the shards, in the order of processes. Compares the parameters every
+    /// [`COMPARED_EVERY`] steps.
     pub(super) fn of_all_processes(&self, losses: &[Tensor<T>], marks: &[Tensor<T>]) -> Result<StepMessage, PeerError> {
         let numbers = |all: &[Tensor<T>]| all.iter().map(|x| x.item().to_f64()).collect();
         let compares = self.done > 0 && self.done.is_multiple_of(COMPARED_EVERY);

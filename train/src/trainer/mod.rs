@@ -133,7 +133,7 @@ pub struct Trainer<T: Real = f32> {
     times: Vec<ProcessTimes>,
     /// Seconds of this process in the step before: its own work, including that since the step before that, and its waiting.
     time: [f64; 2],
-    /// When the last step ended.
+    /// The time at which the last step ended.
     ended: Option<Instant>,
 }
 

@@ -4,9 +4,9 @@
 //! L̃ = S·L,  S = 2ᵏ        ⇒        every cotangent is S times as large, and so is the gradient: g̃ = S·g
 //! ```
 //!
-//! A loss that is a mean over N tokens has cotangents of about 1/N. Half precision, whose smallest number is 2⁻²⁴, would lose many
-//! of them. S brings the largest weight of the batch to 4 ≤ S·w < 8. It depends only on the batch: a resumed run computes the
-//! same S. A power of two rounds nothing: loss, norm and clipping factor are divided by S again (Micikevicius et al. 2018, §3.2).
+//! A loss that is a mean over N tokens has cotangents of about 1/N. Half precision, whose smallest number is 2⁻²⁴, would lose
+//! many of them. S brings the largest weight of the batch to 4 ≤ S·w < 8. It depends only on the batch: a resumed run computes
+//! the same S. A power of two rounds nothing: loss, norm and clipping factor are divided by S (Micikevicius et al. 2018, §3.2).
 
 use std::borrow::Cow;
 

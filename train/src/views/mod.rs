@@ -78,8 +78,8 @@ pub trait Scheme: Send + Sync {
     /// Returns a view for evaluation, whose targets are the tokens at the positions `at`, in increasing order. A scheme that
     /// predicts from all tokens masks the targets. Returns `None` if the scheme cannot predict from `given`.
     fn eval_view(&self, text: &Text, at: &[usize], given: Given) -> Option<View>;
-    /// Returns the number of tokens that an evaluation counts in a text of `tokens` tokens: by default all of them, without special
-    /// tokens and second texts.
+    /// Returns the number of tokens that an evaluation counts in a text of `tokens` tokens: by default all of them, without
+    /// special tokens and second texts.
     fn evaluated(&self, tokens: usize) -> usize {
         tokens
     }

@@ -15,12 +15,12 @@ use gradus_tensor::rng::Philox;
 
 use crate::views::{Draw, Given, Redraw, Scheme, SpecialTokens, Text, View};
 
-/// A corruption of texts: noise × replacement × redraw. The unit of noise is a token, and each chosen token is predicted in its place.
+/// A corruption of texts: noise × replacement × redraw. Noise chooses tokens, each of which is predicted in its own slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Corrupt {
     /// The choice of target tokens.
     pub noise: Noise,
-    /// The tokens in their places.
+    /// The replacement of target tokens.
     pub replacement: MaskMix,
     /// The frequency of changes of a text's targets.
     pub redraw: Redraw,
@@ -66,7 +66,7 @@ impl MaskMix {
     /// 80 % masked, 10 % replaced and 10 % unchanged.
     pub const EIGHTY: MaskMix = MaskMix { mask: 0.8, replace: 0.1 };
 
-    /// Returns the token in the place of a target.
+    /// Returns the token that replaces a target.
     fn replace(self, token: u32, special: &SpecialTokens, rng: &mut Philox) -> u32 {
         let u = rng.uniform_f64();
         if u < self.mask {
@@ -86,7 +86,7 @@ pub struct MaskedLm {
     pub special: SpecialTokens,
     /// The corruption of the text.
     pub corrupt: Corrupt,
-    /// The most tokens of a text; longer texts lose their end.
+    /// The maximum number of tokens of a text; longer texts lose their end.
     pub room: usize,
 }
 

@@ -1,5 +1,5 @@
-//! The plan by which a run views its texts: one text on a card, as the value of `--view` and in `run.json`. A new view is a file here
-//! with its [`Scheme`], and a variant of [`ViewPlan`] with its text and words; it reads texts in chunks, between special tokens.
+//! The plan by which a run views its texts: one text on a card, as the value of `--view` and in `run.json`. A new view is a file
+//! here with its [`Scheme`], and a variant of [`ViewPlan`] with text and words; it reads chunks between special tokens.
 //!
 //! ```text
 //! next                                                             the next token after each

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A text is divided after a sentence into a and the rest. A b from another text is the end of that text, from the sentence that
-//! makes it nearest in length to the rest: the form and length of a pair do not give away its class. (In BERT's code,
+//! makes it nearest in length to the rest: the form and length of a pair do not reveal its class. (In BERT's code,
 //! `create_instances_from_document`, b begins at any sentence.) After a text of one sentence, b is always from another text. If a
 //! and b do not fit, the longer one loses tokens at its beginning or its end with equal probability, as in BERT's code.
 
