@@ -2,7 +2,7 @@
 //!
 //! | property | claim | error allowed |
 //! |-|-|-|
-//! | [`blindness`] | no bit of a slot depends on tokens that it does not attend to; causality: ∂logitsᵢ/∂xⱼ = 0 for j > i | none |
+//! | [`blindness`] | no bit of a slot depends on tokens it does not attend to; causality: ∂logitsᵢ/∂xⱼ = 0 for j > i | none |
 //! | [`sight`] | … and changes all slots that attend to it, unless the parameters hide the change | – |
 //! | [`independence`] | a sequence's values depend neither on its place in the batch nor on its neighbours | 1e-13 |
 //! | [`padding`] | other tokens as padding change no bit of the loss; more padding changes only its rounding | none; 1e-12 |
