@@ -100,7 +100,7 @@ impl Trainer {
             return Err(DumpError::Damaged { path: dir.to_owned(), problem });
         }
         if !path.exists() {
-            let problem = format!("expected {STEP}, which a run writes into its directory {ANOMALY} when a value is not finite");
+            let problem = format!("expected {STEP}, which a run writes when a value is not finite");
             return Err(DumpError::Damaged { path: dir.to_owned(), problem });
         }
         let text = checksums::read(dir, STEP)?;

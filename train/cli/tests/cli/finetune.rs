@@ -596,7 +596,7 @@ fn bad_settings_are_rejected_and_nothing_is_written() {
         ("--lr NaN", &["--lr NaN: expected a learning rate above 0"]),
         ("--lr=-1", &["--lr -1: expected a learning rate above 0"]),
         ("--decay=-1", &["--decay -1: expected a decay of 0 or more"]),
-        ("--clip=-1", &["--clip -1: expected a number from 0"]),
+        ("--clip=-1", &["--clip -1: expected a number of at least 0"]),
         ("--dropout 1", &["--dropout 1: expected a probability from 0 to below 1"]),
         ("--classifier-dropout NaN", &["--classifier-dropout NaN: expected a probability from 0"]),
         ("--transfer 99", &["--transfer 99", "0 to 2"]),
@@ -709,8 +709,8 @@ fn a_run_that_cannot_be_resumed_is_an_error_with_the_cause() {
     let run = desk.text("out/run.json").replace(",\n  \"checksums\": true", "");
     for (from, to, word) in [
         ("\"batch\": 4", "\"batch\": 0", "--batch 0"),
-        ("\"epochs\": 2", "\"epochs\": 1", "another run"),
-        ("\"aux\": 0.5", "\"aux\": 0.25", "another run"),
+        ("\"epochs\": 2", "\"epochs\": 1", "does not belong to the run.json"),
+        ("\"aux\": 0.5", "\"aux\": 0.25", "does not belong to the run.json"),
         ("\"seeds\": 1", "\"seeds\": 0", "--seeds 0"),
         ("\"task\": \"rte\"", "\"task\": \"glue\"", "expected one of"),
         ("\"lr\": 0.01", "\"lr\": null", "damaged"),
@@ -723,7 +723,11 @@ fn a_run_that_cannot_be_resumed_is_an_error_with_the_cause() {
     damaged("trainer.safetensors", &state[..state.len() / 2], &["trainer.safetensors"]);
     damaged("trainer.safetensors", b"", &["trainer.safetensors", "run this seed again, delete"]);
     desk.begin("rte", "other", &format!("{SHORT} --seed 2 --stop-at 4")).json();
-    damaged("trainer.safetensors", &desk.read("other/trainer.safetensors"), &["trainer.safetensors", "of another run"]);
+    damaged(
+        "trainer.safetensors",
+        &desk.read("other/trainer.safetensors"),
+        &["trainer.safetensors", "does not belong to the run.json"],
+    );
     damaged("model.safetensors", &desk.read("out/model.safetensors")[..100], &["the best model so far", "model.safetensors"]);
     // The number of steps in the header is larger than the total, or different from the curve's.
     for steps in ["7", "2"] {

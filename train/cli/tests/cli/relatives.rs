@@ -128,9 +128,9 @@ fn invalid_requests_to_a_masked_model_are_rejected() {
     fill("Mia s[MASK]w a cat.").fails_with(&["expected a tokenizer with [CLS], [SEP] and [MASK]"]);
 
     pretrain(&desk, "gpt9", "new", "").misused(&[&format!("--system gpt9: expected {}", systems::names())]);
-    pretrain(&desk, "gpt", "new", "--pairs").misused(&["--pairs", "expected --view masked with it"]);
+    pretrain(&desk, "gpt", "new", "--pairs").misused(&["--pairs with the view next", "expected --view pairs instead"]);
     desk.write("corpus.txt", "no end in sight ".repeat(300));
-    pretrain(&desk, "bert", "new", "").misused(&["--pairs true: expected texts of several sentences", "--pairs false"]);
+    pretrain(&desk, "bert", "new", "").misused(&["--view pairs: expected texts of several sentences", "or --view masked"]);
     assert!(!desk.exists("new"), "refused before anything was written");
     pretrain(&desk, "bert", "new", "--pairs false").json();
     assert_eq!(desk.json("new/config.json")["architectures"][0], "BertForMaskedLM");

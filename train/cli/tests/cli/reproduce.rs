@@ -216,7 +216,7 @@ fn a_reproduction_of_other_sizes_is_rejected() {
         "--scale 0.01 --seed 3 --retold",
     ];
     for other in others {
-        let expected = ["mini", "another reproduction", "--seed 3 --scale 0.01 --full", "for more seeds too"];
+        let expected = ["mini", "another reproduction", "--seed 3 --scale 0.01 --full", "for more seeds, together with --seed"];
         desk.gradus(&format!("reproduce {other} --full --out mini")).fails_with(&expected);
     }
 }

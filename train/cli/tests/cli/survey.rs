@@ -152,7 +152,11 @@ fn a_damaged_run_is_rejected_and_retrained_to_the_same_result() {
 fn another_survey_or_another_result_is_rejected() {
     let desk = Made::copy();
     let other = Made::BEGIN.replace("--seeds 1", "--seeds 2");
-    desk.gradus(&other).fails_with(&["s already holds another survey", "--systems gpt,bert --seeds 1 --seed 201", "fresh ones"]);
+    desk.gradus(&other).fails_with(&[
+        "s already holds another survey",
+        "--systems gpt,bert --seeds 1 --seed 201",
+        "for more seeds, together with --seed",
+    ]);
     desk.forget("s");
     let (gpt, bert) = ("s/seed-201/results/gpt-3.asked.json", "s/seed-201/results/bert-3.asked.json");
     let own = desk.text(gpt);
