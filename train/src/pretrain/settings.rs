@@ -704,7 +704,7 @@ mod tests {
                 "view = 'masked:rate=0.2'\nmask_rate = 0.3",
                 "--view masked:rate=0.2: expected rate here or as --mask-rate, found both",
             ),
-            ("view = 'masked:rate=0.2,rate=0.3'", "--view masked:rate=0.2,rate=0.3: expected rate once, found"),
+            ("view = 'masked:rate=0.2,rate=0.3'", "--view masked:rate=0.2,rate=0.3: expected one value of rate, found two"),
             ("view = 'mask'", "--view mask: expected next, masked or pairs"),
             ("view = ''", "--view : expected next, masked or pairs"),
             ("view = 'pairs'\npairs = false", "--view pairs: expected masked with --pairs false, or no --pairs"),

@@ -100,8 +100,8 @@ impl Trainer {
             return Err(DumpError::Damaged { path: dir.to_owned(), problem });
         }
         if !path.exists() {
-            let problem = format!("expected {STEP}, which a run writes when a value is not finite");
-            return Err(DumpError::Damaged { path: dir.to_owned(), problem });
+            let problem = "it is missing; a run writes it when a value is not finite".into();
+            return Err(DumpError::Damaged { path, problem });
         }
         let text = checksums::read(dir, STEP)?;
         Self::replay_of(&path, &text, || Ok(model_dir::read(dir)?))

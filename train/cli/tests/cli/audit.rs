@@ -232,7 +232,7 @@ fn the_next_step_of_a_run_is_opened() {
 #[test]
 fn a_missing_or_invalid_dump_cannot_be_replayed() {
     let desk = Desk::new();
-    desk.gradus("audit replay .").fails_with(&["step.json", "when a value is not finite", "`anomaly` directory"]);
+    desk.gradus("audit replay .").fails_with(&["./step.json: it is missing", "`anomaly` directory"]);
     desk.write("step.json", "{}");
     desk.gradus("audit replay .").fails_with(&["step.json", "missing field", "`anomaly` directory"]);
 }
