@@ -25,7 +25,7 @@ impl WordAnswers<'_> {
         logits.iter().map(|z| self.lexicon.distribution(z)).collect()
     }
 
-    /// Returns P(wᵢ | the rest) of each word of the world, in these places of a story.
+    /// Returns P(wᵢ | the rest) of each word of the world, at these positions of a story.
     pub fn cloze(&self, story: &[usize], places: &[usize]) -> Vec<Vec<f64>> {
         let whole = [&self.opened(story), self.separator.as_slice()].concat();
         let at: Vec<usize> = places.iter().map(|at| at + self.separator.iter().len()).collect();

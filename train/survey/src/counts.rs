@@ -5,7 +5,7 @@
 //! P_r(w | neighbours) = (c(neighbours, w) + t·P_{r−1}(w | nearer neighbours)) / (c(neighbours) + t)
 //! ```
 //!
-//! for r from 0 on. The neighbours are the words up to r places away on both sides, c(neighbours) is the number of their
+//! for r from 0 on. The neighbours are the words up to r positions away on both sides, c(neighbours) is the number of their
 //! occurrences, t the number of different words seen between them, and V the number of the world's words (Witten & Bell 1991).
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub struct Window {
 const NOTHING: usize = usize::MAX;
 
 impl Window {
-    /// Counts words in stories, with neighbours up to `reach` places away on both sides.
+    /// Counts words in stories, with neighbours up to `reach` positions away on both sides.
     pub fn count<'s>(stories: impl IntoIterator<Item = &'s [usize]>, words: usize, reach: usize) -> Self {
         let mut counts = vec![HashMap::new(); reach + 1];
         for story in stories {
@@ -36,7 +36,7 @@ impl Window {
         Window { words, counts }
     }
 
-    /// Returns the probability of each word in a place.
+    /// Returns the probability of each word at a position.
     pub fn answer(&self, story: &[usize], at: usize) -> Vec<f64> {
         let mut p = vec![1.0 / self.words as f64; self.words];
         for (r, counts) in self.counts.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! GPT-1 and its relatives in one plane, in exact nats.
 //!
 //! ```text
-//! U   understanding   mean over places of KL( world(xᵢ | the rest) ‖ model(xᵢ | the rest) )
-//! G   generation      mean over places of KL( world(xᵢ | x₁ … xᵢ₋₁) ‖ model(xᵢ | x₁ … xᵢ₋₁) )
+//! U   understanding   mean over positions of KL( world(xᵢ | the rest) ‖ model(xᵢ | the rest) )
+//! G   generation      mean over positions of KL( world(xᵢ | x₁ … xᵢ₋₁) ‖ model(xᵢ | x₁ … xᵢ₋₁) )
 //! ```
 //!
 //! The world's probabilities are exact ([`gradus_world::World::places`]), so the origin is a perfect model, and a model's
@@ -12,7 +12,7 @@
 //! A model that fills masks computes U in its training format, with one word hidden. For G, it reads the words so far and a
 //! `[MASK]` for each further word up to the length of the longest story, and predicts the first mask. A model that predicts the
 //! next token computes G directly, and U by Bayes' rule: from the probability of the whole story with each word of the world in
-//! the hidden place. The places of U are drawn at random and are identical for all models.
+//! the masked position. The positions of U are drawn at random and are identical for all models.
 
 mod answers;
 mod claims;

@@ -9,16 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::lexicon::Lexicon;
 use crate::story::{DISTANCES, Story, StoryPosition};
 
-/// A mean over places. The places of one story are correlated, so the standard error is that of a mean over stories.
+/// A mean over positions. The positions of one story are correlated, so the standard error is that of a mean over stories.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The mean over places, in nats; NaN without places.
+    /// The mean over positions, in nats; NaN without positions.
     #[serde(deserialize_with = "number")]
     pub mean: f64,
     /// The standard error; NaN for fewer than two stories.
     #[serde(deserialize_with = "number")]
     pub error: f64,
-    /// The number of places.
+    /// The number of positions.
     pub places: usize,
 }
 
@@ -28,7 +28,7 @@ pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
 }
 
 impl Estimate {
-    /// Computes the ratio of sums Σs / Σn from the values of each story's places. Its error is that of the mean of s − mean·n.
+    /// Computes the ratio of sums Σs / Σn from the values of each story's positions. Its error is that of the mean of s − mean·n.
     fn of(stories: &[Vec<f64>]) -> Self {
         let places: usize = stories.iter().map(Vec::len).sum();
         let mean = stories.iter().flatten().sum::<f64>() / places as f64;
@@ -66,7 +66,7 @@ impl Understanding {
 pub struct Generation {
     /// G: mean KL(world ‖ model) given the preceding words.
     pub before: Estimate,
-    /// The mean KL(world given all other words ‖ model given the preceding words), in the common places of all models.
+    /// The mean KL(world given all other words ‖ model given the preceding words), at the common positions of all models.
     pub left_only: Estimate,
     /// The mean KL(world given all other words ‖ world given the preceding words): the information in the following words.
     pub least_left_only: Estimate,
@@ -85,8 +85,8 @@ fn kl(p: &[(usize, f64)], q: impl Fn(usize) -> f64) -> f64 {
     p.iter().map(|&(word, p)| p * (p / q(word).clamp(f64::MIN_POSITIVE, f64::INFINITY)).ln()).sum()
 }
 
-/// Computes KL(world ‖ model) given all other words, in these places of each story; `answer` returns P(wᵢ | the rest) in these
-/// places of a story.
+/// Computes KL(world ‖ model) given all other words, at these positions of each story; `answer` returns P(wᵢ | the rest) in these
+/// positions of a story.
 ///
 /// # Errors
 /// Returns the first error of `answer`.
@@ -102,13 +102,14 @@ pub fn divergences<E>(
     stories.iter().zip(places).map(of_story).collect()
 }
 
-/// Computes U from the [`divergences`] in these places.
+/// Computes U from the [`divergences`] at these positions.
 pub fn understanding(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>]) -> Understanding {
     let of_class = |class| Estimate::of(&among(stories, places, found, |story, at| distance(&story.places[at]) == class));
     Understanding { given_all: Estimate::of(found), by_distance: (0..DISTANCES.len() + 2).map(of_class).collect() }
 }
 
-/// Groups the [`divergences`] by the word in each place. The words are numbers, sorted by their total divergence, largest first.
+/// Groups the [`divergences`] by the word at each position. The words are numbers, sorted by their total divergence, the largest
+/// first.
 pub fn by_word(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>]) -> Vec<(usize, Estimate)> {
     let words: BTreeSet<usize> =
         stories.iter().zip(places).flat_map(|(story, at)| at.iter().map(|&at| story.words[at])).collect();
@@ -118,7 +119,7 @@ pub fn by_word(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>]) -> 
     all
 }
 
-/// Selects the values of some of these places.
+/// Selects the values of some of these positions.
 fn among(stories: &[Story], places: &[Vec<usize>], found: &[Vec<f64>], is_one: impl Fn(&Story, usize) -> bool) -> Vec<Vec<f64>> {
     let of_story = |((story, at), values): ((&Story, &Vec<usize>), &Vec<f64>)| {
         at.iter().zip(values).filter(|(at, _)| is_one(story, **at)).map(|(_, &value)| value).collect()
@@ -134,8 +135,8 @@ fn distance(place: &StoryPosition) -> usize {
     }
 }
 
-/// Computes G in all places, and the other two measures in these places of each story. `along` returns P(wᵢ | the words before)
-/// in each place of a story.
+/// Computes G at all positions, and the other two measures at these positions of each story. `along` returns P(wᵢ | the words
+/// before) at each position of a story.
 ///
 /// # Errors
 /// Returns the first error of `along`.
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn the_error_is_clustered_by_story() {
         let one = Estimate::of(&[vec![1.0, 3.0], vec![2.0, 4.0], vec![6.0]]);
-        // Sums 4, 6, 6 of 2, 2, 1 places, mean 16/5; rests −2.4, −0.4, 2.8; √(3/2 · 13.76)/5.
+        // Sums 4, 6, 6 of 2, 2, 1 positions, mean 16/5; rests −2.4, −0.4, 2.8; √(3/2 · 13.76)/5.
         assert_eq!((one.mean, one.places), (3.2, 5));
         assert!((one.error - (1.5_f64 * 13.76).sqrt() / 5.0).abs() < 1e-12);
         assert!(Estimate::of(&[vec![1.0]]).error.is_nan());

@@ -45,8 +45,8 @@ pub struct Survey {
     pub(crate) rates: Vec<f64>,
     /// The number of held-out stories for evaluation.
     pub(crate) stories: usize,
-    /// The number of held-out places in which all models predict a hidden word; a model that fills masks also predicts all
-    /// places.
+    /// The number of held-out positions at which all models predict a masked word; a masked language model also predicts all
+    /// positions.
     pub(crate) places: usize,
     /// The number of stories that each model generates.
     pub(crate) told: usize,

@@ -50,9 +50,9 @@ pub struct Asked {
     pub seed: u64,
     /// The computation of the training, in steps of GPT.
     pub budget: u64,
-    /// The measures given all other words, in the same places for all systems; without figures if the training diverged.
+    /// The measures given all other words, at the same positions for all systems; without figures if the training diverged.
     pub understanding: Understanding,
-    /// The same measures in all places, for a model that fills masks.
+    /// The measures given all other words, at every position; `None` unless the system is a masked language model.
     pub everywhere: Option<Understanding>,
     /// The measures given the preceding words.
     pub generation: Generation,

@@ -282,7 +282,7 @@ impl Watched<'_> {
     }
 }
 
-/// Measures the counts of neighbours in all places; any run of the seed contains the stories.
+/// Measures the counts of neighbours at all positions; any run of the seed contains the stories.
 fn count(paths: &Paths, survey: &Survey, seed: u64) -> Result<Counted, SurveyError> {
     let counted = |by_reach| Counted { world: survey.world.clone(), seed, by_reach };
     for &budget in survey.budgets.iter().rev() {

@@ -1,4 +1,4 @@
-//! Held-out stories, with the exact probabilities of each of their places.
+//! Held-out stories, with the exact probabilities of each of their positions.
 
 use gradus_train::pretrain::{Split, TextSource};
 use gradus_world::{World, WorldError};
@@ -17,7 +17,7 @@ pub struct StoryPosition {
     pub given_all: Vec<(usize, f64)>,
     /// The possible words, each with its probability given the preceding words.
     pub before: Vec<(usize, f64)>,
-    /// The number of words since the last mention of the word in this place; `None` without a mention.
+    /// The number of words since the last mention of the word at this position; `None` without a mention.
     pub last_mention: Option<usize>,
 }
 
@@ -26,7 +26,7 @@ pub struct StoryPosition {
 pub struct Story {
     /// The word numbers.
     pub words: Vec<usize>,
-    /// The possible words in each place.
+    /// The possible words at each position.
     pub places: Vec<StoryPosition>,
 }
 

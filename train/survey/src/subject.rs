@@ -91,7 +91,7 @@ impl Subject {
         WordAnswers { model, separator, lexicon }
     }
 
-    /// Draws `n` different places at random from those of all stories, as a function of the seed.
+    /// Draws `n` different positions at random from those of all stories, as a function of the seed.
     pub fn drawn(&self, n: usize, seed: u64) -> Vec<Vec<usize>> {
         let everywhere = self.everywhere();
         let mut all: Vec<(usize, usize)> =
@@ -103,7 +103,7 @@ impl Subject {
         drawn
     }
 
-    /// Returns all places of each story.
+    /// Returns all positions of each story.
     pub fn everywhere(&self) -> Vec<Vec<usize>> {
         self.stories.iter().map(|story| (0..story.words.len()).collect()).collect()
     }
