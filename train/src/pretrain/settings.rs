@@ -463,14 +463,10 @@ impl PretrainOptions {
     pub fn drop_view_of(&mut self, flags: &Self) {
         if flags.view.is_some() {
             (self.mask_rate, self.mask_hide, self.mask_replace, self.masks, self.pairs) = Default::default();
-        } else if let Some((kind, options)) = self.view.as_deref().and_then(|view| view.split_once(':')) {
+        } else if let Some(view) = &mut self.view {
             let given = given!(flags; mask_rate, mask_hide, mask_replace, masks);
-            let is_left = |option: &&str| {
-                let name = option.split('=').next();
-                ViewPlan::OPTIONS.iter().zip(given).all(|(known, (_, is_given))| !(is_given && Some(*known) == name))
-            };
-            let left: Vec<&str> = options.split(',').filter(is_left).collect();
-            self.view = Some(if left.is_empty() { kind.into() } else { format!("{kind}:{}", left.join(",")) });
+            let names = ViewPlan::OPTIONS.into_iter().zip(given).filter(|(_, (_, is_given))| *is_given);
+            *view = ViewPlan::without(view, &names.map(|(name, _)| name).collect::<Vec<_>>());
         }
     }
 

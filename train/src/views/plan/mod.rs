@@ -90,6 +90,14 @@ impl ViewPlan {
         Ok(view(corrupt))
     }
 
+    /// Removes the options with these names from the text of a view.
+    pub fn without(text: &str, names: &[&str]) -> String {
+        let Some((kind, options)) = text.split_once(':') else { return text.into() };
+        let is_left = |option: &&str| !names.contains(&option.split('=').next().unwrap_or_default());
+        let left: Vec<&str> = options.split(',').filter(is_left).collect();
+        if left.is_empty() { kind.into() } else { format!("{kind}:{}", left.join(",")) }
+    }
+
     /// Checks that the shares are fractions.
     ///
     /// # Errors
