@@ -479,8 +479,10 @@ impl PretrainOptions {
         let Some(&Corrupt { noise, replacement: MaskMix { mask, replace }, redraw }) = plan.corrupt() else {
             // Counts of n-grams refuse these options themselves: they have no other view.
             return match first(&given!(self; mask_rate, mask_hide, mask_replace, masks, pairs)).filter(|_| !self.counts()) {
-                Some(flag) if flag == "pairs" => Err(RangeError::new(flag, "with the view next", "--view pairs instead")),
-                Some(flag) => Err(RangeError::new(flag, "with the view next", "--view masked or pairs with it")),
+                Some(flag) => {
+                    let expected = if flag == "pairs" { "--view pairs instead" } else { "--view masked or pairs with it" };
+                    Err(RangeError::new(flag, format!("with the view {plan}"), expected))
+                }
                 None => Ok(plan),
             };
         };
