@@ -48,9 +48,7 @@ pub enum DeviceError {
     #[error("a GPU computes in f32, not in {0}: use f32, or the device cpu")]
     NotF32(&'static str),
     /// Products with rounded factors were requested on the CPU.
-    #[error(
-        "--matmul-precision {0}: the CPU multiplies in f32 only; use a GPU (--device gpu, in a build with the feature wgpu), or f32"
-    )]
+    #[error("--matmul-precision {0} on the CPU: expected f32, or a GPU (--device gpu, in a build with the feature wgpu)")]
     ProductsOnCpu(super::MatmulPrecision),
     /// The driver does not support 16-bit floats.
     #[error("{name} has no arithmetic in f16: use --matmul-precision f32")]
