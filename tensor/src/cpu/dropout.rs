@@ -26,8 +26,7 @@ pub fn fast<T: Float>(key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
     let rows = if parallel::worth_it(x.len()) { parallel::rows_per_chunk(n) } else { x.len() / n };
     let chunk = |(i, (x, y)): (usize, (&[T], &mut [T]))| {
         for (r, (x, y)) in x.chunks_exact(n).zip(y.chunks_exact_mut(n)).enumerate() {
-            y.copy_from_slice(x);
-            drop_row(key, (i * rows + r) as u64, y);
+            drop_into(key, (i * rows + r) as u64, x, y);
         }
     };
     match rows {
@@ -37,40 +36,58 @@ pub fn fast<T: Float>(key: &DropoutKey, x: &[T], y: &mut [T], n: usize) {
     }
 }
 
-/// The number of Philox blocks computed at a time.
+/// The number of Philox blocks computed at a time: a multiple of the lanes of the widest vector.
 const BLOCKS: usize = 32;
+/// The number of columns that these blocks decide.
+const COLUMNS: usize = 8 * BLOCKS;
 
-/// Decides which columns are kept: bit j of entry i is column 8·(first + i) + j.
-#[inline(always)]
-fn decide(key: &DropoutKey, row: u64, first: usize, kept: &mut [u64]) {
-    let row = key.row0.wrapping_add(row);
-    let (site, threshold) = (u64::from(key.site), u64::from(key.threshold));
-    for (i, kept) in kept.iter_mut().enumerate() {
-        let words = philox_wide([(first + i) as u64, row, row >> 32, site], key.key);
-        let mut bits = 0;
-        for (w, word) in words.into_iter().enumerate() {
-            bits |= u64::from(word & 0xFFFF >= threshold) << (2 * w);
-            bits |= u64::from(word >> 16 & 0xFFFF >= threshold) << (2 * w + 1);
+/// The Philox blocks of columns group·[`COLUMNS`] .. (group + 1)·[`COLUMNS`] of a row.
+struct Halves([[u64; 2]; BLOCKS]);
+
+impl Halves {
+    /// Draws the blocks of the first `columns` columns.
+    #[inline(always)]
+    fn draw(key: &DropoutKey, row: u64, group: usize, columns: usize) -> Self {
+        let row = key.row0.wrapping_add(row);
+        let mut blocks = [[0; 2]; BLOCKS];
+        // Whole vectors of blocks: a few unused blocks cost less than one that is computed outside of a vector.
+        let drawn = columns.div_ceil(8).next_multiple_of(8).min(BLOCKS);
+        for (i, block) in blocks[..drawn].iter_mut().enumerate() {
+            let [a, b, c, d] = philox_wide([(group * BLOCKS + i) as u64, row, row >> 32, u64::from(key.site)], key.key);
+            *block = [a & 0xFFFF_FFFF | b << 32, c & 0xFFFF_FFFF | d << 32].map(u64::to_le);
         }
-        *kept = bits;
+        Halves(blocks)
+    }
+
+    /// Returns the 16 bits of each column, little-endian.
+    #[inline(always)]
+    fn columns(&self) -> &[u16; COLUMNS] {
+        // SAFETY: the array has the size of the result and at least its alignment; any bits are a `u16`.
+        unsafe { &*self.0.as_ptr().cast() }
     }
 }
 
 vectorized! {
-    /// Applies dropout to one row in place: y ← y ∘ keep/(1 − p).
-    pub(crate) fn drop_row<T: Float>(key: &DropoutKey, row: u64, y: &mut [T]) {
-        let scale = T::lit(key.scale());
-        for (group, y) in y.chunks_mut(8 * BLOCKS).enumerate() {
-            let mut kept = [0; BLOCKS];
-            decide(key, row, group * BLOCKS, &mut kept[..y.len().div_ceil(8)]);
-            let (blocks, rest) = y.as_chunks_mut::<8>();
-            for (y, &kept) in blocks.iter_mut().zip(&kept) {
-                for (j, y) in y.iter_mut().enumerate() {
-                    *y = *y * if kept as u32 & (1 << j) != 0 { scale } else { T::zero() };
-                }
+    /// Computes y = x ∘ keep/(1 − p) for one row.
+    fn drop_into<T: Float>(key: &DropoutKey, row: u64, x: &[T], y: &mut [T]) {
+        let (scale, threshold) = (T::lit(key.scale()), key.threshold as u16);
+        for (group, (x, y)) in x.chunks(COLUMNS).zip(y.chunks_mut(COLUMNS)).enumerate() {
+            let halves = Halves::draw(key, row, group, y.len());
+            for ((&x, y), &half) in x.iter().zip(y).zip(halves.columns()) {
+                *y = x * if u16::from_le(half) >= threshold { scale } else { T::zero() };
             }
-            for (j, y) in rest.iter_mut().enumerate() {
-                *y = *y * if kept[blocks.len()] as u32 & (1 << j) != 0 { scale } else { T::zero() };
+        }
+    }
+}
+
+vectorized! {
+    /// Computes y ← y ∘ keep/(1 − p) for one row.
+    pub(crate) fn drop_row<T: Float>(key: &DropoutKey, row: u64, y: &mut [T]) {
+        let (scale, threshold) = (T::lit(key.scale()), key.threshold as u16);
+        for (group, y) in y.chunks_mut(COLUMNS).enumerate() {
+            let halves = Halves::draw(key, row, group, y.len());
+            for (y, &half) in y.iter_mut().zip(halves.columns()) {
+                *y = *y * if u16::from_le(half) >= threshold { scale } else { T::zero() };
             }
         }
     }
