@@ -17,7 +17,7 @@ pub struct Samples {
 impl Samples {
     /// Creates a generator with this seed, whose [`extent`](Samples::extent) is at most `size`; 0 counts as 1.
     pub fn new(seed: u64, size: usize) -> Self {
-        Samples { rng: Philox::new(seed), size: size.max(1), device: Device::Cpu }
+        Samples { rng: Philox::new(seed), size: size.max(1), device: Device::CPU }
     }
     /// Returns this generator, with its tensors on `device`. The draws stay the same.
     pub fn on(self, device: &Device) -> Self {

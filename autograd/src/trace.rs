@@ -109,7 +109,7 @@ pub struct Recorder<T: Real> {
 
 impl<T: Real> Default for Recorder<T> {
     fn default() -> Self {
-        Recorder::on(&Device::Cpu)
+        Recorder::on(&Device::CPU)
     }
 }
 

@@ -5,7 +5,7 @@
 //! bits on any number of threads: the tree of a reduction depends on shapes alone.
 
 use crate::Scalar;
-use crate::cpu::gemm::Gemm;
+use crate::cpu::gemm::{Bf16, Fused, Gemm, Products};
 use crate::cpu::*;
 use crate::operands::{AdamStep, AttentionGrads, AttentionOperands, Heads, Mat, MatMut, Onto, OutputGrads, OutputOperands};
 use crate::rng::DropoutKey;
@@ -151,13 +151,13 @@ impl<T: Gemm> Kernels<T> {
         rms_norm_vjp: rms_norm::fast_vjp,
         cross_entropy: cross_entropy::fast,
         cross_entropy_vjp: cross_entropy::fast_vjp,
-        linear_cross_entropy: linear_cross_entropy::fast,
-        attention: attention::fast::attention,
-        attention_vjp: attention::fast::attention_vjp,
+        linear_cross_entropy: linear_cross_entropy::fast::<T, Fused>,
+        attention: attention::fast::attention::<T, Fused>,
+        attention_vjp: attention::fast::attention_vjp::<T, Fused>,
         lstm_cell: lstm::fast_cell,
         lstm_cell_vjp: lstm::fast_cell_vjp,
-        lstm: lstm::fast,
-        lstm_vjp: lstm::fast_vjp,
+        lstm: lstm::fast::<T, Fused>,
+        lstm_vjp: lstm::fast_vjp::<T, Fused>,
         gather: embedding::fast,
         scatter_add: embedding::fast_scatter_add,
         dropout: dropout::fast,
@@ -170,5 +170,18 @@ impl<T: Gemm> Kernels<T> {
         mul: elementwise::fast_mul,
         affine: elementwise::fast_affine,
         adam: adam::fast,
+    };
+}
+
+impl Kernels<f32> {
+    /// The fast kernels with products in bf16: the factors of every product are rounded, and sums are in `f32`.
+    pub const BF16: Self = Kernels {
+        matmul: <Bf16 as Products<f32>>::matmul,
+        linear_cross_entropy: linear_cross_entropy::fast::<f32, Bf16>,
+        attention: attention::fast::attention::<f32, Bf16>,
+        attention_vjp: attention::fast::attention_vjp::<f32, Bf16>,
+        lstm: lstm::fast::<f32, Bf16>,
+        lstm_vjp: lstm::fast_vjp::<f32, Bf16>,
+        ..Self::FAST
     };
 }

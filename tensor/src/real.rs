@@ -1,6 +1,7 @@
 //! Scalars, and the kernels that compute with them in bulk.
 
 use crate::Scalar;
+use crate::device::MatmulPrecision;
 use crate::kernels::Kernels;
 
 /// A scalar that tensors store and ops compute with.
@@ -43,6 +44,12 @@ pub trait Real: Scalar {
         &Kernels::NAIVE
     }
 
+    /// Returns the kernels whose matrix products have this precision, or `None` if this scalar has no such kernels. Every scalar
+    /// has kernels of its own precision, [`MatmulPrecision::F32`], and `f32` those of [`MatmulPrecision::BF16`].
+    fn kernels_in(precision: MatmulPrecision) -> Option<&'static Kernels<Self>> {
+        (precision == MatmulPrecision::F32).then(Self::kernels)
+    }
+
     /// Returns these values as a GPU stores them. `None` for all scalars except `f32`, so that they stay in the CPU's memory.
     fn as_f32s(_: &[Self]) -> Option<&[f32]> {
         None
@@ -59,6 +66,14 @@ impl Real for f32 {
     #[inline(never)]
     fn kernels() -> &'static Kernels<Self> {
         &Kernels::FAST
+    }
+    #[inline(never)]
+    fn kernels_in(precision: MatmulPrecision) -> Option<&'static Kernels<Self>> {
+        match precision {
+            MatmulPrecision::F32 => Some(&Kernels::FAST),
+            MatmulPrecision::BF16 => Some(&Kernels::BF16),
+            MatmulPrecision::F16 => None,
+        }
     }
     fn as_f32s(values: &[Self]) -> Option<&[f32]> {
         Some(values)

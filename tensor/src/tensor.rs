@@ -3,11 +3,12 @@
 #[cfg(feature = "wgpu")]
 mod arrays;
 mod convert;
+mod cpu;
 
 use std::fmt;
 use std::ops::Range;
 
-use crate::device::{Device, DeviceError};
+use crate::device::{Device, DeviceError, MatmulPrecision};
 use crate::layout::Layout;
 use crate::rng::Philox;
 use crate::storage::Storage;
@@ -15,9 +16,11 @@ use crate::{Real, Shape};
 use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
 pub use convert::TooManyAxes;
+pub(crate) use cpu::Cpu;
 
 /// An n-dimensional array, in the CPU's memory or on a GPU. Cloning, permuting, slicing and expanding share the buffer. Methods
-/// with `&mut self` change the elements, in a copy if the buffer is shared.
+/// with `&mut self` change the elements, in a copy if the buffer is shared. A result is on the device of its operands; on the CPU,
+/// its products are in bf16 if those of an operand are.
 ///
 /// ```
 /// use gradus_tensor::Tensor;
@@ -41,15 +44,12 @@ impl<T: Real> Tensor<T> {
 
     /// Returns a tensor that `fill` writes. `fill` receives a recycled buffer of arbitrary values and must write every element.
     pub fn write(shape: impl Into<Shape>, fill: impl FnOnce(&mut [T])) -> Self {
-        let mut out = Self::unwritten(shape);
-        fill(out.get_mut().expect("just made"));
-        out
+        Cpu::with(MatmulPrecision::F32).write(shape, fill)
     }
 
     /// Returns a tensor of arbitrary values, for kernels that write several results. The caller must write every element.
     pub fn unwritten(shape: impl Into<Shape>) -> Self {
-        let shape = shape.into();
-        Tensor { layout: Layout::dense(shape), data: Storage::recycled(shape.numel()) }
+        Cpu::with(MatmulPrecision::F32).unwritten(shape)
     }
 
     /// Returns a tensor whose elements are `value`.
@@ -107,7 +107,7 @@ impl<T: Real> Tensor<T> {
         self.data.device()
     }
 
-    /// Returns this tensor on `device`: the same tensor if it is there, otherwise a dense copy.
+    /// Returns this tensor on `device`: the same elements if they are in its memory, otherwise a dense copy.
     ///
     /// ```
     /// # use gradus_tensor::{Device, Tensor};
@@ -118,10 +118,16 @@ impl<T: Real> Tensor<T> {
     /// ```
     ///
     /// # Errors
-    /// Returns an error on a GPU if the scalar is not `f32`, the memory is exhausted, or the device was lost.
+    /// Returns an error on a GPU if the scalar is not `f32`, the memory is exhausted, or the device was lost; and on a CPU with
+    /// products in bf16 if the scalar is not `f32`.
     pub fn to(&self, device: &Device) -> Result<Self, DeviceError> {
         if self.device() == *device {
             return Ok(self.clone());
+        }
+        if let Device::Cpu(precision) = device
+            && let Some(data) = self.data.in_precision(*precision)?
+        {
+            return Ok(Tensor { layout: self.layout, data });
         }
         let values = self.try_to_vec()?;
         Ok(Tensor { layout: Layout::dense(*self.shape()), data: Storage::on(device, values)? })
@@ -150,7 +156,7 @@ impl<T: Real> Tensor<T> {
             return self.clone();
         }
         on_gpu!(x = self => x.dense());
-        Self::write(*self.shape(), |out| {
+        self.cpu().write(*self.shape(), |out| {
             let mut to = ndarray::ArrayViewMutD::from_shape(&self.shape()[..], out).expect("as many elements as the shape");
             to.assign(&self.view());
         })
@@ -195,7 +201,7 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn to_mut(&mut self) -> &mut [T] {
         if !self.is_dense() || self.data.host_mut().is_none() {
-            *self = Self::write(*self.shape(), |out| out.copy_from_slice(self.dense().as_slice()));
+            *self = self.cpu().write(*self.shape(), |out| out.copy_from_slice(self.dense().as_slice()));
         }
         self.get_mut().expect("just made dense and unshared")
     }
@@ -214,7 +220,8 @@ impl<T: Real> Tensor<T> {
     pub fn map<U: Real>(&self, f: impl Fn(T) -> U) -> Tensor<U> {
         let x = self.dense();
         let values = x.as_slice();
-        Tensor::write(*self.shape(), |out| out.iter_mut().zip(values).for_each(|(y, &x)| *y = f(x)))
+        Cpu::with(self.data.matmul_precision())
+            .write(*self.shape(), |out| out.iter_mut().zip(values).for_each(|(y, &x)| *y = f(x)))
     }
 
     /// Computes f of every pair of elements. Panics unless the shapes are equal and the elements are in the CPU's memory.
@@ -223,7 +230,7 @@ impl<T: Real> Tensor<T> {
         assert_eq!(self.shape(), other.shape(), "zip: tensors of one shape");
         let (a, b) = (self.dense(), other.dense());
         let pairs = a.as_slice().iter().zip(b.as_slice());
-        Self::write(*self.shape(), |out| out.iter_mut().zip(pairs).for_each(|(y, (&a, &b))| *y = f(a, b)))
+        Cpu::of([self, other]).write(*self.shape(), |out| out.iter_mut().zip(pairs).for_each(|(y, (&a, &b))| *y = f(a, b)))
     }
 
     /// Converts every element to another scalar, through f64, in the CPU's memory. Panics if a GPU fails.
@@ -235,7 +242,7 @@ impl<T: Real> Tensor<T> {
     /// Returns this tensor in the CPU's memory. Panics if a GPU fails.
     #[track_caller]
     fn on_cpu(&self) -> Self {
-        self.to(&Device::Cpu).unwrap_or_else(|error| panic!("{error}"))
+        self.to(&Device::CPU).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Returns the same elements in row-major order under another shape. Panics if the numbers of elements differ.

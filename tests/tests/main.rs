@@ -1,6 +1,7 @@
 //! Tests across crates, in one binary, because linking takes most of the time. `memory` needs its own allocator, and `browser` a
 //! browser.
 
+mod bf16;
 mod derivatives;
 mod disk_layer;
 mod documents;

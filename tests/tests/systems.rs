@@ -11,6 +11,8 @@ use gradus_model::{
     Batch, BodyConfig, DropoutSeed, GradientMode, LstmConfig, Model, ModelConfig, NormPlace, Objective, Sizes, TransformerConfig,
     Tree,
 };
+use gradus_tensor::Device;
+use gradus_tensor::device::MatmulPrecision;
 use gradus_train::pretrain::{PretrainOptions, digest};
 use gradus_train::systems::{self, ALL, Axes, Card, Density};
 use gradus_train::trainer::{Recipe, Trainer};
@@ -255,12 +257,13 @@ fn larger(axes: &Axes) -> ModelConfig {
 }
 
 /// Returns the digest of the parameters after some steps on this many threads; with `stop`, saved and read back in between.
-fn trained(axes: &Axes, threads: usize, backward: GradientMode, stop: bool) -> String {
+fn trained(axes: &Axes, device: &Device, threads: usize, backward: GradientMode, stop: bool) -> String {
     let recipe = || Recipe { backward, seed: 9, ..Recipe::new(4, 2) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
         let config = larger(axes);
         let mut trainer: Trainer = Trainer::new(recipe(), Model::init(&config, 4));
+        trainer.place(device).unwrap();
         for t in 1..=4 {
             trainer.step(&batch(&config, axes, (8, 40), t)).unwrap();
             if stop && t == 2 {
@@ -268,6 +271,7 @@ fn trained(axes: &Axes, threads: usize, backward: GradientMode, stop: bool) -> S
                 let path = dir.path().join("state");
                 trainer.save(&path, "").unwrap();
                 trainer = Trainer::load(&path, config.clone(), recipe()).unwrap().0;
+                trainer.place(device).unwrap();
             }
         }
         digest(&trainer.params).unwrap()
@@ -277,11 +281,12 @@ fn trained(axes: &Axes, threads: usize, backward: GradientMode, stop: bool) -> S
 #[test]
 fn no_system_depends_on_threads_stops_or_recomputing() {
     let mut found = BTreeSet::new();
-    for card in networks() {
-        let whole = trained(&card.axes, 1, GradientMode::Whole, false);
-        assert_eq!(trained(&card.axes, 3, GradientMode::Whole, false), whole, "{} on three threads", card.name);
-        assert_eq!(trained(&card.axes, 2, GradientMode::Whole, true), whole, "{} saved and read back", card.name);
-        assert_eq!(trained(&card.axes, 2, GradientMode::Recompute, false), whole, "{} recomputed", card.name);
-        assert!(found.insert(whole), "{} is a network of its own", card.name);
+    for (card, precision) in networks().flat_map(|card| [MatmulPrecision::F32, MatmulPrecision::BF16].map(|it| (card, it))) {
+        let run = |threads, backward, stop| trained(&card.axes, &Device::Cpu(precision), threads, backward, stop);
+        let whole = run(1, GradientMode::Whole, false);
+        assert_eq!(run(3, GradientMode::Whole, false), whole, "{} in {precision} on three threads", card.name);
+        assert_eq!(run(2, GradientMode::Whole, true), whole, "{} in {precision}, saved and read back", card.name);
+        assert_eq!(run(2, GradientMode::Recompute, false), whole, "{} in {precision}, recomputed", card.name);
+        assert!(found.insert(whole), "{} in {precision} has results of its own", card.name);
     }
 }

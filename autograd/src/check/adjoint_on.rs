@@ -28,7 +28,7 @@ const STEPS: [f64; 6] = [1.0 / 16.0, 1.0 / 32.0, 1.0 / 64.0, 1.0 / 128.0, 1.0 / 
 /// ```
 /// use gradus_autograd::{check, ops};
 /// use gradus_tensor::Device;
-/// let device = Device::Cpu; // or Device::open("gpu")?
+/// let device = Device::CPU; // or Device::open("gpu")?
 /// for op in ops::all::<f32>() {
 ///     for report in check::adjoint_on(&op, &device, 17, 3) {
 ///         println!("{}", report?);

@@ -17,7 +17,7 @@ const TOLERANCE: f64 = 1e-5;
 /// ```
 /// use gradus_autograd::{check, ops};
 /// use gradus_tensor::Device;
-/// let gpu = Device::Cpu; // or Device::open("gpu")?
+/// let gpu = Device::CPU; // or Device::open("gpu")?
 /// for op in ops::all::<f32>() {
 ///     for report in check::devices(&op, &gpu, 17, 3) {
 ///         println!("{}", report?);
@@ -27,11 +27,11 @@ const TOLERANCE: f64 = 1e-5;
 /// ```
 pub fn devices(op: &Entry<f32>, device: &Device, seed: u64, size: usize) -> Vec<Outcome> {
     let samples = |device| drawn(op, Samples::new(seed, size).on(device), seed);
-    let (here, there) = (samples(&Device::Cpu), samples(device));
+    let (here, there) = (samples(&Device::CPU), samples(device));
     let compared = |(sample, (here, there)): (usize, (&Sample<f32>, &Sample<f32>))| {
         let blank = Report::new("devices", op.name, sample, seed, size);
         let of = |it: &Sample<f32>, device| value_and_vjp(it, &mut Samples::new(!seed, size).on(device));
-        Ledger::on(&blank, |ledger| compare(ledger, here, of(here, &Device::Cpu), of(there, device), device))
+        Ledger::on(&blank, |ledger| compare(ledger, here, of(here, &Device::CPU), of(there, device), device))
     };
     here.iter().zip(&there).enumerate().map(compared).collect()
 }
@@ -76,4 +76,34 @@ fn compare(mut ledger: Ledger, sample: &Sample<f32>, here: Computed, there: Comp
         }
     }
     ledger.close()
+}
+
+#[cfg(test)]
+mod tests {
+    use gradus_tensor::device::MatmulPrecision;
+
+    use super::*;
+    use crate::ops;
+
+    const BF16: Device = Device::Cpu(MatmulPrecision::BF16);
+
+    /// A lost precision would compute later products in f32.
+    #[test]
+    fn results_inherit_the_precision_of_any_operand() {
+        for op in ops::all::<f32>() {
+            for sample in (op.samples)(&mut Samples::new(3, 4)) {
+                for only in (0..sample.inputs.len()).map(Some).chain([None]) {
+                    let place = |(i, x): (usize, &Tensor)| {
+                        if only.is_none_or(|only| only == i) { x.to(&BF16).unwrap() } else { x.clone() }
+                    };
+                    let inputs = sample.inputs.iter().enumerate().map(place).collect();
+                    let Computed { y, gradients, .. } =
+                        value_and_vjp(&Sample { inputs, ..sample.clone() }, &mut Samples::new(5, 4).on(&BF16));
+                    assert_eq!(y.device(), BF16, "{}, with input {only:?}", op.name);
+                    let inherited = gradients.iter().flatten().all(|gradient| gradient.device() == BF16);
+                    assert!(inherited, "a gradient of {}, with input {only:?}", op.name);
+                }
+            }
+        }
+    }
 }

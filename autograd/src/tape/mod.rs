@@ -100,7 +100,7 @@ impl<T: Real> Tape<T> {
         assert!(ins.iter().all(|x| std::ptr::eq(x.tape, self)), "{}: an input is on another tape", op.name());
         let (x, shapes): (Vec<&Tensor<T>>, Vec<&Shape>) = ins.iter().map(|x| (&x.value, x.value.shape())).unzip();
         let expected = op.shape(&shapes).unwrap_or_else(|e| panic!("{e}"));
-        let device = x.first().map_or(Device::Cpu, |x| x.device());
+        let device = x.first().map_or(Device::CPU, |x| x.device());
         if !op.runs_on(&device) {
             return self.by_reference(&*op, ins, &device);
         }

@@ -96,7 +96,7 @@ impl<T: Real, O: Op<T>> AnyOp<T> for Stated<O> {
         O::SAVES
     }
     fn runs_on(&self, device: &Device) -> bool {
-        O::ON_GPU || *device == Device::Cpu
+        O::ON_GPU || device.is_cpu()
     }
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, ShapeError> {
         self.0.shape(ins).map_err(|rule| ShapeError::new(O::NAME, rule, ins))

@@ -161,7 +161,7 @@ pub fn notes(place: &Path, open: &dyn Fn(&str) -> std::io::Result<Bytes>) -> Res
 /// Returns an error if the GPU that holds the parameters fails.
 pub fn files(model: &Model<Tensor<f32>>) -> Result<Vec<(&'static str, Vec<u8>)>, DeviceError> {
     let mut files = vec![(CONFIG_FILE, config_json::encode(&model.config()))];
-    files.extend(weights::encode(&model.to(&Device::Cpu)?));
+    files.extend(weights::encode(&model.to(&Device::CPU)?));
     Ok(files)
 }
 
@@ -185,6 +185,6 @@ const HEAD: &str = "score";
 /// # Errors
 /// Returns an error if the GPU that holds the parameters fails.
 pub fn parameter_bytes(model: &Model<Tensor<f32>>, mut sink: impl FnMut(&[u8])) -> Result<(), DeviceError> {
-    model.to(&Device::Cpu)?.as_ref().visit(|_, p| sink(&weights::little_endian(p)));
+    model.to(&Device::CPU)?.as_ref().visit(|_, p| sink(&weights::little_endian(p)));
     Ok(())
 }

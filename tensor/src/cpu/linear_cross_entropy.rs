@@ -8,9 +8,9 @@
 use rayon::prelude::*;
 
 use super::cross_entropy::check_targets;
-use super::gemm::Gemm;
+use super::gemm::{Gemm, Products};
 use super::log_softmax::naive_lse;
-use super::{matmul, parallel, same_len};
+use super::{parallel, same_len};
 use crate::Scalar;
 use crate::buffer::with_scratch;
 use crate::operands::{Mat, MatMut, Onto, OutputGrads, OutputOperands};
@@ -92,7 +92,7 @@ fn rows_at_once(classes: usize) -> usize {
 }
 
 /// Computes [`naive`] with three products per chunk of rows. The logits are overwritten with their gradients.
-pub fn fast<T: Gemm>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>) {
+pub fn fast<T: Gemm, P: Products<T>>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>) {
     let classes = check(x, loss, &grads);
     let OutputOperands { h, w, bias, width: d, targets, weights } = *x;
     let mut grads = grads;
@@ -109,7 +109,7 @@ pub fn fast<T: Gemm>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<Ou
             let (first, rows) = (chunk * most, loss.len());
             let (h, logits) = (Mat::dense(&h[first * d..][..rows * d], rows, d), &mut logits[..rows * classes]);
             let (targets, weights) = (&targets[first..][..rows], &weights[first..][..rows]);
-            matmul::fast(h, Mat::transposed(w, d, classes), MatMut::dense(logits, rows, classes), onto);
+            P::matmul(h, Mat::transposed(w, d, classes), MatMut::dense(logits, rows, classes), onto);
             let row = |(i, (z, loss)): (usize, (&mut [T], &mut T))| {
                 let (t, at_target) = (targets[i] as usize, z[targets[i] as usize]);
                 if grads.is_some() {
@@ -127,9 +127,9 @@ pub fn fast<T: Gemm>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<Ou
             }
             let Some(grads) = &mut grads else { continue };
             let gh = MatMut::dense(&mut grads.h[first * d..][..rows * d], rows, d);
-            matmul::fast(Mat::dense(logits, rows, classes), Mat::dense(w, classes, d), gh, Onto::Nothing);
+            P::matmul(Mat::dense(logits, rows, classes), Mat::dense(w, classes, d), gh, Onto::Nothing);
             let onto = if chunk > 0 { Onto::Itself } else { Onto::Nothing };
-            matmul::fast(Mat::transposed(logits, classes, rows), h, MatMut::dense(grads.w, classes, d), onto);
+            P::matmul(Mat::transposed(logits, classes, rows), h, MatMut::dense(grads.w, classes, d), onto);
             if let Some(bias) = &mut grads.bias {
                 add_rows(logits, bias);
             }

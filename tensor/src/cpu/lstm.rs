@@ -16,7 +16,7 @@
 
 use rayon::prelude::*;
 
-use super::gemm::{Gemm, K_BLOCK, Packed, Strided};
+use super::gemm::{Gemm, K_BLOCK, Products, Strided};
 use super::parallel::Shared;
 use super::{matmul, parallel, row_count, same_len};
 use crate::Scalar;
@@ -241,23 +241,23 @@ fn piece_width<T>([batch, units]: [usize; 2]) -> usize {
 
 /// A range of units, and their columns of the packed factor: one part per gate for W, one part for Wᵀ.
 #[derive(Debug)]
-struct Piece<'a, T, const N: usize> {
+struct Piece<P, const N: usize> {
     first: usize,
     units: usize,
-    packed: [Packed<'a, T>; N],
+    packed: [P; N],
 }
 
 /// Cuts the units of `sizes` into pieces and calls `f` with them. For the units from `first` on, part `part` of the right factor
 /// starts at `w[start(first, part)]` and has `k` rows and one column per unit, with these strides.
-fn with_pieces<T: Gemm, const N: usize, R>(
+fn with_pieces<T: Gemm, P: Products<T>, const N: usize, R>(
     sizes: [usize; 2],
     w: &[T],
     [k, row, col]: [usize; 3],
     start: impl Fn(usize, usize) -> usize + Sync,
-    f: impl FnOnce(&[Piece<'_, T, N>]) -> R,
+    f: impl FnOnce(&[Piece<P::Packed<'_>, N>]) -> R,
 ) -> R {
     let (units, width) = (sizes[1], piece_width::<T>(sizes));
-    let each = Packed::<T>::len(k, width);
+    let each = P::packed_len(k, width);
     with_scratch(N * each * units.div_ceil(width), |space| {
         let pieces: Vec<_> = space
             .par_chunks_mut(N * each)
@@ -270,7 +270,14 @@ fn with_pieces<T: Gemm, const N: usize, R>(
                     let (space, b) = (spaces.next().expect("a space for each part"), &w[start(first, part)..]);
                     assert!((k - 1) * row + (columns - 1) * col < b.len(), "a part of the factor leaves its slice");
                     // SAFETY: the last element of the part lies in the slice.
-                    unsafe { Packed::new(Strided { at: b.as_ptr(), strides: [row, col] }, k, columns, space) }
+                    unsafe {
+                        P::pack(
+                            Strided { at: b.as_ptr(), strides: [row, col] },
+                            k,
+                            columns,
+                            &mut space[..P::packed_len(k, columns)],
+                        )
+                    }
                 });
                 Piece { first, units: columns, packed }
             })
@@ -280,7 +287,7 @@ fn with_pieces<T: Gemm, const N: usize, R>(
 }
 
 /// Applies f to each piece. A single piece is processed on the calling thread.
-fn each_piece<T: Gemm, const N: usize>(pieces: &[Piece<'_, T, N>], f: impl Fn(&Piece<'_, T, N>) + Sync + Send) {
+fn each_piece<P: Sync, const N: usize>(pieces: &[Piece<P, N>], f: impl Fn(&Piece<P, N>) + Sync + Send) {
     match pieces {
         [one] => f(one),
         _ => pieces.par_iter().for_each(f),
@@ -288,7 +295,7 @@ fn each_piece<T: Gemm, const N: usize>(pieces: &[Piece<'_, T, N>], f: impl Fn(&P
 }
 
 /// Computes [`naive`]. W is packed once, and the units are processed in parallel.
-pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
+pub fn fast<T: Gemm, P: Products<T>>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [T], c: &mut [T], h: &mut [T]) {
     check("lstm", w.len(), [batch, units], &[x.len(), gates.len()], &[c.len(), h.len()]);
     let n = batch * units;
     if n == 0 {
@@ -302,14 +309,14 @@ pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [
                 let ((h_before, h), (c_before, c)) = (split(h, t, n), split(c, t, n));
                 gates.copy_from_slice(x);
                 if let Some(h) = h_before {
-                    matmul::fast(Mat::dense(h, 1, n), Mat::dense(w, n, 4 * n), MatMut::dense(gates, 1, 4 * n), Onto::Itself);
+                    P::matmul(Mat::dense(h, 1, n), Mat::dense(w, n, 4 * n), MatMut::dense(gates, 1, 4 * n), Onto::Itself);
                 }
                 fast_cell(units, gates, c_before.unwrap_or(zeros), c, h);
             }
             return;
         }
         let gate = |first, gate| gate * units + first;
-        with_pieces::<T, 4, _>([batch, units], w, [units, 4 * units, 1], gate, |pieces| {
+        with_pieces::<T, P, 4, _>([batch, units], w, [units, 4 * units, 1], gate, |pieces| {
             for (t, (x, gates)) in x.chunks_exact(4 * n).zip(gates.chunks_exact_mut(4 * n)).enumerate() {
                 let ((h_before, h), (c_before, c)) = (split(h, t, n), split(c, t, n));
                 let (gates, c, h) = (Shared::new(gates), Shared::new(c), Shared::new(h));
@@ -324,7 +331,7 @@ pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [
                         let h = Strided { at: h.as_ptr(), strides: [units, 1] };
                         let to = gates.at(gate * units + first);
                         // SAFETY: h holds (B, H) and is not written; no other piece writes these columns.
-                        unsafe { packed.times([batch, units, count], h, 0, to, 4 * units, Onto::Itself) };
+                        unsafe { P::times(packed, [batch, units, count], h, 0, to, 4 * units, Onto::Itself) };
                     }
                     for b in 0..batch {
                         let at = b * units + first;
@@ -345,7 +352,7 @@ pub fn fast<T: Gemm>(x: &[T], w: &[T], [batch, units]: [usize; 2], gates: &mut [
 /// Computes [`naive_vjp`]. Wᵀ is packed once, the units are processed in parallel, and W̄ is one product at the end.
 #[expect(clippy::too_many_lines, reason = "one way back through time, for one sequence and for pieces of many")]
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
-pub fn fast_vjp<T: Gemm>(
+pub fn fast_vjp<T: Gemm, P: Products<T>>(
     w: &[T],
     [batch, units]: [usize; 2],
     gates: &[T],
@@ -372,7 +379,7 @@ pub fn fast_vjp<T: Gemm>(
                 gh.copy_from_slice(&gy[t * n..][..n]);
                 if !later.is_empty() {
                     let (later, w) = (Mat::dense(later, 1, 4 * n), Mat::transposed(w, 4 * n, n));
-                    matmul::fast(later, w, MatMut::dense(gh, 1, n), Onto::Itself);
+                    P::matmul(later, w, MatMut::dense(gh, 1, n), Onto::Itself);
                 }
                 fast_cell_vjp(units, gates, before.unwrap_or(zeros), c, gh, gc, gz);
             }
@@ -381,7 +388,7 @@ pub fn fast_vjp<T: Gemm>(
         if n == 0 {
             return;
         }
-        with_pieces::<T, 1, _>(
+        with_pieces::<T, P, 1, _>(
             [batch, units],
             w,
             [4 * units, 1, 4 * units],
@@ -401,7 +408,7 @@ pub fn fast_vjp<T: Gemm>(
                             let later = Strided { at: later.as_ptr(), strides: [4 * units, 1] };
                             // SAFETY: z̄ₜ₊₁ holds (B, 4H) and is not written; no other piece writes these columns of h̄.
                             unsafe {
-                                piece.packed[0].times([batch, 4 * units, count], later, 0, gh.at(first), units, Onto::Itself)
+                                P::times(&piece.packed[0], [batch, 4 * units, count], later, 0, gh.at(first), units, Onto::Itself)
                             };
                         }
                         for b in 0..batch {
@@ -421,23 +428,24 @@ pub fn fast_vjp<T: Gemm>(
         );
     });
     if let Some(gw) = gw {
-        weight_gradient(matmul::fast, [batch, units], h, gx, gw);
+        weight_gradient(P::matmul, [batch, units], h, gx, gw);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::gemm::{Bf16, Fused};
     use super::super::testing::*;
     use super::*;
 
-    fn rows_alone<T: Gemm>() {
+    fn rows_alone<T: Gemm, P: Products<T>>() {
         let (steps, batch, units) = (4, 3, 290);
         let n = batch * units;
         let x: Vec<T> = normals(steps * 4 * n, 1);
         let w: Vec<T> = normals::<T>(4 * units * units, 2).into_iter().map(|w| w * T::lit(0.03)).collect();
         let run = |x: &[T], batch: usize| {
             let (mut gates, mut c, mut h) = (x.to_vec(), vec![T::one(); x.len() / 4], vec![T::one(); x.len() / 4]);
-            fast(x, &w, [batch, units], &mut gates, &mut c, &mut h);
+            fast::<T, P>(x, &w, [batch, units], &mut gates, &mut c, &mut h);
             h
         };
         let all = run(&x, batch);
@@ -451,8 +459,9 @@ mod tests {
 
     #[test]
     fn a_sequence_has_the_same_bits_alone_and_among_others() {
-        rows_alone::<f32>();
-        rows_alone::<f64>();
+        rows_alone::<f32, Fused>();
+        rows_alone::<f64, Fused>();
+        rows_alone::<f32, Bf16>();
     }
 
     /// Checks W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ summand by summand, since the kernel and its definition share that product.

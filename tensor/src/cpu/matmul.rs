@@ -34,7 +34,7 @@ pub fn naive<T: Scalar>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: On
 
 /// Panics unless the shapes agree and every element lies inside its slice.
 #[track_caller]
-fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>, onto: Onto<'_, T>) {
+pub(super) fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>, onto: Onto<'_, T>) {
     let [of_a, of_b, of_c] = [[a.rows, a.cols], [b.rows, b.cols], [c.rows, c.cols]];
     let agree = a.cols == b.rows && of_c == [a.rows, b.cols];
     assert!(agree, "matmul: [m,k]·[k,n] → [m,n], got {of_a:?}·{of_b:?} → {of_c:?}");
@@ -52,7 +52,7 @@ fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>, onto: Onto<'_, T>
 }
 
 /// The number of multiplications from which a second thread pays off.
-const WORTH_IT: usize = 1 << 19;
+pub(super) const WORTH_IT: usize = 1 << 19;
 
 /// Computes [`naive`] in blocks that fit into the cache, parallel over rows or columns.
 pub fn fast<T: Gemm>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {

@@ -1,5 +1,7 @@
 //! Helpers of the tests of kernels.
 
+use std::any::Any;
+
 use crate::kernels::Kernels;
 use crate::rng::Philox;
 use crate::simd::Float;
@@ -29,11 +31,15 @@ pub(crate) fn changed<T: Float>(x: &[T], kernel: impl FnOnce(&mut [T])) -> Vec<T
 }
 
 /// Asserts that the fast kernels give `run` the same bits on one, two and three threads, and that these agree with the naive
-/// kernels to within tolerance·ε·(scale + |naive|). Returns the result of the fast kernels.
+/// kernels to within tolerance·ε·(scale + |naive|). Returns the result of the fast kernels. Kernels with products in bf16 pass
+/// the same test with the ε of bf16.
 #[track_caller]
 pub(crate) fn assert_twins<T: Gemm>(tolerance: f64, scale: f64, run: impl Fn(&Kernels<T>) -> Vec<T> + Sync) -> Vec<T> {
-    let fast = on_threads(|| run(&Kernels::FAST));
-    assert_close(&fast, &run(&Kernels::NAIVE), tolerance * epsilon::<T>(), scale);
+    let (fast, naive) = (on_threads(|| run(&Kernels::FAST)), run(&Kernels::NAIVE));
+    assert_close(&fast, &naive, tolerance * epsilon::<T>(), scale);
+    if let Some(bf16) = (&Kernels::<f32>::BF16 as &dyn Any).downcast_ref::<Kernels<T>>() {
+        assert_close(&on_threads(|| run(bf16)), &naive, tolerance / 256.0, scale);
+    }
     fast
 }
 

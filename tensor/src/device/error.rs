@@ -47,9 +47,20 @@ pub enum DeviceError {
     /// A scalar other than `f32` was requested on a GPU.
     #[error("a GPU computes in f32, not in {0}: use f32, or the device cpu")]
     NotF32(&'static str),
-    /// Products with rounded factors were requested on the CPU.
-    #[error("--matmul-precision {0} on the CPU: expected f32, or a GPU (--device gpu, in a build with the feature wgpu)")]
-    ProductsOnCpu(super::MatmulPrecision),
+    /// Products in f16 were requested on the CPU.
+    #[error("--matmul-precision f16 on the CPU: expected f32 or bf16, or a GPU (--device gpu, in a build with the feature wgpu)")]
+    F16OnCpu,
+    /// Products in bf16 were requested on a GPU.
+    #[error("--matmul-precision bf16 on a GPU: expected f32 or f16, or the CPU (--device cpu)")]
+    BF16OnGpu,
+    /// Products were requested that a scalar does not have.
+    #[error("products of {scalar} in {precision}: expected products in {scalar}; only f32 has others")]
+    NoProducts {
+        /// The requested precision.
+        precision: super::MatmulPrecision,
+        /// The scalar.
+        scalar: &'static str,
+    },
     /// The driver does not support 16-bit floats.
     #[error("{name} has no arithmetic in f16: use --matmul-precision f32")]
     NoF16 {
@@ -136,7 +147,7 @@ impl DeviceError {
     pub fn is_of_usage(&self) -> bool {
         use DeviceError::*;
         let is_of_name = matches!(self, Unknown(_) | Number { .. } | NoSuchName { .. } | Ambiguous { .. });
-        is_of_name || matches!(self, NotBuilt | NotF32(_) | ProductsOnCpu(_) | NoF16 { .. })
+        is_of_name || matches!(self, NotBuilt | NotF32(_) | F16OnCpu | BF16OnGpu | NoProducts { .. } | NoF16 { .. })
     }
 }
 

@@ -10,13 +10,15 @@ pub enum MatmulPrecision {
     #[default]
     F32,
     /// Factors rounded to half precision when they are read: 11 significant bits, magnitudes up to 65,504. Larger magnitudes
-    /// become ∞.
+    /// become ∞. Only GPUs have such products.
     F16,
+    /// Factors rounded to bf16: 8 significant bits, the range of `f32`. Only CPUs have such products.
+    BF16,
 }
 
 impl MatmulPrecision {
     /// Every precision.
-    pub const ALL: [MatmulPrecision; 2] = [MatmulPrecision::F32, MatmulPrecision::F16];
+    pub const ALL: [MatmulPrecision; 3] = [MatmulPrecision::F32, MatmulPrecision::F16, MatmulPrecision::BF16];
 }
 
 /// Formats the precision as [`MatmulPrecision::from_str`] parses it.
@@ -25,6 +27,7 @@ impl fmt::Display for MatmulPrecision {
         f.write_str(match self {
             MatmulPrecision::F32 => "f32",
             MatmulPrecision::F16 => "f16",
+            MatmulPrecision::BF16 => "bf16",
         })
     }
 }
@@ -34,7 +37,25 @@ impl FromStr for MatmulPrecision {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|it| it.to_string() == name);
-        found.ok_or_else(|| format!("expected f32 or f16, found {name:?}"))
+        found.ok_or_else(|| format!("expected f32, f16 or bf16, found {name:?}"))
+    }
+}
+
+/// The way in which this CPU computes products in bf16. All ways give the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bf16Path {
+    /// The instruction that multiplies.
+    pub instruction: &'static str,
+    /// Whether the CPU has an instruction for products in bf16. If not, it converts them to f32 first, and is slower than with products in f32.
+    pub is_native: bool,
+    /// The reason if the CPU has AMX, but the system does not let this process use it.
+    pub refused: Option<&'static str>,
+}
+
+impl Bf16Path {
+    /// Returns the path of this CPU.
+    pub fn of_this_cpu() -> Self {
+        crate::cpu::gemm::described()
     }
 }
 
@@ -47,6 +68,6 @@ mod tests {
         for precision in MatmulPrecision::ALL {
             assert_eq!(precision.to_string().parse(), Ok(precision));
         }
-        assert_eq!("bf16".parse::<MatmulPrecision>(), Err("expected f32 or f16, found \"bf16\"".into()));
+        assert_eq!("f8".parse::<MatmulPrecision>(), Err("expected f32, f16 or bf16, found \"f8\"".into()));
     }
 }

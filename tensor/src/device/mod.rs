@@ -42,24 +42,37 @@ pub use counts::{Counts, Runs, TimedRuns};
 pub use error::DeviceError;
 #[cfg(feature = "wgpu")]
 pub use gpu::Gpu;
-pub use matmul_precision::MatmulPrecision;
+pub use matmul_precision::{Bf16Path, MatmulPrecision};
 #[cfg(all(test, feature = "wgpu"))]
 pub(crate) use testing::{fresh, fresh_with};
 #[cfg(feature = "wgpu")]
 pub(crate) use {gpu::Units, memory::Buffer, pipeline::Shader, pipeline::shader};
 
 /// A device that stores tensors and computes with them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Device {
-    /// The CPU.
-    #[default]
-    Cpu,
+    /// The CPU, with matrix products of this precision.
+    Cpu(MatmulPrecision),
     /// A GPU, driven through wgpu.
     #[cfg(feature = "wgpu")]
     Gpu(std::sync::Arc<Gpu>),
 }
 
+impl Default for Device {
+    fn default() -> Self {
+        Self::CPU
+    }
+}
+
 impl Device {
+    /// The CPU, with matrix products in the precision of the scalars.
+    pub const CPU: Device = Device::Cpu(MatmulPrecision::F32);
+
+    /// Returns whether this is the CPU, in any precision.
+    pub fn is_cpu(&self) -> bool {
+        matches!(self, Device::Cpu(_))
+    }
+
     /// Opens the device named by `choice`: `cpu`; `gpu`, the fastest kind of GPU; or `gpu:NAME`, where NAME is the name of one
     /// GPU or a part of it, in upper or lower case. A software renderer, which computes on the CPU, is opened only by name.
     ///
@@ -75,11 +88,13 @@ impl Device {
     /// # Errors
     /// Returns an error in the cases of [`Device::open`], and if the device does not support this precision.
     pub fn open_with(choice: &str, precision: MatmulPrecision) -> Result<Self, DeviceError> {
+        let gpu =
+            |name| if precision == MatmulPrecision::BF16 { Err(DeviceError::BF16OnGpu) } else { Self::open_gpu(name, precision) };
         match choice.split_once(':') {
-            None if choice == "cpu" && precision != MatmulPrecision::F32 => Err(DeviceError::ProductsOnCpu(precision)),
-            None if choice == "cpu" => Ok(Device::Cpu),
-            None if choice == "gpu" => Self::open_gpu(None, precision),
-            Some(("gpu", name)) if !name.trim().is_empty() => Self::open_gpu(Some(name.trim()), precision),
+            None if choice == "cpu" && precision == MatmulPrecision::F16 => Err(DeviceError::F16OnCpu),
+            None if choice == "cpu" => Ok(Device::Cpu(precision)),
+            None if choice == "gpu" => gpu(None),
+            Some(("gpu", name)) if !name.trim().is_empty() => gpu(Some(name.trim())),
             _ => Err(DeviceError::Unknown(choice.into())),
         }
     }
@@ -97,7 +112,7 @@ impl Device {
     /// Returns the precision of matrix products.
     pub fn matmul_precision(&self) -> MatmulPrecision {
         match self {
-            Device::Cpu => MatmulPrecision::F32,
+            Device::Cpu(precision) => *precision,
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => gpu.matmul_precision(),
         }
@@ -106,7 +121,7 @@ impl Device {
     /// Returns the driver's description of a GPU; `None` for the CPU.
     pub fn info(&self) -> Option<&GpuInfo> {
         match self {
-            Device::Cpu => None,
+            Device::Cpu(_) => None,
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => Some(gpu.info()),
         }
@@ -126,7 +141,7 @@ impl Device {
     /// Returns the choices of a GPU that were measured or remembered so far: names of kernels by kinds of products.
     pub fn choices(&self) -> BTreeMap<String, String> {
         match self {
-            Device::Cpu => BTreeMap::new(),
+            Device::Cpu(_) => BTreeMap::new(),
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => gpu.choices(),
         }
@@ -135,7 +150,7 @@ impl Device {
     /// Returns the choices that were measured since the GPU was opened.
     pub fn measured(&self) -> BTreeMap<String, String> {
         match self {
-            Device::Cpu => BTreeMap::new(),
+            Device::Cpu(_) => BTreeMap::new(),
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => gpu.measured(),
         }
@@ -144,7 +159,7 @@ impl Device {
     /// Returns the remembered choices that name no kernel of this GPU, for the kinds of products computed so far.
     pub fn missing(&self) -> BTreeMap<String, String> {
         match self {
-            Device::Cpu => BTreeMap::new(),
+            Device::Cpu(_) => BTreeMap::new(),
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => gpu.missing(),
         }
@@ -164,7 +179,7 @@ impl Device {
     /// Returns the rounding behaviour of a GPU, measured when it was opened; `None` for the CPU, which rounds as Rust does.
     pub fn arithmetic(&self) -> Option<&Arithmetic> {
         match self {
-            Device::Cpu => None,
+            Device::Cpu(_) => None,
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => Some(gpu.arithmetic()),
         }
@@ -184,7 +199,7 @@ impl Device {
     /// Returns an error if the GPU has had a fault: the first one.
     pub fn wait(&self) -> Result<(), DeviceError> {
         match self {
-            Device::Cpu => Ok(()),
+            Device::Cpu(_) => Ok(()),
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => {
                 gpu.wait();
@@ -196,7 +211,7 @@ impl Device {
     /// Returns the counters of a GPU since it was opened; `None` for the CPU.
     pub fn counts(&self) -> Option<Counts> {
         match self {
-            Device::Cpu => None,
+            Device::Cpu(_) => None,
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => Some(gpu.counts()),
         }
@@ -205,7 +220,7 @@ impl Device {
     /// Resets `peak_bytes`, of [`Device::counts`] or of the CPU's [`stats`](crate::buffer::stats), to the bytes in use now.
     pub fn reset_peak(&self) {
         match self {
-            Device::Cpu => crate::buffer::reset_peak(),
+            Device::Cpu(_) => crate::buffer::reset_peak(),
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => gpu.reset_peak(),
         }
@@ -214,7 +229,7 @@ impl Device {
     /// Returns the runs of each shader since the GPU was opened, by name; empty for the CPU.
     pub fn runs(&self) -> BTreeMap<String, Runs> {
         match self {
-            Device::Cpu => BTreeMap::new(),
+            Device::Cpu(_) => BTreeMap::new(),
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => gpu.runs(),
         }
@@ -224,7 +239,7 @@ impl Device {
     /// timestamps. Each run then is a separate pass, which is slower.
     pub fn begin_profile(&self) -> bool {
         match self {
-            Device::Cpu => false,
+            Device::Cpu(_) => false,
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => gpu.begin_profile(),
         }
@@ -234,7 +249,7 @@ impl Device {
     #[cfg_attr(not(feature = "wgpu"), expect(unused_variables, reason = "a CPU takes none"))]
     pub fn label(&self, label: usize) {
         match self {
-            Device::Cpu => {}
+            Device::Cpu(_) => {}
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => gpu.label(label),
         }
@@ -246,7 +261,7 @@ impl Device {
     /// Returns an error if the GPU has had a fault: the first one.
     pub fn end_profile(&self) -> Result<Vec<TimedRuns>, DeviceError> {
         match self {
-            Device::Cpu => Ok(Vec::new()),
+            Device::Cpu(_) => Ok(Vec::new()),
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => gpu.end_profile(),
         }
@@ -272,7 +287,7 @@ impl Device {
     #[cfg_attr(not(feature = "wgpu"), allow(unused_variables, reason = "there is only the CPU"))]
     pub fn check_room(&self, needs: &[(&str, u64)]) -> Result<(), DeviceError> {
         match self {
-            Device::Cpu => Ok(()),
+            Device::Cpu(_) => Ok(()),
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => gpu.check_room(needs),
         }
@@ -291,7 +306,7 @@ impl Device {
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Device::Cpu => f.write_str("cpu"),
+            Device::Cpu(_) => f.write_str("cpu"),
             #[cfg(feature = "wgpu")]
             Device::Gpu(gpu) => write!(f, "gpu:{}", gpu.info().name),
         }
@@ -324,12 +339,12 @@ mod tests {
 
     #[test]
     fn an_unknown_device_is_rejected_with_the_accepted_forms() {
-        assert_eq!(Device::open("cpu"), Ok(Device::Cpu));
+        assert_eq!(Device::open("cpu"), Ok(Device::CPU));
         for choice in ["", "CPU", "gpus", "cuda", "gpu:", "gpu: ", "cpu:0", "tpu:x"] {
             let error = Device::open(choice).unwrap_err();
             assert_eq!(error.to_string(), format!("a device is cpu, gpu or gpu:NAME, got {choice:?}"));
         }
-        assert_eq!((Device::default().to_string().as_str(), Device::Cpu.rows_of_logits(7)), ("cpu", None));
+        assert_eq!((Device::default().to_string().as_str(), Device::CPU.rows_of_logits(7)), ("cpu", None));
     }
 
     #[cfg(not(feature = "wgpu"))]

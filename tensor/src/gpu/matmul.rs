@@ -308,6 +308,7 @@ impl Variant {
         let (enabled, staged) = match self.precision {
             MatmulPrecision::F32 => ("", "vec4f"),
             MatmulPrecision::F16 => ("enable f16;\n", "vec4<f16>"),
+            MatmulPrecision::BF16 => unreachable!("a GPU is not opened with products in bf16"),
         };
         let head = format!("{enabled}{head}alias Staged = {staged};\n");
         let first = if self.tile.rows < 4 { "row % 4" } else { "0" };

@@ -1,7 +1,7 @@
 //! Elementwise functions.
 
 use crate::rng::DropoutKey;
-use crate::tensor::on_gpu;
+use crate::tensor::{Cpu, on_gpu};
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
@@ -20,51 +20,51 @@ impl<T: Real> Tensor<T> {
         on_gpu!(all ins => gpu::map(&ins, wgsl, &[]));
         let dense = ins.map(Tensor::dense);
         let values = dense.each_ref().map(|x| &x.as_slice()[..shape.numel()]);
-        Self::write(shape, |y| y.iter_mut().enumerate().for_each(|(i, y)| *y = f(values.map(|x| x[i]))))
+        Cpu::of(ins).write(shape, |y| y.iter_mut().enumerate().for_each(|(i, y)| *y = f(values.map(|x| x[i]))))
     }
 
     /// Computes y = eˣ of every element: any shape → the same shape.
     pub fn exp(&self) -> Self {
-        self.unary("exp(x)", T::kernels().exp)
+        self.unary("exp(x)", self.cpu().kernels.exp)
     }
 
     /// Computes y = tanh x of every element: any shape → the same shape.
     pub fn tanh(&self) -> Self {
-        self.unary("tanh_safe(x)", T::kernels().tanh)
+        self.unary("tanh_safe(x)", self.cpu().kernels.tanh)
     }
 
     /// Computes y = 1/(1 + e⁻ˣ) of every element: any shape → the same shape.
     pub fn sigmoid(&self) -> Self {
-        self.unary("sigmoid(x)", T::kernels().sigmoid)
+        self.unary("sigmoid(x)", self.cpu().kernels.sigmoid)
     }
 
     /// Computes y = ½x(1 + tanh(√(2/π)(x + 0.044715x³))) of every element: any shape → the same shape.
     pub fn gelu(&self) -> Self {
-        self.unary("gelu(x)", T::kernels().gelu)
+        self.unary("gelu(x)", self.cpu().kernels.gelu)
     }
 
     /// Computes ȳ ∘ gelu′(x) for this x. Both operands and the result have one shape.
     #[track_caller]
     pub fn gelu_vjp(&self, gy: &Self) -> Self {
-        self.binary(gy, "y * gelu_derivative(x)", T::kernels().gelu_vjp)
+        self.binary(gy, "y * gelu_derivative(x)", self.cpu().kernels.gelu_vjp)
     }
 
     /// Computes x + y. Both operands and the result have one shape.
     #[track_caller]
     pub fn add(&self, y: &Self) -> Self {
-        self.binary(y, "x + y", T::kernels().add)
+        self.binary(y, "x + y", self.cpu().kernels.add)
     }
 
     /// Computes x − y. Both operands and the result have one shape.
     #[track_caller]
     pub fn sub(&self, y: &Self) -> Self {
-        self.binary(y, "x - y", T::kernels().sub)
+        self.binary(y, "x - y", self.cpu().kernels.sub)
     }
 
     /// Computes x ∘ y. Both operands and the result have one shape.
     #[track_caller]
     pub fn mul(&self, y: &Self) -> Self {
-        self.binary(y, "x * y", T::kernels().mul)
+        self.binary(y, "x * y", self.cpu().kernels.mul)
     }
 
     /// Computes scale · x + shift of every element: any shape → the same shape.
@@ -98,12 +98,12 @@ impl<T: Real> Tensor<T> {
     pub fn dropout(&self, key: &DropoutKey) -> Self {
         let n = self.rows().1;
         on_gpu!(x = self => gpu::dropout(&x, key, n));
-        self.kernel(|x, y| (T::kernels().dropout)(key, x, y, n))
+        self.kernel(|x, y| (self.cpu().kernels.dropout)(key, x, y, n))
     }
 
     fn scaled(&self, scale: T, shift: T) -> Self {
         on_gpu!(x = self => gpu::map(&[x], "a * x + b", &[scale, shift].map(|x| x.to_f64() as f32)));
-        self.kernel(|x, y| (T::kernels().affine)(x, scale, shift, y))
+        self.kernel(|x, y| (self.cpu().kernels.affine)(x, scale, shift, y))
     }
 
     /// Computes a function of every element: a WGSL expression of x, and the CPU's kernel.
@@ -124,7 +124,7 @@ impl<T: Real> Tensor<T> {
     /// Applies the CPU's kernel to all elements.
     pub(super) fn kernel(&self, kernel: impl FnOnce(&[T], &mut [T])) -> Self {
         let x = self.dense();
-        Self::write(*self.shape(), |y| kernel(x.as_slice(), y))
+        self.cpu().write(*self.shape(), |y| kernel(x.as_slice(), y))
     }
 
     /// Applies the CPU's kernel to all elements of two tensors of one shape.
@@ -132,6 +132,6 @@ impl<T: Real> Tensor<T> {
     pub(super) fn kernel2(&self, other: &Self, kernel: impl FnOnce(&[T], &[T], &mut [T])) -> Self {
         assert_eq!(self.shape(), other.shape(), "tensors of one shape");
         let (x, y) = (self.dense(), other.dense());
-        Self::write(*self.shape(), |z| kernel(x.as_slice(), y.as_slice(), z))
+        Cpu::of([self, other]).write(*self.shape(), |z| kernel(x.as_slice(), y.as_slice(), z))
     }
 }

@@ -1,7 +1,7 @@
 //! Scaled dot-product attention, over separate heads and over a packed projection.
 
 use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, HeadLayout, Heads, ScoreBias};
-use crate::tensor::on_gpu;
+use crate::tensor::{Cpu, on_gpu};
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
@@ -18,7 +18,8 @@ impl<T: Real> Tensor<T> {
         });
         let bias = bias.map(Tensor::dense);
         let x = AttentionOperands { spec, q: q.heads(), k: k.heads(), v: v.heads(), bias: bias.as_ref().map(Tensor::score_bias) };
-        let (o, lse) = x.attend([spec.batch, spec.queries, spec.heads, spec.width]);
+        let cpu = Cpu::of_all(&[&q, &k, &v].into_iter().chain(&bias).collect::<Vec<_>>());
+        let (o, lse) = x.attend(&cpu, [spec.batch, spec.queries, spec.heads, spec.width]);
         (o.permute(&[0, 2, 1, 3]), lse)
     }
 
@@ -42,10 +43,11 @@ impl<T: Real> Tensor<T> {
         let (bias, o) = (bias.map(Tensor::dense), o.permute(&[0, 2, 1, 3]).dense());
         let x = AttentionOperands { spec, q: q.heads(), k: k.heads(), v: v.heads(), bias: bias.as_ref().map(Tensor::score_bias) };
         let AttentionSpec { batch, heads, queries, keys, width, .. } = *spec;
-        let mut gbias = bias.as_ref().filter(|_| wants_bias).map(|b| Self::unwritten(*b.shape()));
-        let grads = Self::write([batch * heads * (queries + 2 * keys) * width], |data| {
+        let cpu = Cpu::of_all(&[&q, &k, &v, &go].into_iter().chain(&bias).collect::<Vec<_>>());
+        let mut gbias = bias.as_ref().filter(|_| wants_bias).map(|b| cpu.unwritten(*b.shape()));
+        let grads = cpu.write([batch * heads * (queries + 2 * keys) * width], |data| {
             let grads = AttentionGrads { data, packed: false, gbias: gbias.as_mut().map(Tensor::write_all) };
-            (T::kernels().attention_vjp)(&x, o.as_slice(), lse.as_slice(), go.heads(), grads);
+            (cpu.kernels.attention_vjp)(&x, o.as_slice(), lse.as_slice(), go.heads(), grads);
         });
         (grads.separate(spec), gbias)
     }
@@ -58,7 +60,7 @@ impl<T: Real> Tensor<T> {
         on_gpu!(x = &x => {
             gpu::Attention::packed(&x, spec).attend([spec.batch, spec.queries, spec.heads * spec.width]).map(Self::from)
         });
-        x.packed(spec).attend([spec.batch, spec.queries, spec.heads * spec.width])
+        x.packed(spec).attend(&x.cpu(), [spec.batch, spec.queries, spec.heads * spec.width])
     }
 
     /// Computes [q̄ | k̄ | v̄] (B, T, 3·H·D) of this packed [q | k | v], from `[o, lse]` of [`Tensor::self_attention`] and ō.
@@ -68,10 +70,11 @@ impl<T: Real> Tensor<T> {
         on_gpu!(x = &x, o = &o, lse = lse, go = &go => {
             gpu::Attention::packed(&x, spec).packed_vjp([&o, &lse, &go], *self.shape())
         });
+        let cpu = Cpu::of([&x, &go]);
         let go = Heads { data: go.as_slice(), strides: [spec.queries * c, spec.width, c] };
-        Self::write(*self.shape(), |data| {
+        cpu.write(*self.shape(), |data| {
             let grads = AttentionGrads { data, packed: true, gbias: None };
-            (T::kernels().attention_vjp)(&x.packed(spec), o.as_slice(), lse.as_slice(), go, grads);
+            (cpu.kernels.attention_vjp)(&x.packed(spec), o.as_slice(), lse.as_slice(), go, grads);
         })
     }
 
@@ -108,9 +111,9 @@ impl<T: Real> Tensor<T> {
 impl<T: Real> AttentionOperands<'_, T> {
     /// Computes o of this shape, in memory (B, Tq, H, D), and lse (B, H, Tq).
     #[track_caller]
-    fn attend<const N: usize>(&self, shape: [usize; N]) -> (Tensor<T>, Tensor<T>) {
-        let mut lse = Tensor::unwritten([self.spec.batch, self.spec.heads, self.spec.queries]);
-        let o = Tensor::write(shape, |o| (T::kernels().attention)(self, o, lse.write_all()));
+    fn attend<const N: usize>(&self, cpu: &Cpu<T>, shape: [usize; N]) -> (Tensor<T>, Tensor<T>) {
+        let mut lse = cpu.unwritten([self.spec.batch, self.spec.heads, self.spec.queries]);
+        let o = cpu.write(shape, |o| (cpu.kernels.attention)(self, o, lse.write_all()));
         (o, lse)
     }
 }

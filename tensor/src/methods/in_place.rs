@@ -12,9 +12,9 @@ impl<T: Real> Tensor<T> {
     pub fn add_assign(&mut self, y: &Self) {
         assert_eq!(self.shape(), y.shape(), "add_assign: tensors of one shape");
         on_gpu!(mut x = self, y = y => gpu::assign(&x, &[y], "x + y", &[]));
-        let y = y.dense();
+        let (y, cpu) = (y.dense(), self.cpu());
         match self.get_mut() {
-            Some(x) => (T::kernels().accumulate)(x, y.as_slice()),
+            Some(x) => (cpu.kernels.accumulate)(x, y.as_slice()),
             None => *self = self.add(&y),
         }
     }
@@ -55,7 +55,7 @@ impl<T: Real> Tensor<T> {
     pub fn add_rows(&mut self, ids: &[u32], x: &Self) {
         on_gpu!(mut table = self, x = x => gpu::add_rows(&table, ids, &x));
         let d = self.shape()[1];
-        (T::kernels().scatter_add)(self.to_mut(), d, ids, x.dense().as_slice());
+        (self.cpu().kernels.scatter_add)(self.to_mut(), d, ids, x.dense().as_slice());
     }
 
     /// Writes `rows` to the positions from `start` on along `axis`. The other extents must be equal.
@@ -83,7 +83,7 @@ impl<T: Real> Tensor<T> {
         if clip.to_f64().is_nan() {
             return;
         }
-        (T::kernels().adam)(step, clip, self.to_mut(), m.to_mut(), v.to_mut(), g.dense().as_slice());
+        (self.cpu().kernels.adam)(step, clip, self.to_mut(), m.to_mut(), v.to_mut(), g.dense().as_slice());
     }
 }
 

@@ -1,7 +1,7 @@
 //! Cross-entropy, in nats.
 
 use crate::operands::{OutputGrads, OutputOperands};
-use crate::tensor::on_gpu;
+use crate::tensor::{Cpu, on_gpu};
 use crate::{Device, Real, Tensor};
 
 impl Device {
@@ -10,7 +10,7 @@ impl Device {
     #[cfg_attr(not(feature = "wgpu"), expect(unused_variables, reason = "there is only the CPU"))]
     pub fn rows_of_logits(&self, classes: usize) -> Option<usize> {
         match self {
-            Device::Cpu => None,
+            Device::Cpu(_) => None,
             #[cfg(feature = "wgpu")]
             Device::Gpu(_) => Some(crate::gpu::rows_at_once(classes)),
         }
@@ -26,8 +26,9 @@ impl<T: Real> Tensor<T> {
             (Self::from(loss), Self::from(lse))
         });
         let (z, n) = (self.dense(), [targets.len()]);
-        let mut lse = Self::unwritten(n);
-        let loss = Self::write(n, |loss| (T::kernels().cross_entropy)(z.as_slice(), targets, loss, lse.write_all()));
+        let cpu = self.cpu();
+        let mut lse = cpu.unwritten(n);
+        let loss = cpu.write(n, |loss| (cpu.kernels.cross_entropy)(z.as_slice(), targets, loss, lse.write_all()));
         (loss, lse)
     }
 
@@ -36,8 +37,9 @@ impl<T: Real> Tensor<T> {
     pub fn cross_entropy_vjp(&self, targets: &[u32], lse: &Self, gy: &Self) -> Self {
         on_gpu!(z = self, lse = lse, gy = gy => gpu::cross_entropy_vjp(&z, targets, &lse, &gy));
         let (z, gy) = (self.dense(), gy.dense());
-        Self::write(*self.shape(), |gz| {
-            (T::kernels().cross_entropy_vjp)(z.as_slice(), targets, lse.as_slice(), gy.as_slice(), gz);
+        let cpu = Cpu::of([&z, &gy]);
+        cpu.write(*self.shape(), |gz| {
+            (cpu.kernels.cross_entropy_vjp)(z.as_slice(), targets, lse.as_slice(), gy.as_slice(), gz);
         })
     }
 
@@ -64,8 +66,9 @@ impl<T: Real> Tensor<T> {
             let (loss, grads) = gpu::linear_cross_entropy(&h, &w, bias.map(|_| &b), targets, &weights, true);
             (Self::from(loss), grads.into_iter().map(Self::from).collect())
         });
-        let inputs = [Some(self), Some(w), bias];
-        let mut grads: Vec<Self> = inputs.into_iter().flatten().map(|x| Self::unwritten(*x.shape())).collect();
+        let inputs: Vec<&Self> = [self, w].into_iter().chain(bias).collect();
+        let cpu = Cpu::of_all(&inputs);
+        let mut grads: Vec<Self> = inputs.iter().map(|x| cpu.unwritten(*x.shape())).collect();
         let mut to = grads.iter_mut().map(Tensor::write_all);
         let (h, gw) = (to.next().expect("of h"), to.next().expect("of w"));
         let loss = self.output_loss(w, bias, targets, weights, Some(OutputGrads { h, w: gw, bias: to.next() }));
@@ -90,6 +93,7 @@ impl<T: Real> Tensor<T> {
             targets,
             weights: weights.as_slice(),
         };
-        Self::write([targets.len()], |loss| (T::kernels().linear_cross_entropy)(&x, loss, grads))
+        let cpu = Cpu::of_all(&[&h, &w].into_iter().chain(&bias).collect::<Vec<_>>());
+        cpu.write([targets.len()], |loss| (cpu.kernels.linear_cross_entropy)(&x, loss, grads))
     }
 }

@@ -32,7 +32,7 @@ impl<T: Real> Tensor<T> {
     pub fn full_like(&self, shape: impl Into<Shape>, value: T) -> Self {
         let shape = shape.into();
         on_gpu!(x = self => gpu::fill(x.gpu(), shape, value.to_f64() as f32));
-        Self::full(shape, value)
+        self.cpu().write(shape, |out| out.fill(value))
     }
 
     /// Returns a tensor of `shape` filled with 0, on the device of this one.

@@ -1,6 +1,6 @@
 //! Functions of each row along the last axis.
 
-use crate::tensor::on_gpu;
+use crate::tensor::{Cpu, on_gpu};
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
@@ -8,7 +8,7 @@ impl<T: Real> Tensor<T> {
     pub fn softmax(&self) -> Self {
         on_gpu!(x = self => gpu::softmax(&x, false));
         let n = self.rows().1;
-        self.kernel(|x, y| (T::kernels().softmax)(x, y, n))
+        self.kernel(|x, y| (self.cpu().kernels.softmax)(x, y, n))
     }
 
     /// Computes x̄ = y ∘ (ȳ − ⟨ȳ, y⟩) row by row, from this y of [`Tensor::softmax`]; all (…, n).
@@ -17,14 +17,14 @@ impl<T: Real> Tensor<T> {
         assert_eq!(self.shape(), gy.shape(), "tensors of one shape");
         on_gpu!(y = self, gy = gy => gpu::softmax_vjp(&y, &gy, false));
         let n = self.rows().1;
-        self.kernel2(gy, |y, gy, gx| (T::kernels().softmax_vjp)(y, gy, gx, n))
+        self.kernel2(gy, |y, gy, gx| (self.cpu().kernels.softmax_vjp)(y, gy, gx, n))
     }
 
     /// Computes x − log Σ eˣ of each row of x (…, n): (…, n).
     pub fn log_softmax(&self) -> Self {
         on_gpu!(x = self => gpu::softmax(&x, true));
         let n = self.rows().1;
-        self.kernel(|x, y| (T::kernels().log_softmax)(x, y, n))
+        self.kernel(|x, y| (self.cpu().kernels.log_softmax)(x, y, n))
     }
 
     /// Computes x̄ = ȳ − eʸ Σ ȳ row by row, from this y of [`Tensor::log_softmax`]; all (…, n).
@@ -33,7 +33,7 @@ impl<T: Real> Tensor<T> {
         assert_eq!(self.shape(), gy.shape(), "tensors of one shape");
         on_gpu!(y = self, gy = gy => gpu::softmax_vjp(&y, &gy, true));
         let n = self.rows().1;
-        self.kernel2(gy, |y, gy, gx| (T::kernels().log_softmax_vjp)(y, gy, gx, n))
+        self.kernel2(gy, |y, gy, gx| (self.cpu().kernels.log_softmax_vjp)(y, gy, gx, n))
     }
 
     /// Normalises rows (…, n) to mean 0 and variance 1, times gain (n) plus bias (n). Returns y (…, n), and of each row the mean
@@ -45,10 +45,11 @@ impl<T: Real> Tensor<T> {
             (Self::from(y), stats.map(Self::from))
         });
         let (x, gain, bias, (rows, _)) = (self.dense(), gain.dense(), bias.dense(), self.rows());
-        let (mut mean, mut rstd) = (Self::unwritten([rows]), Self::unwritten([rows]));
-        let y = Self::write(*self.shape(), |y| {
+        let cpu = Cpu::of([&x, &gain, &bias]);
+        let (mut mean, mut rstd) = (cpu.unwritten([rows]), cpu.unwritten([rows]));
+        let y = cpu.write(*self.shape(), |y| {
             let (x, gain, bias) = (x.as_slice(), gain.as_slice(), bias.as_slice());
-            (T::kernels().layer_norm)(x, gain, bias, eps, y, mean.write_all(), rstd.write_all());
+            (cpu.kernels.layer_norm)(x, gain, bias, eps, y, mean.write_all(), rstd.write_all());
         });
         (y, [mean, rstd])
     }
@@ -60,10 +61,11 @@ impl<T: Real> Tensor<T> {
             gpu::layer_norm_vjp(&x, &gain, [&mean, &rstd], &gy).map(Self::from)
         });
         let (x, gain, gy, [mean, rstd]) = (self.dense(), gain.dense(), gy.dense(), stats.map(Tensor::as_slice));
-        let (mut ggain, mut gbias) = (Self::unwritten(*gain.shape()), Self::unwritten(*gain.shape()));
-        let gx = Self::write(*self.shape(), |gx| {
+        let cpu = Cpu::of([&x, &gain, &gy]);
+        let (mut ggain, mut gbias) = (cpu.unwritten(*gain.shape()), cpu.unwritten(*gain.shape()));
+        let gx = cpu.write(*self.shape(), |gx| {
             let (x, gain, gy) = (x.as_slice(), gain.as_slice(), gy.as_slice());
-            (T::kernels().layer_norm_vjp)(x, gain, mean, rstd, gy, gx, ggain.write_all(), gbias.write_all());
+            (cpu.kernels.layer_norm_vjp)(x, gain, mean, rstd, gy, gx, ggain.write_all(), gbias.write_all());
         });
         [gx, ggain, gbias]
     }
@@ -76,9 +78,10 @@ impl<T: Real> Tensor<T> {
             (Self::from(y), Self::from(rrms))
         });
         let (x, gain, (rows, _)) = (self.dense(), gain.dense(), self.rows());
-        let mut rrms = Self::unwritten([rows]);
-        let y = Self::write(*self.shape(), |y| {
-            (T::kernels().rms_norm)(x.as_slice(), gain.as_slice(), eps, y, rrms.write_all());
+        let cpu = Cpu::of([&x, &gain]);
+        let mut rrms = cpu.unwritten([rows]);
+        let y = cpu.write(*self.shape(), |y| {
+            (cpu.kernels.rms_norm)(x.as_slice(), gain.as_slice(), eps, y, rrms.write_all());
         });
         (y, rrms)
     }
@@ -90,10 +93,11 @@ impl<T: Real> Tensor<T> {
             gpu::rms_norm_vjp(&x, &gain, &rrms, &gy).map(Self::from)
         });
         let (x, gain, gy) = (self.dense(), gain.dense(), gy.dense());
-        let mut ggain = Self::unwritten(*gain.shape());
-        let gx = Self::write(*self.shape(), |gx| {
+        let cpu = Cpu::of([&x, &gain, &gy]);
+        let mut ggain = cpu.unwritten(*gain.shape());
+        let gx = cpu.write(*self.shape(), |gx| {
             let (x, gain, gy) = (x.as_slice(), gain.as_slice(), gy.as_slice());
-            (T::kernels().rms_norm_vjp)(x, gain, rrms.as_slice(), gy, gx, ggain.write_all());
+            (cpu.kernels.rms_norm_vjp)(x, gain, rrms.as_slice(), gy, gx, ggain.write_all());
         });
         [gx, ggain]
     }

@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use crate::operands::{Mat, MatMut, Onto};
-use crate::tensor::on_gpu;
+use crate::tensor::{Cpu, on_gpu};
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
@@ -25,19 +25,20 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn matmul(&self, other: &Self) -> Self {
         on_gpu!(a = self, b = other => gpu::matmul(&a, &b));
+        let cpu = Cpu::of([self, other]);
         let (r, n) = (self.shape().len(), other.shape()[other.shape().len() - 1]);
         let out = self.shape().with(r - 1, n);
         if r == 2 {
-            return Self::write(out, |y| self.product(other, y, Onto::Nothing));
+            return cpu.write(out, |y| self.product(other, &cpu, y, Onto::Nothing));
         }
         let batch = |x: &Self| {
             let s = *x.shape();
             if r == 3 { x.clone() } else { x.reshape([s[..r - 2].iter().product(), s[r - 2], s[r - 1]]) }
         };
         let (a, b, size) = (batch(self), batch(other), out[r - 2] * n);
-        Self::write(out, |y| {
+        cpu.write(out, |y| {
             for (i, y) in y.chunks_mut(size.max(1)).enumerate() {
-                a.slice(0, i..i + 1).product(&b.slice(0, i..i + 1), y, Onto::Nothing);
+                a.slice(0, i..i + 1).product(&b.slice(0, i..i + 1), &cpu, y, Onto::Nothing);
             }
         })
     }
@@ -48,7 +49,8 @@ impl<T: Real> Tensor<T> {
         on_gpu!(x = self, w = w, b = b => gpu::linear(&x, &w, &b));
         let b = b.dense();
         let out = self.shape().with(self.shape().len() - 1, b.len());
-        Self::write(out, |y| self.flat().product(w, y, Onto::Row(b.as_slice())))
+        let cpu = Cpu::of([self, w, &b]);
+        cpu.write(out, |y| self.flat().product(w, &cpu, y, Onto::Row(b.as_slice())))
     }
 
     /// Computes [`Tensor::gelu`] of u and, if `keeps_u`, returns u = (…, k)·w (k, n) + b (n) too: each (…, n).
@@ -70,9 +72,9 @@ impl<T: Real> Tensor<T> {
 
     /// Computes y ← onto + the product of the last two axes, as matrices.
     #[track_caller]
-    fn product(&self, other: &Self, y: &mut [T], onto: Onto<'_, T>) {
+    fn product(&self, other: &Self, cpu: &Cpu<T>, y: &mut [T], onto: Onto<'_, T>) {
         let (a, b) = (self.mat(), other.mat());
-        (T::kernels().matmul)(a, b, MatMut { data: y, rows: a.rows, cols: b.cols, row_stride: b.cols }, onto);
+        (cpu.kernels.matmul)(a, b, MatMut { data: y, rows: a.rows, cols: b.cols, row_stride: b.cols }, onto);
     }
 
     /// Returns the last two axes as a matrix.

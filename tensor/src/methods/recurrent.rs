@@ -1,6 +1,6 @@
 //! Long short-term memory, with gates in the order i, f, g, o.
 
-use crate::tensor::on_gpu;
+use crate::tensor::{Cpu, on_gpu};
 use crate::{Real, Tensor};
 
 impl<T: Real> Tensor<T> {
@@ -13,10 +13,11 @@ impl<T: Real> Tensor<T> {
             (Self::from(out), Self::from(gates))
         });
         let (c, units) = (c.dense(), c.shape()[1]);
-        let mut gates = Self::write(*self.shape(), |gates| gates.copy_from_slice(self.dense().as_slice()));
-        let out = Self::write([2, c.shape()[0], units], |out| {
+        let cpu = Cpu::of([self, &c]);
+        let mut gates = cpu.write(*self.shape(), |gates| gates.copy_from_slice(self.dense().as_slice()));
+        let out = cpu.write([2, c.shape()[0], units], |out| {
             let (h, c_new) = out.split_at_mut(c.len());
-            (T::kernels().lstm_cell)(units, gates.write_all(), c.as_slice(), c_new, h);
+            (cpu.kernels.lstm_cell)(units, gates.write_all(), c.as_slice(), c_new, h);
         });
         (out, gates)
     }
@@ -28,10 +29,11 @@ impl<T: Real> Tensor<T> {
         on_gpu!(out = self, gates = gates, c = c, gy = gy => gpu::lstm_cell_vjp(&out, &gates, &c, &gy).map(Self::from));
         let (c, c_new, gy) = (c.dense(), self.slice(0, 1..2).dense(), gy.dense());
         let (gh, gc_new) = gy.as_slice().split_at(c.len());
-        let mut gc = Self::write(*c.shape(), |gc| gc.copy_from_slice(gc_new));
-        let gz = Self::write(*gates.shape(), |gz| {
+        let cpu = Cpu::of([self, &c, &gy]);
+        let mut gc = cpu.write(*c.shape(), |gc| gc.copy_from_slice(gc_new));
+        let gz = cpu.write(*gates.shape(), |gz| {
             let (gates, c, c_new) = (gates.as_slice(), c.as_slice(), c_new.as_slice());
-            (T::kernels().lstm_cell_vjp)(self.shape()[2], gates, c, c_new, gh, gc.write_all(), gz);
+            (cpu.kernels.lstm_cell_vjp)(self.shape()[2], gates, c, c_new, gh, gc.write_all(), gz);
         });
         [gz, gc]
     }
@@ -46,9 +48,10 @@ impl<T: Real> Tensor<T> {
         });
         let (x, w) = (self.dense(), w.dense());
         let (units, out) = (w.shape()[0], self.shape().with(2, w.shape()[0]));
-        let (mut gates, mut cells) = (Self::unwritten(*self.shape()), Self::unwritten(out));
-        let h = Self::write(out, |h| {
-            (T::kernels().lstm)(x.as_slice(), w.as_slice(), [out[1], units], gates.write_all(), cells.write_all(), h);
+        let cpu = Cpu::of([&x, &w]);
+        let (mut gates, mut cells) = (cpu.unwritten(*self.shape()), cpu.unwritten(out));
+        let h = cpu.write(out, |h| {
+            (cpu.kernels.lstm)(x.as_slice(), w.as_slice(), [out[1], units], gates.write_all(), cells.write_all(), h);
         });
         (h, [gates, cells])
     }
@@ -63,10 +66,11 @@ impl<T: Real> Tensor<T> {
         });
         let (h, w, gy) = (self.dense(), w.dense(), gy.dense());
         let sizes = [self.shape()[1], self.shape()[2]];
-        let mut gw = wants_w.then(|| Self::unwritten(*w.shape()));
-        let gx = Self::write(*gates.shape(), |gx| {
+        let cpu = Cpu::of([&h, &w, &gy]);
+        let mut gw = wants_w.then(|| cpu.unwritten(*w.shape()));
+        let gx = cpu.write(*gates.shape(), |gx| {
             let (w, gates, cells) = (w.as_slice(), gates.as_slice(), cells.as_slice());
-            (T::kernels().lstm_vjp)(w, sizes, gates, cells, h.as_slice(), gy.as_slice(), gx, gw.as_mut().map(Tensor::write_all));
+            (cpu.kernels.lstm_vjp)(w, sizes, gates, cells, h.as_slice(), gy.as_slice(), gx, gw.as_mut().map(Tensor::write_all));
         });
         (gx, gw)
     }

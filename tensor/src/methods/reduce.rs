@@ -18,9 +18,10 @@ impl<T: Real> Tensor<T> {
         let x = self.permute(&order).dense();
         let n = axes.iter().map(|&a| self.shape()[a]).product::<usize>();
         let out = axes.iter().fold(*self.shape(), |s, &a| s.with(a, 1));
-        Self::write(out, |y| match (trailing, y.len()) {
-            (true, _) => (T::kernels().sum_cols)(x.as_slice(), y, n),
-            (false, columns) => (T::kernels().sum_rows)(x.as_slice(), y, columns),
+        let cpu = self.cpu();
+        cpu.write(out, |y| match (trailing, y.len()) {
+            (true, _) => (cpu.kernels.sum_cols)(x.as_slice(), y, n),
+            (false, columns) => (cpu.kernels.sum_rows)(x.as_slice(), y, columns),
         })
     }
 
@@ -30,14 +31,14 @@ impl<T: Real> Tensor<T> {
         let x = self.dense();
         let values = x.as_slice();
         let largest = x.first_largest(axis).map(|at| values[at]).collect();
-        Self::new(self.shape().with(axis, 1), largest)
+        self.constant(self.shape().with(axis, 1), largest)
     }
 
     /// Returns a tensor that is 1 at the first of the largest elements along `axis` and 0 elsewhere, in this tensor's shape.
     pub fn is_max(&self, axis: usize) -> Self {
         on_gpu!(x = self => gpu::is_max(&x, axis));
         let x = self.dense();
-        Self::write(*self.shape(), |y| {
+        self.cpu().write(*self.shape(), |y| {
             y.fill(T::zero());
             x.first_largest(axis).for_each(|at| y[at] = T::one());
         })
@@ -53,7 +54,7 @@ impl<T: Real> Tensor<T> {
     /// Returns Σ xᵢ² in f64, summed by a fixed tree.
     pub fn sum_squares(&self) -> f64 {
         on_gpu!(x = self => gpu::squares(&x).total());
-        (T::kernels().sum_squares)(self.dense().as_slice())
+        (self.cpu().kernels.sum_squares)(self.dense().as_slice())
     }
 
     /// Returns whether every element is finite.

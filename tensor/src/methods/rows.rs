@@ -1,6 +1,6 @@
 //! Gather and scatter-add of table rows by ids, concatenation, and padding.
 
-use crate::tensor::on_gpu;
+use crate::tensor::{Cpu, on_gpu};
 use crate::{Real, Shape, Tensor};
 
 impl<T: Real> Tensor<T> {
@@ -10,7 +10,7 @@ impl<T: Real> Tensor<T> {
         on_gpu!(table = self => gpu::gather(&table, ids, shape));
         let (table, d) = (self.dense(), self.shape()[1]);
         let out = Shape::new(&[shape, &[d][..]].concat());
-        Self::write(out, |y| (T::kernels().gather)(table.as_slice(), d, ids, y))
+        self.cpu().write(out, |y| (self.cpu().kernels.gather)(table.as_slice(), d, ids, y))
     }
 
     /// Adds these rows (…, d) into `rows` rows of zeros, each at its id, in their order: (rows, d).
@@ -31,7 +31,7 @@ impl<T: Real> Tensor<T> {
         let extents: Vec<usize> = parts.iter().map(|x| x.shape()[axis]).collect();
         let (outer, _, inner) = parts[0].shape().around(axis);
         let dense: Vec<Self> = parts.iter().map(|x| x.dense()).collect();
-        Self::write(parts[0].shape().with(axis, extents.iter().sum()), |y| {
+        Cpu::of_all(parts).write(parts[0].shape().with(axis, extents.iter().sum()), |y| {
             let mut at = 0;
             for o in 0..outer {
                 for (x, extent) in dense.iter().zip(&extents) {
@@ -48,7 +48,7 @@ impl<T: Real> Tensor<T> {
         on_gpu!(x = self => gpu::pad(&x, axis, before, after));
         let (x, (outer, n, inner)) = (self.dense(), self.shape().around(axis));
         let padded = before + n + after;
-        Self::write(self.shape().with(axis, padded), |y| {
+        self.cpu().write(self.shape().with(axis, padded), |y| {
             y.fill(T::zero());
             for o in 0..outer {
                 let to = &mut y[(o * padded + before) * inner..][..n * inner];

@@ -27,8 +27,9 @@ pub fn arithmetic() -> &'static str {
     if fuses { "fused products" } else { "products rounded twice" }
 }
 
+/// Returns the level of this CPU, also on a thread with a lower one.
 #[inline(always)]
-fn detected() -> Level {
+pub(crate) fn detected() -> Level {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         let wide = is_x86_feature_detected!("avx512f")

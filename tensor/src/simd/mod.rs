@@ -13,6 +13,7 @@ pub use elementary::Elementary;
 pub use float::Float;
 #[cfg(test)]
 pub(crate) use level::at_level;
+pub(crate) use level::detected;
 pub use level::{Level, arithmetic, level};
 pub use reduce::{LANES, add_lanes, largest_of, sum_of, sum_of_2};
 pub(crate) use vectorized::vectorized;

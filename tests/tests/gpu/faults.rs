@@ -61,7 +61,7 @@ fn a_run_resumes_elsewhere_after_its_gpu_is_lost() {
     assert!(words.contains(name) && words.contains("was lost") && words.contains("checkpoint, if any, is untouched"), "{words}");
     assert!(out.join(TRAINER_FILE).exists(), "the state after step 2");
 
-    let outcome = pretrain::resume(&out, &control(&Silent, &Device::Cpu)).unwrap();
+    let outcome = pretrain::resume(&out, &control(&Silent, &Device::CPU)).unwrap();
     assert!(outcome.finished && outcome.steps == 6, "{outcome:?}");
     let steps = std::fs::read_to_string(out.join("metrics.jsonl")).unwrap();
     let made = |step: u64| steps.matches(&format!("{{\"record\":\"step\",\"step\":{step},")).count();

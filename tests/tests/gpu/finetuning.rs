@@ -68,7 +68,7 @@ fn step(session: &mut Session<'_>) -> f64 {
 fn fine_tuning_losses_and_scores_match_the_cpu() {
     let Some(gpu) = crate::gpu() else { return };
     let prepared = Prepared::new();
-    let [mut here, mut there] = [&Device::Cpu, &gpu].map(|device| prepared.session(device));
+    let [mut here, mut there] = [&Device::CPU, &gpu].map(|device| prepared.session(device));
     for t in 1..=here.steps() {
         let (expected, found) = (step(&mut here), step(&mut there));
         assert!((found - expected).abs() < 1e-3, "step {t}: loss {found}, {expected} on the CPU");

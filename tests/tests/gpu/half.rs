@@ -34,7 +34,7 @@ fn small_gradients_survive() {
     let there = trainer(gpt(), &half(&gpu));
     let (_, scaled) = there.gradient(&tiny, None).expect("finite");
     let (_, lost) = there.params.gradient(&tiny, None, GradientMode::Whole);
-    let (_, full) = trainer(gpt(), &Device::Cpu).gradient(&tiny, None).expect("finite");
+    let (_, full) = trainer(gpt(), &Device::CPU).gradient(&tiny, None).expect("finite");
     let (mut expected, mut errors) = (0.0, [0.0; 2]);
     full.zip(scaled.zip(lost)).visit(|_, (full, (scaled, lost))| {
         let [full, scaled, lost] = [full, scaled, lost].map(|g| g.expect("a gradient").to_vec());

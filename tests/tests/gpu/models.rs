@@ -70,7 +70,7 @@ pub fn bits(model: &Model<Tensor>) -> Vec<u32> {
 fn a_hundred_steps_follow_the_losses_of_the_cpu() {
     let Some(gpu) = crate::gpu() else { return };
     for (name, model, learnt) in [("GPT", gpt(), 0.7), ("LSTM", lstm(), 0.9)] {
-        let [here, there] = [&Device::Cpu, &gpu].map(|device| steps(&mut trainer(model.clone(), device), 100));
+        let [here, there] = [&Device::CPU, &gpu].map(|device| steps(&mut trainer(model.clone(), device), 100));
         assert!(here[99].loss < learnt * here[0].loss, "{name} learns: {} after {}", here[99].loss, here[0].loss);
         for (t, (here, there)) in here.iter().zip(&there).enumerate() {
             let (found, expected) = (there.loss, here.loss);
@@ -218,8 +218,8 @@ fn a_run_resumes_on_either_device() {
     let Some(gpu) = crate::gpu() else { return };
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("trainer.safetensors");
-    for [first, second] in [[&gpu, &Device::Cpu], [&Device::Cpu, &gpu]] {
-        let mut whole = trainer(gpt(), &Device::Cpu);
+    for [first, second] in [[&gpu, &Device::CPU], [&Device::CPU, &gpu]] {
+        let mut whole = trainer(gpt(), &Device::CPU);
         let expected = steps(&mut whole, 10)[9].loss;
         let mut begun = trainer(gpt(), first);
         steps(&mut begun, 5);
@@ -271,7 +271,7 @@ fn hidden_infinity(shards: usize, device: &Device) -> Trainer {
 fn an_anomaly_is_reported_alike_on_gpu_and_cpu() {
     let Some(gpu) = crate::gpu() else { return };
     for (shards, backward) in [(1, GradientMode::Whole), (2, GradientMode::Whole), (1, GradientMode::Recompute)] {
-        let [here, there] = [&Device::Cpu, &gpu].map(|device| {
+        let [here, there] = [&Device::CPU, &gpu].map(|device| {
             let mut trainer = hidden_infinity(shards, device);
             trainer.recipe.backward = backward;
             let (before, moments) = (bits(&trainer.params), bits(trainer.moments().0));
@@ -334,7 +334,7 @@ fn decoding_on_the_gpu_matches_the_cpu() {
 fn evaluation_on_the_gpu_matches_the_cpu() {
     let Some(gpu) = crate::gpu() else { return };
     let batch = random_batch(&mut Philox::new(9), VOCAB, 3, vec![1.0; 3 * CONTEXT]);
-    let [here, there] = [&Device::Cpu, &gpu].map(|device| gpt().to(device).unwrap().token_losses(&batch).to_vec());
+    let [here, there] = [&Device::CPU, &gpu].map(|device| gpt().to(device).unwrap().token_losses(&batch).to_vec());
     assert_eq!(here.len(), there.len());
     assert!(here.iter().zip(&there).all(|(a, b)| (a - b).abs() < 1e-4));
 }

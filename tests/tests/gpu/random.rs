@@ -69,7 +69,7 @@ impl Given {
 
     /// Returns the tensor on the CPU and on the device.
     fn both(&self, there: &Device) -> [Tensor; 2] {
-        [self.on(&Device::Cpu), self.on(there)]
+        [self.on(&Device::CPU), self.on(there)]
     }
 }
 

@@ -375,11 +375,10 @@ impl<'a> Visit<'a> for Body {
             self.calls.extend(last(&path.path).map(|name| (name, 1)));
         }
     }
-    /// Records a kernel, such as `T::kernels().gelu`.
+    /// Records a kernel, such as `cpu.kernels.gelu`.
     fn visit_expr_field(&mut self, field: &'a syn::ExprField) {
-        if let (syn::Expr::Call(base), syn::Member::Named(kernel)) = (&*field.base, &field.member)
-            && let syn::Expr::Path(function) = &*base.func
-            && last(&function.path).is_some_and(|name| name == "kernels")
+        if let (syn::Expr::Field(table), syn::Member::Named(kernel)) = (&*field.base, &field.member)
+            && matches!(&table.member, syn::Member::Named(name) if name == "kernels")
         {
             self.kernels.insert(kernel.to_string());
         }

@@ -84,7 +84,7 @@ pub enum Clock {
 impl Clock {
     /// Returns the best clock of a device.
     fn of(device: &Device) -> Self {
-        if *device == Device::Cpu {
+        if device.is_cpu() {
             return Clock::Cpu;
         }
         let has = device.begin_profile();

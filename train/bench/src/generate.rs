@@ -66,7 +66,7 @@ pub fn generate(
         (0..tokens).for_each(|_| drop(decoder.read(&ids[..1])));
         decoder
     };
-    if *device != Device::Cpu {
+    if !device.is_cpu() {
         // A warm-up compiles the shaders and selects the fastest kernel for each product.
         read(&ids, tokens);
     }
@@ -85,7 +85,7 @@ pub fn generate(
         times.push(seconds(|| drop(decoder.read(&id))));
     }
     drop(memory);
-    let gpu = if *device == Device::Cpu {
+    let gpu = if device.is_cpu() {
         None
     } else {
         let mut decoder = read(&ids, tokens / 2);

@@ -58,7 +58,7 @@ pub fn random(device: &Device, shape: [usize; 2]) -> Tensor<f32> {
 /// 20 ms, after a warm-up, since starting a group and waiting for it takes time.
 pub fn fastest(device: &Device, work: impl Fn()) -> f64 {
     let (mut best, mut group) = (f64::INFINITY, 1);
-    if *device != Device::Cpu {
+    if !device.is_cpu() {
         seconds_on(device, &work);
         best = seconds_on(device, &work);
         group = (0.02 / best).clamp(1.0, 1000.0) as usize;
@@ -99,7 +99,7 @@ impl Passes {
     /// Allocates the memory on a device. Panics if the device fails.
     pub fn on(device: &Device) -> Self {
         let n = PASS_BYTES / size_of::<f32>();
-        if *device == Device::Cpu {
+        if device.is_cpu() {
             return Passes::Host(vec![1.0; n]);
         }
         Passes::Device(device.clone(), random(device, [1, 1]).full_like([n / 2], 1.0))

@@ -132,7 +132,7 @@ mod tests {
             assert!(layer.iter().all(|p| p.name == layer[0].name && flops(p) == flops(&layer[0])), "{layer:?}");
             assert_eq!([0, 1, 2].map(|i| layer[i].layout), [Layout::Forward, Layout::Input, Layout::Weights]);
         }
-        let report = products(&Device::Cpu, &[Product::square(8), all[1]], |_| {});
+        let report = products(&Device::CPU, &[Product::square(8), all[1]], |_| {});
         let sizes: Vec<_> = report.products.iter().map(|p| [p.m, p.k, p.n]).collect();
         assert_eq!(sizes, [[8, 8, 8], [16, 3 * 128, 128]]);
         assert!(report.products.iter().all(|p| p.ms > 0.0 && p.gflops.is_finite()));

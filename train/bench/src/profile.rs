@@ -32,7 +32,7 @@ impl Profile {
     /// # Errors
     /// Returns the first fault of the device.
     pub fn of(device: &Device, work: impl FnOnce()) -> Result<Option<Self>, DeviceError> {
-        if *device == Device::Cpu {
+        if device.is_cpu() {
             return Ok(None);
         }
         Ok(Some(Profile { shaders: shaders_of(device, work)? }))

@@ -137,11 +137,11 @@ impl Memory {
             gradients: parameters * gradients,
             moments: 2 * parameters,
             activations: activation_bytes(trainer, device, batch, recompute),
-            scratch: (*device == Device::Cpu).then_some(stats.scratch_bytes),
+            scratch: (device.is_cpu()).then_some(stats.scratch_bytes),
             live_peak: stats.peak_bytes,
             idle_at_peak: stats.held_bytes - stats.peak_bytes,
             peak_rss,
-            outside: peak_rss.map(|rss| rss.saturating_sub(memory(&Device::Cpu).held_bytes)),
+            outside: peak_rss.map(|rss| rss.saturating_sub(memory(&Device::CPU).held_bytes)),
         }
     }
 }

@@ -58,7 +58,7 @@ impl Workload {
             recompute: false,
             anomaly: false,
             masked: None,
-            device: Device::Cpu,
+            device: Device::CPU,
         })
     }
 
@@ -147,7 +147,7 @@ const LOGIT_ROWS: usize = 256;
 
 /// Returns the default number of logical shards: a CPU's threads share them, and one keeps a GPU busy.
 pub fn default_shards_on(device: &Device, sequences: usize) -> usize {
-    if *device == Device::Cpu { default_shards(sequences) } else { 1 }
+    if device.is_cpu() { default_shards(sequences) } else { 1 }
 }
 
 /// Returns the recipe of a run far longer than any benchmark.

@@ -12,7 +12,6 @@ use gradus_bench::{GpuStep, ShaderRow, Workload, default_shards_on, generate, tr
 use gradus_io::numbers::figure;
 use gradus_io::progress::Job;
 use gradus_model::Model;
-use gradus_tensor::Device;
 use gradus_train::hyperparameters::{RangeError, require};
 
 use crate::common::{On, Talk, Threads, open_model, within};
@@ -165,7 +164,7 @@ fn bench_train(args: &Train) -> Result<(), CliError> {
     let part = workload.sequences / args.accumulate;
     workload.shards = args.shards.unwrap_or(default_shards_on(&workload.device, part));
     within("shards", workload.shards, 1..=part, ", the sequences of a part")?;
-    let is_warm = args.warm_up > 0 || workload.device == Device::Cpu;
+    let is_warm = args.warm_up > 0 || workload.device.is_cpu();
     require("warm-up", args.warm_up, is_warm, "at least 1 on a GPU, which compiles and measures its kernels in the first step")?;
     let steps = (args.warm_up + args.steps) as u64;
     let job = Job::new(workload.name, steps, "steps").counting("tokens", workload.tokens() as f64);

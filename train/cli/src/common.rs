@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Instant;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -10,8 +11,9 @@ use gradus_data::sets::Task;
 use gradus_io::files::quoted;
 use gradus_io::interrupt;
 use gradus_model::Model;
-use gradus_tensor::device::MatmulPrecision;
-use gradus_tensor::{Device, DeviceError};
+use gradus_tensor::device::{Bf16Path, MatmulPrecision};
+use gradus_tensor::rng::Philox;
+use gradus_tensor::{Device, DeviceError, Tensor};
 use gradus_train::answers::evaluate::fills_masks;
 use gradus_train::finetune::FinetuneManifest;
 use gradus_train::hyperparameters::{RangeError, require};
@@ -57,10 +59,10 @@ pub struct On {
     /// contains NAME (`gradus devices` lists them). Devices round differently [default: cpu; a resumed run keeps its device]
     #[arg(long, value_name = "cpu|gpu[:NAME]")]
     device: Option<String>,
-    /// Precision of the factors of matrix products on a GPU; sums and stored tensors are in f32. With f16 the loss is scaled by a
-    /// power of two, so that small gradients do not become 0, and a number beyond 65,504 stops the run [default: f32; a resumed run
-    /// or a replayed step keeps its precision]
-    #[arg(long, value_name = "f32|f16", alias = "products")]
+    /// Precision of the factors of matrix products; sums and stored tensors are in f32. bf16 is for the CPU: 8 significant bits and
+    /// the range of f32. f16 is for a GPU: the loss is scaled by a power of two, so that small gradients do not become 0, and a
+    /// number beyond 65,504 stops the run [default: f32; a resumed run or a replayed step keeps its precision]
+    #[arg(long, value_name = "f32|f16|bf16", alias = "products")]
     matmul_precision: Option<MatmulPrecision>,
 }
 
@@ -68,6 +70,7 @@ impl On {
     /// Opens the device, with the kernels that an earlier command measured to be fastest.
     pub fn open(&self) -> Result<Device, CliError> {
         let device = Device::open_with(self.named_or("cpu"), self.matmul_precision.unwrap_or_default())?;
+        say_path(&device);
         kernels::recall(&device);
         Ok(device)
     }
@@ -76,12 +79,16 @@ impl On {
         self.device.as_deref().unwrap_or(device)
     }
 
-    /// Returns an error for a device that has no f64, before anything is read.
+    /// Returns an error for a device or a precision that has no f64, before anything is read.
     ///
     /// # Errors
-    /// Returns [`DeviceError::NotF32`] for any device but the CPU.
+    /// Returns [`DeviceError::NotF32`] for any device but the CPU, and [`DeviceError::NoProducts`] for rounded factors.
     pub fn takes_f64(&self) -> Result<(), CliError> {
-        if self.named_or("cpu") == "cpu" { Ok(()) } else { Err(DeviceError::NotF32("f64").into()) }
+        match self.matmul_precision.unwrap_or_default() {
+            _ if self.named_or("cpu") != "cpu" => Err(DeviceError::NotF32("f64").into()),
+            MatmulPrecision::F32 => Ok(()),
+            precision => Err(DeviceError::NoProducts { precision, scalar: "f64" }.into()),
+        }
     }
 
     /// Opens the device for long work: a GPU measures which of its kernels are fastest.
@@ -92,7 +99,7 @@ impl On {
     }
 
     /// Opens the device to continue a run or repeat a step, by default the device `before`, with the precision and kernels used
-    /// before. A CPU computes in full precision.
+    /// before. A device without this precision computes in f32.
     pub fn open_for(&self, before: Option<&str>, precision: &Precision) -> Result<Device, CliError> {
         let name = self.named_or(before.unwrap_or("cpu"));
         if let Some(products) = self.matmul_precision.filter(|products| *products != precision.products) {
@@ -101,11 +108,13 @@ impl On {
                 "--matmul-precision {products}: the saved run or step multiplies in {its}; leave --matmul-precision out"
             )));
         }
-        let products = if name == "cpu" { MatmulPrecision::F32 } else { precision.products };
+        let is_elsewhere = precision.products == if name == "cpu" { MatmulPrecision::F16 } else { MatmulPrecision::BF16 };
+        let products = if is_elsewhere { MatmulPrecision::F32 } else { precision.products };
         let device = Device::open_with(name, products).map_err(|error| match before {
             Some(_) if self.device.is_none() => CliError::OfRun { error },
             _ => error.into(),
         })?;
+        say_path(&device);
         if precision.is_full() {
             kernels::recall(&device);
         }
@@ -119,14 +128,47 @@ impl On {
         let device = self.open_for(before.as_deref(), precision)?;
         if named(&device) != *before {
             let before = before.as_deref().unwrap_or("cpu").escape_debug();
-            let more =
-                if device.matmul_precision() == precision.products { "" } else { ", with products in f32 instead of f16," };
+            let more = if device.matmul_precision() == precision.products {
+                String::new()
+            } else {
+                format!(", with products in f32 instead of {},", precision.products)
+            };
             output::say(&format!(
                 "warning: this run began on {before}; on {device}{more} its results will differ in the last bits (without \
                  --device it continues on {before})"
             ));
         }
         Ok(device)
+    }
+}
+
+/// Warns if products in bf16 are slow on this CPU, or not as fast as they could be.
+fn say_path(device: &Device) {
+    if *device != Device::Cpu(MatmulPrecision::BF16) {
+        return;
+    }
+    let Bf16Path { instruction, is_native, refused } = Bf16Path::of_this_cpu();
+    if let Some(why) = refused {
+        output::say(&format!(
+            "warning: AMX is not used: {why}; products in bf16 are computed by {instruction}, to the same bits"
+        ));
+    }
+    if !is_native {
+        let seconds = |device: &Device| {
+            let [a, b] =
+                [1, 2].map(|seed| Tensor::<f32>::normal([256, 256], 1.0, &mut Philox::new(seed)).to(device).expect("f32"));
+            let time = |_| {
+                let begin = Instant::now();
+                drop(a.matmul(&b));
+                begin.elapsed().as_secs_f64()
+            };
+            (0..5).map(time).fold(f64::INFINITY, f64::min)
+        };
+        let factor = seconds(device) / seconds(&Device::CPU);
+        output::say(&format!(
+            "warning: this CPU has no instruction for products in bf16: by {instruction} they take {factor:.1} times as long as in \
+             f32, with the bits of every other CPU"
+        ));
     }
 }
 

@@ -28,11 +28,11 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         output::note(&format!("{why}"));
     }
     if args.json {
-        let cpu = json!({ "device": Device::Cpu.to_string() });
+        let cpu = json!({ "device": Device::CPU.to_string() });
         let devices: Vec<Value> = std::iter::once(cpu).chain(gpus.iter().map(described)).collect();
         return output::json(&json!({ "devices": devices }));
     }
-    output::line(&Device::Cpu.to_string())?;
+    output::line(&Device::CPU.to_string())?;
     for gpu in gpus {
         let GpuInfo { name, kind, interface, driver, memory } = &gpu;
         let measured = measured(&gpu).map_or_else(|why| why, |arithmetic| arithmetic.to_string());

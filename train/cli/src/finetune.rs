@@ -116,7 +116,7 @@ fn finetune_in(args: &Args, given: &ArgMatches, group: Group) -> Result<(), CliE
         ..Control::new(monitor)
     };
     let mut settings = args.settings.clone();
-    if control.device != Device::Cpu && given.value_source("shards") == Some(ValueSource::DefaultValue) {
+    if !control.device.is_cpu() && given.value_source("shards") == Some(ValueSource::DefaultValue) {
         settings.shards = 1; // one shard keeps a GPU busy
     }
     if follows {

@@ -77,7 +77,7 @@ impl Group {
 
     /// Checks that several processes compute on CPUs.
     pub fn check_device(&self, device: &Device) -> Result<(), CliError> {
-        let fits = self.collective.processes() == 1 || *device == Device::Cpu;
+        let fits = self.collective.processes() == 1 || device.is_cpu();
         let problem = || CliError::Usage(format!("--device {device}: several processes compute on CPUs alone"));
         fits.then_some(()).ok_or_else(problem)
     }

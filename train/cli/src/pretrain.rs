@@ -117,7 +117,7 @@ pub fn run(mut args: Args, given: &ArgMatches) -> Result<(), CliError> {
     {
         return Err(CliError::OfStudy { run: dir.clone(), next });
     }
-    let counts = args.resume.is_none() && settings(&args, given, &Device::Cpu).is_ok_and(|settings| settings.order.is_some());
+    let counts = args.resume.is_none() && settings(&args, given, &Device::CPU).is_ok_and(|settings| settings.order.is_some());
     let is_of_training = |id: &str| TRAINING.contains(&id) || Launch::FLAGS.contains(&id);
     if let Some(flag) = first_given::<Args>(given, is_of_training).filter(|_| counts) {
         return Err(CliError::Usage(format!(
@@ -199,7 +199,7 @@ fn settings(args: &Args, given: &ArgMatches, device: &Device) -> Result<Pretrain
         let context = PretrainOptions::world_context(options.retold.unwrap_or(false));
         options.context = options.context.or(Some(context));
     }
-    if *device != Device::Cpu {
+    if !device.is_cpu() {
         options.shards = options.shards.or(Some(1)); // one shard keeps a GPU busy
     }
     Ok(options.settle().map_err(PretrainError::from)?)
@@ -235,7 +235,7 @@ mod tests {
             let command = Args::augment_args(clap::Command::new("pretrain"));
             let given = command.get_matches_from(["pretrain"].iter().chain(line));
             let args = Args::from_arg_matches(&given).unwrap();
-            super::settings(&args, &given, &Device::Cpu).unwrap()
+            super::settings(&args, &given, &Device::CPU).unwrap()
         };
         let length = |settings: &PretrainSettings| settings.length;
         let plain = settings(&["--system", "bert"]);

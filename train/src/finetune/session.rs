@@ -145,7 +145,7 @@ impl<'d> Session<'d> {
         self.losses.clear();
         self.curve.push(CurvePoint { step, epoch: step as f64 / self.an_epoch() as f64, train_loss, dev });
         if better {
-            self.best = Some(self.trainer.params.to(&Device::Cpu).map_err(RunError::from)?);
+            self.best = Some(self.trainer.params.to(&Device::CPU).map_err(RunError::from)?);
         }
         Ok(better)
     }

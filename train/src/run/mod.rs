@@ -60,7 +60,7 @@ pub struct Control<'m> {
 impl<'m> Control<'m> {
     /// Creates the options of a run to its end, on the CPU, in a single process.
     pub fn new(monitor: &'m dyn Monitor) -> Self {
-        let (command, device, collective) = (String::new(), Device::Cpu, Arc::new(SingleProcess));
+        let (command, device, collective) = (String::new(), Device::CPU, Arc::new(SingleProcess));
         Control {
             stop_at: None,
             monitor,

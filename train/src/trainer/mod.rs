@@ -200,7 +200,7 @@ pub enum TrainError {
 
 fn range(matmul_precision: MatmulPrecision) -> &'static str {
     match matmul_precision {
-        MatmulPrecision::F32 => "",
+        MatmulPrecision::F32 | MatmulPrecision::BF16 => "",
         MatmulPrecision::F16 => ", or with --matmul-precision f32: a factor of a product in f16 is at most 65,504",
     }
 }

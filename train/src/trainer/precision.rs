@@ -28,7 +28,7 @@ impl Precision {
         Precision { products, kernels: kernels.into_iter().filter(of_these).collect() }
     }
 
-    /// Returns whether products are in full precision, as on every CPU.
+    /// Returns whether products are in full precision.
     pub fn is_full(&self) -> bool {
         self.products == MatmulPrecision::F32
     }
@@ -36,7 +36,7 @@ impl Precision {
 
 /// Returns the name of a device in files; `None` for the CPU.
 pub fn named(device: &Device) -> Option<String> {
-    (*device != Device::Cpu).then(|| device.to_string())
+    (!device.is_cpu()).then(|| device.to_string())
 }
 
 fn as_text<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
@@ -59,7 +59,7 @@ mod tests {
         assert!(text.starts_with(r#"{"products":"f16","#), "{text}");
         assert_eq!(serde_json::from_str::<Precision>(&text).unwrap(), precision);
         let error = serde_json::from_str::<Precision>(r#"{"products":"f8"}"#).unwrap_err().to_string();
-        assert!(error.contains(r#"expected f32 or f16, found "f8""#), "{error}");
-        assert!(Precision::of(&Device::Cpu).is_full() && !precision.is_full());
+        assert!(error.contains(r#"expected f32, f16 or bf16, found "f8""#), "{error}");
+        assert!(Precision::of(&Device::CPU).is_full() && !precision.is_full());
     }
 }

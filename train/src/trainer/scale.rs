@@ -28,7 +28,7 @@ fn scale(batch: &Batch) -> f64 {
 impl<T: Real> Trainer<T> {
     /// Returns the model's device.
     pub(super) fn device(&self) -> Device {
-        let mut device = Device::Cpu;
+        let mut device = Device::CPU;
         self.params.as_ref().visit(|_, p| device = p.device());
         device
     }
@@ -41,7 +41,7 @@ impl<T: Real> Trainer<T> {
     /// Returns the batch to compute with, and the scale of its loss.
     pub(super) fn scaled<'b>(&self, batch: &'b Batch) -> (Cow<'b, Batch>, f64) {
         match self.matmul_precision() {
-            MatmulPrecision::F32 => (Cow::Borrowed(batch), 1.0),
+            MatmulPrecision::F32 | MatmulPrecision::BF16 => (Cow::Borrowed(batch), 1.0),
             MatmulPrecision::F16 => {
                 let scale = scale(batch);
                 (Cow::Owned(batch.scaled(scale)), scale)

@@ -48,7 +48,7 @@ impl Trainer {
     /// Returns an error if the parameters' GPU fails.
     pub fn state(&self, extra: &str) -> Result<Vec<u8>, StateError> {
         let mut all = Vec::new();
-        let [params, m, v] = [self.params.to(&Device::Cpu)?, self.m.to(&Device::Cpu)?, self.v.to(&Device::Cpu)?];
+        let [params, m, v] = [self.params.to(&Device::CPU)?, self.m.to(&Device::CPU)?, self.v.to(&Device::CPU)?];
         for (kind, tree) in [("params", &params), ("m", &m), ("v", &v)] {
             tree.as_ref().visit(|name, t| all.push((format!("{kind}.{name}"), StoredTensor(t))));
         }

@@ -80,7 +80,7 @@ fn casting_to_another_precision_keeps_the_state() {
 fn alarms_start_anew_on_a_new_device() {
     let (mut trainer, _) = trainer();
     (0..100).for_each(|_| trainer.alarms.observe_loss(1.0));
-    trainer.place(&Device::Cpu).unwrap();
+    trainer.place(&Device::CPU).unwrap();
     (0..100).for_each(|_| trainer.alarms.observe_loss(10.0));
     assert_eq!(trainer.alarms.take(), [] as [&str; 0], "10 is the first loss there");
     assert_eq!(needs(5), [("parameters", 5), ("their gradient", 5), ("its two moments", 10)]);

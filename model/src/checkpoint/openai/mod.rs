@@ -220,7 +220,7 @@ fn shapes_json(sizes: Sizes, config: &TransformerConfig) -> String {
 fn flat_arrays(model: &Model<Tensor<f32>>) -> Result<Vec<Tensor<f32>>, CheckpointError> {
     let mut arrays = Vec::new();
     let tokens = model.sizes().vocab;
-    model.to(&Device::Cpu)?.as_ref().visit(|name, p| match name {
+    model.to(&Device::CPU)?.as_ref().visit(|name, p| match name {
         TOKENS => arrays.extend([p.slice(0, tokens..p.shape()[0]), p.slice(0, 0..tokens)].into_iter().filter(|p| !p.is_empty())),
         POSITIONS => arrays.insert(0, p.clone()),
         _ => arrays.push(p.clone()),

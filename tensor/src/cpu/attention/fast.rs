@@ -3,21 +3,19 @@
 use rayon::prelude::*;
 
 use super::super::dropout::drop_row;
-use super::super::gemm::{Gemm, Packed, Strided};
-use super::super::matvec;
+use super::super::gemm::{Gemm, Products, Strided};
 use super::super::parallel::Shared;
 use super::{bias_at, row};
 use crate::buffer::with_scratch;
-use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, HeadLayout, Heads, Mask, Mat, MatMut, Onto};
+use crate::operands::{AttentionGrads, AttentionOperands, AttentionSpec, HeadLayout, Heads, Mask, Mat, Onto};
 use crate::simd::{Elementary, LANES, largest_of, sum_of, sum_of_2, vectorized};
 
-/// The number of queries scored at a time. Under a causal mask their scores stop at the last query, so each row computes at most
-/// this many unnecessary scores. A multiple of the 14 rows of an AVX-512 tile, and small enough for the first-level cache.
-const STEP: usize = 28;
-/// The number of queries whose scores are held together in the VJP. The gradients of keys and values sum over them.
-const BLOCK: usize = 4 * STEP;
-/// The number of queries per task in the forward pass. Each task packs the keys and values for itself.
-const SHARE: usize = 9 * STEP;
+/// The number of steps whose scores are held together in the VJP. A step is [`Products::QUERIES`] queries, scored at a time. Under
+/// a causal mask their scores stop at the last query, so each row computes at most this many unnecessary scores. The gradients of
+/// keys and values sum over the queries of a block.
+const BLOCK: usize = 4;
+/// The number of steps per task in the forward pass. Each task packs the keys and values for itself.
+const SHARE: usize = 9;
 
 /// A range of queries of sequence `b`: the first, their number, and the number of keys that the last of them reaches.
 #[derive(Clone, Copy)]
@@ -73,35 +71,35 @@ fn rows_at<'a, T: Copy>(x: &AttentionOperands<'a, T>, [b, h, i]: [usize; 3]) -> 
 }
 
 /// Computes [attention](super::naive::attention) in steps of queries. A task is a share of the queries of one (b, h).
-pub fn attention<T: Gemm>(x: &AttentionOperands<'_, T>, o: &mut [T], lse: &mut [T]) {
+pub fn attention<T: Gemm, P: Products<T>>(x: &AttentionOperands<'_, T>, o: &mut [T], lse: &mut [T]) {
     x.check(o, lse);
     let AttentionOperands { spec, q, k, v, .. } = *x;
-    let d = spec.width;
+    let (d, step, share) = (spec.width, P::QUERIES, SHARE * P::QUERIES);
     let (o, lse) = (Shared::new(o), Shared::new(lse));
     if spec.queries == 1 {
         // SAFETY: a task owns its row of o, (B, 1, H, D), and its element of lse, (B, H, 1), by `check`.
-        let task = |pair: usize| unsafe { one_query(x, pair, o.slice(pair * d, d), &mut *lse.at(pair)) };
+        let task = |pair: usize| unsafe { one_query::<T, P>(x, pair, o.slice(pair * d, d), &mut *lse.at(pair)) };
         return run(spec, spec.batch * spec.heads, task);
     }
-    let shares = spec.queries.div_ceil(SHARE);
+    let shares = spec.queries.div_ceil(share);
     let task = |task: usize| {
         let pair = task / shares;
         let (b, h) = (pair / spec.heads, pair % spec.heads);
-        let share = Span::new(spec, b, task % shares * SHARE, SHARE);
+        let share = Span::new(spec, b, task % shares * share, share);
         let (keys, stride) = (share.reach, share.stride());
-        let sizes = [Packed::<T>::len(d, keys), Packed::<T>::len(keys, d), STEP * stride, STEP];
+        let sizes = [P::packed_len(d, keys), P::packed_len(keys, d), step * stride, step];
         with_scratch(sizes.iter().sum(), |scratch| {
             let [k_space, v_space, s, inverse] = parts(scratch, sizes);
             // SAFETY: `check` found the keys and values inside their slices.
             let (k, v) = unsafe {
-                (Packed::new(columns_of(k, [b, h, 0]), d, keys, k_space), Packed::new(rows_of(v, [b, h, 0]), keys, d, v_space))
+                (P::pack(columns_of(k, [b, h, 0]), d, keys, k_space), P::pack(rows_of(v, [b, h, 0]), keys, d, v_space))
             };
-            for step in share.cut(spec, STEP) {
+            for step in share.cut(spec, step) {
                 let Span { first, rows, reach, .. } = step;
                 let stride = step.stride();
                 let s = &mut s[..rows * stride];
                 // SAFETY: `check` found the queries inside their slice, and s holds (rows, stride ≥ reach).
-                unsafe { k.times([rows, d, reach], rows_of(q, [b, h, first]), 0, s.as_mut_ptr(), stride, Onto::Nothing) };
+                unsafe { P::times(&k, [rows, d, reach], rows_of(q, [b, h, first]), 0, s.as_mut_ptr(), stride, Onto::Nothing) };
                 // SAFETY: a task owns its rows of lse, (B, H, Tq) by `check`.
                 let lse = unsafe { lse.slice(pair * spec.queries + first, rows) };
                 for (r, s) in s.chunks_exact_mut(stride).enumerate() {
@@ -115,7 +113,7 @@ pub fn attention<T: Gemm>(x: &AttentionOperands<'_, T>, o: &mut [T], lse: &mut [
                 let (o_stride, at) = (spec.heads * d, ((b * spec.queries + first) * spec.heads + h) * d);
                 let s = Strided { at: s.as_ptr(), strides: [stride, 1] };
                 // SAFETY: o is (B, Tq, H, D) by `check`, and a task owns its rows of it.
-                unsafe { v.times([rows, reach, d], s, 0, o.at(at), o_stride, Onto::Nothing) };
+                unsafe { P::times(&v, [rows, reach, d], s, 0, o.at(at), o_stride, Onto::Nothing) };
                 for (r, &inverse) in inverse[..rows].iter().enumerate() {
                     // SAFETY: as above.
                     for o in unsafe { o.slice(at + r * o_stride, d) } {
@@ -140,7 +138,7 @@ fn softmax_row<T: Gemm>(x: &AttentionOperands<'_, T>, [b, h, i]: [usize; 3], s: 
 }
 
 /// Computes the attention of one query, as in generation. Packing the keys would cost more than their product with the query.
-fn one_query<T: Gemm>(x: &AttentionOperands<'_, T>, pair: usize, o: &mut [T], lse: &mut T) {
+fn one_query<T: Gemm, P: Products<T>>(x: &AttentionOperands<'_, T>, pair: usize, o: &mut [T], lse: &mut T) {
     let AttentionOperands { spec, q, k, v, .. } = *x;
     let [b, h] = [pair / spec.heads, pair % spec.heads];
     let (keys, d) = (spec.reach(b, 0), spec.width);
@@ -150,20 +148,16 @@ fn one_query<T: Gemm>(x: &AttentionOperands<'_, T>, pair: usize, o: &mut [T], ls
         return;
     }
     let all = |x: &Heads<'_, T>| b * x.strides[0] + h * x.strides[1];
-    let one_row = |x: &[T], b: Mat<'_, T>, y: &mut [T]| {
-        let x = Mat { data: x, rows: 1, cols: b.rows, row_stride: b.rows, col_stride: 1 };
-        matvec::fast(x, b, MatMut { row_stride: y.len(), rows: 1, cols: y.len(), data: y }, Onto::Nothing, 1);
-    };
     with_scratch(keys.next_multiple_of(LANES), |s| {
         let k = Mat { data: &k.data[all(&k)..], rows: d, cols: keys, row_stride: 1, col_stride: k.strides[2] };
-        one_row(row(q, d, [b, h, 0]), k, &mut s[..keys]);
+        P::row(row(q, d, [b, h, 0]), k, &mut s[..keys]);
         s[keys..].fill(T::lit(f64::NEG_INFINITY));
         let inverse;
         (*lse, inverse) = softmax_row(x, [b, h, 0], s);
         if let Some(key) = &spec.dropout {
             drop_row(key, pair as u64, s);
         }
-        one_row(&s[..keys], Mat { data: &v.data[all(&v)..], rows: keys, cols: d, row_stride: v.strides[2], col_stride: 1 }, o);
+        P::row(&s[..keys], Mat { data: &v.data[all(&v)..], rows: keys, cols: d, row_stride: v.strides[2], col_stride: 1 }, o);
         for o in o {
             *o = *o * inverse;
         }
@@ -219,7 +213,13 @@ vectorized! {
 
 /// Computes the [VJP of attention](super::naive::attention_vjp) in blocks of queries. A task owns the keys of one (b, h), or of
 /// all (b, h) that share a slice of a bias whose gradient is requested.
-pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], go: Heads<'_, T>, grads: AttentionGrads<'_, T>) {
+pub fn attention_vjp<T: Gemm, P: Products<T>>(
+    x: &AttentionOperands<'_, T>,
+    o: &[T],
+    lse: &[T],
+    go: Heads<'_, T>,
+    grads: AttentionGrads<'_, T>,
+) {
     x.check(o, lse);
     x.check_grads(go, &grads);
     let AttentionOperands { spec, bias, .. } = *x;
@@ -238,7 +238,7 @@ pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], 
         for b in (task / heads..spec.batch).step_by(batches) {
             for h in (task % heads..spec.heads).step_by(heads) {
                 // SAFETY: this task alone writes the gradients of (b, h), and the slice of the bias's gradient that it reaches.
-                unsafe { pair_vjp(x, [b, h], o, lse, go, data, &places, gbias) };
+                unsafe { pair_vjp::<T, P>(x, [b, h], o, lse, go, data, &places, gbias) };
             }
         }
     };
@@ -250,7 +250,7 @@ pub fn attention_vjp<T: Gemm>(x: &AttentionOperands<'_, T>, o: &[T], lse: &[T], 
 /// # Safety
 /// `check` and `check_grads` have passed, and no other code accesses the gradients of (b, h) during the call.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
-unsafe fn pair_vjp<T: Gemm>(
+unsafe fn pair_vjp<T: Gemm, P: Products<T>>(
     x: &AttentionOperands<'_, T>,
     [b, h]: [usize; 2],
     o: &[T],
@@ -270,30 +270,31 @@ unsafe fn pair_vjp<T: Gemm>(
         }
     }
     let keys = spec.keys;
+    let (step, most) = (P::QUERIES, BLOCK * P::QUERIES);
     let longest = keys.next_multiple_of(LANES).max(LANES);
-    let [across, down, of_block] = [Packed::<T>::len(d, keys), Packed::<T>::len(keys, d), Packed::<T>::len(BLOCK, d)];
-    let sizes = [across, across, down, of_block, of_block, BLOCK * longest, BLOCK * longest, longest];
+    let [across, down, of_block] = [P::packed_len(d, keys), P::packed_len(keys, d), P::packed_len(most, d)];
+    let sizes = [across, across, down, of_block, of_block, most * longest, most * longest, longest];
     with_scratch(sizes.iter().sum(), |scratch| {
         let [k_across, v_across, k_down, q_space, go_space, s, gs, factors] = parts(scratch, sizes);
         // SAFETY: `check` found the keys and values inside their slices.
         let [k_across, v_across, k_down] = unsafe {
             let all = [b, h, 0];
             [
-                Packed::new(columns_of(k, all), d, keys, k_across),
-                Packed::new(columns_of(v, all), d, keys, v_across),
-                Packed::new(rows_of(k, all), keys, d, k_down),
+                P::pack(columns_of(k, all), d, keys, k_across),
+                P::pack(columns_of(v, all), d, keys, v_across),
+                P::pack(rows_of(k, all), keys, d, k_down),
             ]
         };
-        for block in (0..spec.queries).step_by(BLOCK).map(|first| Span::new(spec, b, first, BLOCK)) {
+        for block in (0..spec.queries).step_by(most).map(|first| Span::new(spec, b, first, most)) {
             let stride = block.stride();
-            for step in block.cut(spec, STEP) {
+            for step in block.cut(spec, step) {
                 let Span { first, rows, reach, .. } = step;
                 let (from, here) = ((first - block.first) * stride, [b, h, first]);
                 let (s, gs) = (&mut s[from..][..rows * stride], &mut gs[from..][..rows * stride]);
                 // SAFETY: `check` and `check_grads` found q and ō inside their slices; s and gs hold (rows, stride ≥ reach).
                 unsafe {
-                    k_across.times([rows, d, reach], rows_of(q, here), 0, s.as_mut_ptr(), stride, Onto::Nothing);
-                    v_across.times([rows, d, reach], rows_of(go, here), 0, gs.as_mut_ptr(), stride, Onto::Nothing);
+                    P::times(&k_across, [rows, d, reach], rows_of(q, here), 0, s.as_mut_ptr(), stride, Onto::Nothing);
+                    P::times(&v_across, [rows, d, reach], rows_of(go, here), 0, gs.as_mut_ptr(), stride, Onto::Nothing);
                 }
                 for (r, (s, gs)) in s.chunks_exact_mut(stride).zip(gs.chunks_exact_mut(stride)).enumerate() {
                     // SAFETY: by the caller's contract.
@@ -302,25 +303,28 @@ unsafe fn pair_vjp<T: Gemm>(
                 let gs = Strided { at: gs.as_ptr(), strides: [stride, 1] };
                 let gq = grads.at(place(0, first));
                 // SAFETY: by the caller's contract; `check_grads` found q̄'s rows inside the buffer.
-                unsafe { k_down.times([rows, reach, d], gs, 0, gq, places[0].strides[2], Onto::Nothing) };
+                unsafe { P::times(&k_down, [rows, reach, d], gs, 0, gq, places[0].strides[2], Onto::Nothing) };
             }
             let Span { first, rows, reach, .. } = block;
             // SAFETY: as above.
             let [q, go] = unsafe {
                 let here = [b, h, first];
-                [Packed::new(rows_of(q, here), rows, d, q_space), Packed::new(rows_of(go, here), rows, d, go_space)]
+                [
+                    P::pack(rows_of(q, here), rows, d, &mut q_space[..P::packed_len(rows, d)]),
+                    P::pack(rows_of(go, here), rows, d, &mut go_space[..P::packed_len(rows, d)]),
+                ]
             };
             // First the keys that all queries of the block attend to. Then, under a causal mask, the keys of each step, which
             // only later queries attend to.
             let all_see = if spec.mask == Mask::Causal { reach.min(first + spec.keys - spec.queries) } else { reach };
-            let later = (all_see..reach).step_by(STEP).map(|key| (key..reach.min(key + STEP), key - all_see));
+            let later = (all_see..reach).step_by(step).map(|key| (key..reach.min(key + step), key - all_see));
             for (keys, row) in std::iter::once((0..all_see, 0)).chain(later) {
                 let part = |x: &[T]| Strided { at: x[row * stride + keys.start..].as_ptr(), strides: [1, stride] };
                 let (sizes, at) = ([keys.len(), rows - row, d], keys.start);
                 // SAFETY: by the caller's contract; s and gs hold (rows, stride ≥ reach), k̄ and v̄ lie inside the buffer.
                 unsafe {
-                    go.times(sizes, part(s), row, grads.at(place(2, at)), places[2].strides[2], Onto::Itself);
-                    q.times(sizes, part(gs), row, grads.at(place(1, at)), places[1].strides[2], Onto::Itself);
+                    P::times(&go, sizes, part(s), row, grads.at(place(2, at)), places[2].strides[2], Onto::Itself);
+                    P::times(&q, sizes, part(gs), row, grads.at(place(1, at)), places[1].strides[2], Onto::Itself);
                 }
             }
         }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::super::gemm::Gemm;
+use super::super::gemm::{Fused, Gemm};
 use super::super::testing::*;
 use super::fast;
 use crate::kernels::Kernels;
@@ -79,16 +79,18 @@ fn a_query_has_the_same_bits_alone_and_among_others() {
     let all = spec([1, heads, n, n, width], Mask::Causal, 0.0);
     let data: Vec<f32> = normals(n * 3 * heads * width, 1);
     let [q, k, v] = packed(&data, &all);
-    let run = |spec: &AttentionSpec, q| {
-        let (mut o, mut lse) = (vec![0.0; spec.queries * heads * width], vec![0.0; heads * spec.queries]);
-        fast::attention(&AttentionOperands { spec, q, k, v, bias: None }, &mut o, &mut lse);
-        o
-    };
-    let whole = run(&all, q);
-    for i in [0, 1, 31, 255, 256, 299] {
-        let alone =
-            run(&AttentionSpec { queries: 1, keys: i + 1, ..all.clone() }, Heads { data: &q.data[i * q.strides[2]..], ..q });
-        assert_eq!(alone, whole[i * heads * width..][..heads * width], "query {i}");
+    for kernels in [Kernels::FAST, Kernels::BF16] {
+        let run = |spec: &AttentionSpec, q| {
+            let (mut o, mut lse) = (vec![0.0; spec.queries * heads * width], vec![0.0; heads * spec.queries]);
+            (kernels.attention)(&AttentionOperands { spec, q, k, v, bias: None }, &mut o, &mut lse);
+            o
+        };
+        let whole = run(&all, q);
+        for i in [0, 1, 31, 255, 256, 299] {
+            let q = Heads { data: &q.data[i * q.strides[2]..], ..q };
+            let alone = run(&AttentionSpec { queries: 1, keys: i + 1, ..all.clone() }, q);
+            assert_eq!(alone, whole[i * heads * width..][..heads * width], "query {i}");
+        }
     }
 }
 
@@ -146,10 +148,10 @@ fn a_nan_stays_in_its_sequence_and_head() {
         let [q, k, v] = packed(data, &spec);
         let x = AttentionOperands { spec: &spec, q, k, v, bias: None };
         let (mut o, mut lse) = (vec![0.0; 2 * 40 * 8], vec![0.0; 2 * 2 * 40]);
-        fast::attention(&x, &mut o, &mut lse);
+        fast::attention::<f32, Fused>(&x, &mut o, &mut lse);
         let mut grads = vec![0.0; data.len()];
         let go = Heads { data: &go, strides: [40 * 8, 4, 8] };
-        fast::attention_vjp(&x, &o, &lse, go, AttentionGrads { data: &mut grads, packed: true, gbias: None });
+        fast::attention_vjp::<f32, Fused>(&x, &o, &lse, go, AttentionGrads { data: &mut grads, packed: true, gbias: None });
         (o, grads)
     };
     let (o, grads) = run(&data);
@@ -174,7 +176,7 @@ fn padding_is_not_read() {
         let heads_of = |data, t: usize| Heads { data, strides: [t * heads * width, width, heads * width] };
         let x = AttentionOperands { spec, q: heads_of(&q, 40), k: heads_of(k, n), v: heads_of(&v, n), bias: None };
         let (mut o, mut lse) = (vec![0.0; q.len()], vec![0.0; heads * 40]);
-        fast::attention(&x, &mut o, &mut lse);
+        fast::attention::<f32, Fused>(&x, &mut o, &mut lse);
         (o, lse)
     };
     let short = run(&AttentionSpec { keys: 50, ..whole.clone() }, &k);

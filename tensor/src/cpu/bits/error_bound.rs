@@ -8,6 +8,9 @@
 //! v ± spread   v is finite, and the result of the fast kernel is within `spread` of it
 //! anything     an order of the arithmetic overflows, or a rounding decides whether an infinity meets a zero
 //! ```
+//!
+//! With `BF16`, the factors of every product are rounded to bf16 and all results may be flushed to zero. This bounds the kernels
+//! whose matrix products are in bf16. Their other products are more precise.
 
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
@@ -23,9 +26,12 @@ const ROUNDINGS: f64 = 8.0;
 /// Numbers within this factor of overflow may overflow in another order.
 const MARGIN: f64 = 4096.0;
 
+/// The largest relative error of rounding to bf16.
+const HALF_ULP: f64 = 1.0 / 256.0;
+
 /// A value with its bound, as defined by the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct ErrorBound<T> {
+pub(super) struct ErrorBound<T, const BF16: bool = false> {
     value: T,
     /// The largest distance to the result of another order; infinite if any result is possible.
     spread: f64,
@@ -38,7 +44,22 @@ fn ends<T: Float>() -> [f64; 2] {
     if size_of::<T>() == 4 { [f32::MAX.into(), f32::from_bits(1).into()] } else { [f64::MAX, f64::from_bits(1)] }
 }
 
-impl<T: Float> ErrorBound<T> {
+impl<T: Float, const BF16: bool> ErrorBound<T, BF16> {
+    /// The largest error of a result near zero.
+    fn least() -> f64 {
+        if BF16 { f32::MIN_POSITIVE.into() } else { ends::<T>()[1] }
+    }
+
+    /// Returns this number as a factor of a product.
+    fn factor(self) -> Self {
+        let size = self.value.to_f64().abs() + self.spread;
+        match () {
+            () if !BF16 || self.is_infinite() || self.is_exactly_zero() => self,
+            () if size > ends::<T>()[0] / MARGIN => Self::anything(), // it may be rounded to infinity
+            () => ErrorBound { spread: self.spread + size * HALF_ULP + Self::least(), ..self },
+        }
+    }
+
     pub(super) fn exactly(value: T) -> Self {
         let size = value.to_f64().abs();
         ErrorBound { value, spread: 0.0, reach: if size.is_finite() { size } else { 0.0 } }
@@ -58,7 +79,7 @@ impl<T: Float> ErrorBound<T> {
     /// Returns a finite result of one rounding, whose operands' errors change it by at most `spread`.
     fn rounded(value: T, spread: f64) -> Self {
         let size = value.to_f64().abs();
-        let spread = spread + ROUNDINGS * (epsilon::<T>() * size + ends::<T>()[1]);
+        let spread = spread + ROUNDINGS * (epsilon::<T>() * size + Self::least());
         Self::within(value, spread, size + spread)
     }
 
@@ -101,7 +122,7 @@ impl<T: Float> ErrorBound<T> {
     }
 }
 
-impl<T: Float> Add for ErrorBound<T> {
+impl<T: Float, const BF16: bool> Add for ErrorBound<T, BF16> {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         if let Some(settled) = Self::settled([self, other]) {
@@ -117,30 +138,35 @@ impl<T: Float> Add for ErrorBound<T> {
             return Self::within(value, self.spread + other.spread, reach);
         }
         let size = self.value.to_f64().abs() + other.value.to_f64().abs();
-        Self::within(value, self.spread + other.spread + ROUNDINGS * epsilon::<T>() * size, reach)
+        let flushed = if BF16 { Self::least() } else { 0.0 };
+        Self::within(value, self.spread + other.spread + ROUNDINGS * epsilon::<T>() * size + flushed, reach)
     }
 }
 
-impl<T: Float> Mul for ErrorBound<T> {
+impl<T: Float, const BF16: bool> Mul for ErrorBound<T, BF16> {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
         if let Some(settled) = Self::settled([self, other]) {
             return settled;
         }
         let value = self.value * other.value;
-        if self.is_infinite() || other.is_infinite() {
-            let rounding_decides = [self, other].iter().any(|x| x.may_be_zero() && !x.is_exactly_zero());
+        let [x, y] = [self, other].map(Self::factor);
+        if x.is_anything() || y.is_anything() {
+            return Self::anything();
+        }
+        if x.is_infinite() || y.is_infinite() {
+            let rounding_decides = [x, y].iter().any(|x| x.may_be_zero() && !x.is_exactly_zero());
             return if rounding_decides { Self::anything() } else { ErrorBound { value, spread: 0.0, reach: 0.0 } };
         }
-        if self.is_exactly_zero() || other.is_exactly_zero() {
+        if x.is_exactly_zero() || y.is_exactly_zero() {
             return Self::exactly(value);
         }
-        let [a, b] = [self, other].map(|x| x.value.to_f64().abs());
-        Self::rounded(value, a * other.spread + b * self.spread + self.spread * other.spread)
+        let [a, b] = [x, y].map(|x| x.value.to_f64().abs());
+        Self::rounded(value, a * y.spread + b * x.spread + x.spread * y.spread)
     }
 }
 
-impl<T: Float> Div for ErrorBound<T> {
+impl<T: Float, const BF16: bool> Div for ErrorBound<T, BF16> {
     type Output = Self;
     fn div(self, other: Self) -> Self {
         if let Some(settled) = Self::settled([self, other]) {
@@ -162,33 +188,33 @@ impl<T: Float> Div for ErrorBound<T> {
     }
 }
 
-impl<T: Float> Neg for ErrorBound<T> {
+impl<T: Float, const BF16: bool> Neg for ErrorBound<T, BF16> {
     type Output = Self;
     fn neg(self) -> Self {
         ErrorBound { value: -self.value, ..self }
     }
 }
 
-impl<T: Float> Sub for ErrorBound<T> {
+impl<T: Float, const BF16: bool> Sub for ErrorBound<T, BF16> {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         self + -other
     }
 }
 
-impl<T: Float> AddAssign for ErrorBound<T> {
+impl<T: Float, const BF16: bool> AddAssign for ErrorBound<T, BF16> {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
 }
 
-impl<T: Float> PartialOrd for ErrorBound<T> {
+impl<T: Float, const BF16: bool> PartialOrd for ErrorBound<T, BF16> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         self.value.partial_cmp(&other.value)
     }
 }
 
-impl<T: Float> ErrorBound<T> {
+impl<T: Float, const BF16: bool> ErrorBound<T, BF16> {
     /// Applies a function whose slope is at most `slope` in size and which has no infinite values.
     fn gently(self, f: impl Fn(T) -> T, slope: f64) -> Self {
         if let Some(settled) = Self::settled([self]) {
@@ -198,7 +224,7 @@ impl<T: Float> ErrorBound<T> {
     }
 }
 
-impl<T: Float> Scalar for ErrorBound<T> {
+impl<T: Float, const BF16: bool> Scalar for ErrorBound<T, BF16> {
     fn lit(x: f64) -> Self {
         Self::exactly(T::lit(x))
     }
@@ -258,6 +284,17 @@ mod tests {
         assert!(sum.allows(1.0) && sum.allows(0.0) && !sum.allows(1e26) && !sum.allows(f32::NAN));
         let sum = of(1.0) + of(2.0);
         assert!(sum.allows(3.0) && !sum.allows(3.0001));
+    }
+
+    #[test]
+    fn a_product_in_bf16_allows_rounded_factors() {
+        let of = |x| ErrorBound::<f32, true>::exactly(x);
+        // 1 + 2⁻⁸ is rounded to 1, and 3·(1 + 2⁻⁸) to 3 + 2⁻⁶.
+        let product = of(1.0 + 1.0 / 256.0) * of(3.0 + 3.0 / 256.0);
+        assert!(product.allows(3.0 + 1.0 / 64.0) && !product.allows(2.99) && !product.allows(3.1));
+        let tiny = of(1e-39) * of(1.0);
+        assert!(tiny.allows(0.0) && tiny.allows(1e-39));
+        assert!((of(f32::INFINITY) * of(1e-39)).is_anything() && (of(f32::MAX) * of(1.0)).is_anything());
     }
 
     #[test]

@@ -15,12 +15,17 @@
 //! depend on the position and the size of the tiles. The crate `matrixmultiply`, used on CPUs that have no tiles here, computes
 //! in the same order: the bits are equal on every CPU with fused multiply-adds.
 
+mod bf16;
 mod float;
 mod tile;
 
+use std::fmt::Debug;
+
+use super::{matmul, matvec};
 use crate::buffer::with_scratch;
-use crate::operands::Onto;
+use crate::operands::{Mat, MatMut, Onto};
 use crate::simd::vectorized;
+pub(crate) use bf16::{Bf16, described};
 pub(crate) use float::{Gemm, prefetch};
 use tile::Tiles;
 
@@ -40,6 +45,76 @@ impl<T> Strided<T> {
     /// The submatrix from element (i, j) on.
     fn from(self, i: usize, j: usize) -> Self {
         Strided { at: self.at.wrapping_add(i * self.strides[0] + j * self.strides[1]), ..self }
+    }
+}
+
+/// The arithmetic of the products in a kernel.
+pub(crate) trait Products<T: Gemm>: 'static {
+    /// The number of queries that attention scores at a time: whole tiles, and scores that fit into the first-level cache.
+    const QUERIES: usize;
+    /// A right factor (k, n), packed to be multiplied by more than one matrix.
+    type Packed<'a>: Debug + Send + Sync;
+
+    /// Computes C ← onto + A·B in parallel.
+    fn matmul(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>);
+
+    /// Computes y ← x·B on one thread, for a B that is contiguous along one axis and used once.
+    fn row(x: &[T], b: Mat<'_, T>, y: &mut [T]);
+
+    /// Returns the number of elements of space for a packed (k, n).
+    fn packed_len(k: usize, n: usize) -> usize;
+
+    /// Packs B (k, n) into `space`, which has the length [`Products::packed_len`].
+    ///
+    /// # Safety
+    /// Every element of B lies in its allocation.
+    unsafe fn pack(b: Strided<T>, k: usize, n: usize, space: &mut [T]) -> Self::Packed<'_>;
+
+    /// Computes C (m, n) ← onto + A (m, k)·B[first .. first + k, .. n]. `first` is a multiple of [`Products::QUERIES`]; it is 0
+    /// unless B has at most [`K_BLOCK`] rows.
+    ///
+    /// # Safety
+    /// The contract of [`product`].
+    unsafe fn times(
+        b: &Self::Packed<'_>,
+        sizes: [usize; 3],
+        a: Strided<T>,
+        first: usize,
+        c: *mut T,
+        ld: usize,
+        onto: Onto<'_, T>,
+    );
+}
+
+/// Fused multiply-adds in the precision of the scalar.
+#[derive(Debug)]
+pub(crate) struct Fused;
+
+impl<T: Gemm> Products<T> for Fused {
+    const QUERIES: usize = 28; // a multiple of the 14 rows of an AVX-512 tile
+    type Packed<'a> = Packed<'a, T>;
+
+    fn matmul(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
+        matmul::fast(a, b, c, onto);
+    }
+
+    fn row(x: &[T], b: Mat<'_, T>, y: &mut [T]) {
+        let x = Mat { data: x, rows: 1, cols: b.rows, row_stride: b.rows, col_stride: 1 };
+        matvec::fast(x, b, MatMut { row_stride: y.len(), rows: 1, cols: y.len(), data: y }, Onto::Nothing, 1);
+    }
+
+    fn packed_len(k: usize, n: usize) -> usize {
+        Packed::<T>::len(k, n)
+    }
+
+    unsafe fn pack(b: Strided<T>, k: usize, n: usize, space: &mut [T]) -> Packed<'_, T> {
+        // SAFETY: by the caller's contract.
+        unsafe { Packed::new(b, k, n, space) }
+    }
+
+    unsafe fn times(b: &Packed<'_, T>, sizes: [usize; 3], a: Strided<T>, first: usize, c: *mut T, ld: usize, onto: Onto<'_, T>) {
+        // SAFETY: by the caller's contract.
+        unsafe { b.times(sizes, a, first, c, ld, onto) }
     }
 }
 
@@ -204,17 +279,32 @@ unsafe fn pack<T: Gemm>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pan
         }
         return;
     }
-    // Whole rows of B in order, so that memory is read sequentially.
+    if col == 1 && k > 0 && n > 0 {
+        // SAFETY: by the caller's contract, there are that many rows of length n, `row` apart.
+        let b = unsafe { std::slice::from_raw_parts(b.at, (k - 1) * row + n) };
+        return pack_rows(b, row, n, k, panels, width);
+    }
     for p in 0..k {
         for q in 0..n.div_ceil(width) {
             let (from, to) = (b.from(p, q * width).at, &mut panels[(q * k + p) * width..][..columns(q)]);
-            if col == 1 {
-                // SAFETY: by the caller's contract, row p of B has the panel's columns from here on.
-                unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
-            } else {
-                for (j, to) in to.iter_mut().enumerate() {
-                    // SAFETY: by the caller's contract.
-                    *to = unsafe { *from.add(j * col) };
+            for (j, to) in to.iter_mut().enumerate() {
+                // SAFETY: by the caller's contract.
+                *to = unsafe { *from.add(j * col) };
+            }
+        }
+    }
+}
+
+vectorized! {
+    /// Packs k contiguous rows of length n, `ld` apart, into panels. Rows are read in order, so that memory is read sequentially.
+    fn pack_rows<T: Gemm>(rows: &[T], ld: usize, n: usize, k: usize, panels: &mut [T], width: usize) {
+        for p in 0..k {
+            for (q, from) in rows[p * ld..][..n].chunks(width).enumerate() {
+                let to = &mut panels[(q * k + p) * width..][..from.len()];
+                // A copy of constant length needs no call.
+                match (from.as_array::<32>(), to.as_mut_array::<32>()) {
+                    (Some(from), Some(to)) => *to = *from,
+                    _ => to.copy_from_slice(from),
                 }
             }
         }

@@ -78,6 +78,7 @@ impl Tile {
     pub(super) fn candidates(units: Units, precision: MatmulPrecision, m: usize, n: usize) -> Vec<Self> {
         let with_subgroups = match precision {
             MatmulPrecision::F32 => TILES.iter().filter_map(|tile| tile.by_subgroups(units)).collect(),
+            MatmulPrecision::BF16 => vec![],
             MatmulPrecision::F16 => Self::cooperative(units), // a broadcast of halves aborts LLVM 15, in llvmpipe
         };
         let all: Vec<Tile> = TILES.into_iter().chain(with_subgroups).collect();

@@ -19,6 +19,7 @@ const fn tolerance_of(precision: MatmulPrecision) -> f64 {
     match precision {
         MatmulPrecision::F32 => 1e-6,
         MatmulPrecision::F16 => 1e-3,
+        MatmulPrecision::BF16 => 1e-2,
     }
 }
 
@@ -50,9 +51,9 @@ struct Run<T: Real> {
 impl Made {
     /// Computes the step on a device.
     pub fn on(device: &Device, step: &StepInputs) -> Result<Self, TrainError> {
-        let here = run(&step.trainer, step, &Device::Cpu)?;
+        let here = run(&step.trainer, step, &Device::CPU)?;
         let threads = rayon::current_num_threads();
-        if *device == Device::Cpu {
+        if *device == Device::CPU {
             let Run { after, loss, gradient, summary, trace } = here;
             let arithmetic = format!("f64, {threads} threads; the bits do not depend on them");
             let before = step.trainer.clone();
@@ -62,7 +63,7 @@ impl Made {
         let before = trainer.cast();
         trainer.place(device).map_err(|error| TrainError::Device { step: trainer.done() + 1, error })?;
         let Run { mut after, loss, gradient, summary, trace } = run(&trainer, step, device)?;
-        after.place(&Device::Cpu).map_err(|error| TrainError::Device { step: after.done(), error })?;
+        after.place(&Device::CPU).map_err(|error| TrainError::Device { step: after.done(), error })?;
         let rounds = device.arithmetic().map_or(String::new(), |arithmetic| format!(", where {arithmetic}"));
         Ok(Made {
             before,

@@ -64,7 +64,7 @@ impl Opened {
     /// # Errors
     /// Returns an error if the step cannot be made.
     pub fn of(step: StepInputs, command: &str) -> Result<Self, TrainError> {
-        Opened::on(&Device::Cpu, step, command)
+        Opened::on(&Device::CPU, step, command)
     }
 
     /// Computes the step on a device: on a GPU in f32, with differences in f64 at the GPU's numbers.

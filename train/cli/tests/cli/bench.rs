@@ -96,7 +96,7 @@ fn evaluation_reports_its_rate_beside_the_forward_pass() {
 /// `--products` is the earlier name of `--matmul-precision`.
 #[test]
 fn an_earlier_name_of_a_flag_is_an_alias() {
-    let expected = "--matmul-precision f16 on the CPU: expected f32, or a GPU (--device gpu";
+    let expected = "--matmul-precision f16 on the CPU: expected f32 or bf16, or a GPU (--device gpu";
     for flag in ["--matmul-precision", "--products"] {
         gradus(&format!("bench matmul --sizes 16 {flag} f16")).misused(&[expected]);
     }

@@ -233,9 +233,9 @@ mod on_a_gpu {
         assert_eq!(names, ["gpu", "cpu", "cpu"], "the log says where each session computed");
         assert_near(&on_cpu["final_loss"], number(&whole["final_loss"]), 0.01);
         desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --matmul-precision f16"))
-            .misused(&["--matmul-precision f16 on the CPU: expected f32, or a GPU (--device gpu"]);
+            .misused(&["--matmul-precision f16 on the CPU: expected f32 or bf16, or a GPU (--device gpu"]);
         desk.gradus(&format!("pretrain --corpus corpus.txt --out cpu {SIZES} --device {gpu} --matmul-precision f8"))
-            .misused(&["expected f32 or f16, found \"f8\""]);
+            .misused(&["expected f32, f16 or bf16, found \"f8\""]);
     }
 
     #[test]

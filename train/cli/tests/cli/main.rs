@@ -2,6 +2,7 @@
 
 mod audit;
 mod bench;
+mod bf16;
 mod compare;
 mod counts;
 #[cfg(unix)]

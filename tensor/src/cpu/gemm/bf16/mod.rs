@@ -1,0 +1,171 @@
+//! The matrix product in bf16 on one thread: C ← onto + A·B with both factors rounded to bf16 and sums in f32.
+//!
+//! ```text
+//! c ← onto                                             nothing, the old C, or a row
+//! c ← c + (e + o)                                      for each block of 32 along k, in order
+//! e = Σ a₂ᵢ·b₂ᵢ        o = Σ a₂ᵢ₊₁·b₂ᵢ₊₁                  two chains of 16 fused multiply-adds from +0, i ascending
+//! ```
+//!
+//! k is padded with +0 to whole blocks. A subnormal is a zero of its sign, as an operand and as a result. Every operation rounds
+//! to nearest even with an unbounded exponent first, and then flushes. This is the arithmetic of AMX's TDPBF16PS.
+//! AVX512_BF16's VDPBF16PS computes the same bits if the pairs of its factors are (k, k + 2) and (k + 1, k + 3), and fused
+//! multiply-adds do if they flush. The order depends on k alone: neither tiles, cache blocks nor threads change a bit. The sign
+//! and the payload of a NaN are not defined.
+
+#[cfg(target_arch = "x86_64")]
+mod amx;
+mod multiply;
+mod pack;
+mod path;
+mod plain;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
+
+use rayon::prelude::*;
+
+use self::multiply::{multiply, part};
+use self::pack::{Factor, Left, Right};
+pub(crate) use self::path::described;
+use self::path::path;
+use super::super::matmul::{WORTH_IT, check};
+use super::super::parallel::Shared;
+use super::{Products, Strided};
+use crate::buffer::with_scratch;
+use crate::operands::{Mat, MatMut, Onto};
+
+/// The number of elements along k that are added to C at once.
+const BLOCK: usize = 32;
+
+/// Rounds to bf16: to nearest even, subnormals to a zero of their sign, a NaN to a quiet NaN.
+#[inline(always)]
+fn round(x: f32) -> u16 {
+    let bits = x.to_bits();
+    let high = (bits >> 16) as u16;
+    let rounded = ((bits.wrapping_add(0x7FFF + (bits >> 16 & 1))) >> 16) as u16;
+    match bits & 0x7FFF_FFFF {
+        0..0x0080_0000 => high & 0x8000,
+        0x7F80_0001.. => high | 0x40,
+        _ => rounded,
+    }
+}
+
+/// The value of a bf16.
+#[inline(always)]
+fn widen(x: u16) -> f32 {
+    f32::from_bits(u32::from(x) << 16)
+}
+
+/// Computes one element of the product by its definition. `a` and `b` give the elements of the factors along k.
+#[cfg(test)]
+fn element(onto: f32, k: usize, a: impl Fn(usize) -> f32, b: impl Fn(usize) -> f32) -> f32 {
+    let pair = |p: usize| if p < k { (widen(round(a(p))), widen(round(b(p)))) } else { (0.0, 0.0) };
+    (0..k).step_by(BLOCK).fold(onto, |c, first| chains(c, |p| pair(first + p)))
+}
+
+/// Computes c + (e + o) for one block.
+fn chains(c: f32, pair: impl Fn(usize) -> (f32, f32)) -> f32 {
+    let chain = |first: usize| (first..BLOCK).step_by(2).map(&pair).fold(0.0, |sum, (a, b)| multiply_add(a, b, sum));
+    flush(flush(c) + flush(chain(0) + chain(1)))
+}
+
+/// Computes a·b + c, rounded with an unbounded exponent and then flushed. If |a·b + c| is below the least normal number by more
+/// than half of the distance to the next number with 24 bits, it is not rounded up to that number. f64 decides this exactly.
+fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
+    let exact = f64::from(a) * f64::from(b) + f64::from(c);
+    let sum = a.mul_add(b, c);
+    if exact.abs() < f64::from(f32::MIN_POSITIVE) - 2f64.powi(-151) { 0f32.copysign(sum) } else { sum }
+}
+
+fn flush(x: f32) -> f32 {
+    if x.is_subnormal() { 0f32.copysign(x) } else { x }
+}
+
+/// Factors rounded to bf16, sums in f32.
+#[derive(Debug)]
+pub(crate) struct Bf16;
+
+impl Products<f32> for Bf16 {
+    const QUERIES: usize = BLOCK; // sums over the queries from any step on have the same blocks
+    type Packed<'a> = Right<'a>;
+
+    fn matmul(a: Mat<'_, f32>, b: Mat<'_, f32>, c: MatMut<'_, f32>, onto: Onto<'_, f32>) {
+        check(&a, &b, &c, onto);
+        let (m, k, n) = (c.rows, a.cols, c.cols);
+        if m == 0 || n == 0 {
+            return;
+        }
+        let threads = if m * n * k < WORTH_IT { 1 } else { rayon::current_num_threads() };
+        let (path, of_a) = (path(), Left::len(path(), m, k));
+        with_scratch(of_a + Right::len(k, n), |space| {
+            let (for_a, for_b) = words(space).split_at_mut(of_a);
+            let a = Factor { at: a.data.as_ptr(), line: a.row_stride, along: a.col_stride };
+            let b = Factor { at: b.data.as_ptr(), line: b.col_stride, along: b.row_stride };
+            // SAFETY: `check` found all elements inside their slices.
+            let (a, b) = unsafe { (Left::new(path, a, m, k, for_a, threads), Right::new(path, b, k, n, for_b, threads)) };
+            let (ld, shared) = (c.row_stride, Shared::new(c.data));
+            // SAFETY: blocks of C are disjoint, and C is borrowed mutably.
+            let block = |rows: std::ops::Range<usize>, cols: std::ops::Range<usize>| unsafe {
+                let onto = onto.columns_from(cols.start);
+                multiply(&a, rows.clone(), &b, cols.clone(), shared.at(rows.start * ld + cols.start), ld, onto);
+            };
+            let (longer, whole) = if m >= n { (m, path.rows) } else { (n, 32) };
+            let pieces = if longer >= 512 * threads { 2 * threads } else { threads };
+            let cut = longer.div_ceil(pieces).next_multiple_of(whole);
+            let starts = (0..longer).into_par_iter().step_by(cut);
+            match threads {
+                1 => block(0..m, 0..n),
+                _ if m >= n => starts.for_each(|i| block(i..m.min(i + cut), 0..n)),
+                _ => starts.for_each(|j| block(0..m, j..n.min(j + cut))),
+            }
+        });
+    }
+
+    fn row(x: &[f32], b: Mat<'_, f32>, y: &mut [f32]) {
+        let (k, n) = (b.rows, b.cols);
+        with_scratch(Right::len(k, n), |space| {
+            let x = Strided { at: x.as_ptr(), strides: [k, 1] };
+            let b = Strided { at: b.data.as_ptr(), strides: [b.row_stride, b.col_stride] };
+            // SAFETY: the slices have these elements.
+            unsafe { Self::times(&Self::pack(b, k, n, space), [1, k, n], x, 0, y.as_mut_ptr(), n, Onto::Nothing) };
+        });
+    }
+
+    fn packed_len(k: usize, n: usize) -> usize {
+        Right::len(k, n)
+    }
+
+    unsafe fn pack(b: Strided<f32>, k: usize, n: usize, space: &mut [f32]) -> Right<'_> {
+        let b = Factor { at: b.at, line: b.strides[1], along: b.strides[0] };
+        // SAFETY: by the caller's contract.
+        unsafe { Right::new(path(), b, k, n, words(space), 1) }
+    }
+
+    unsafe fn times(
+        b: &Right<'_>,
+        [m, k, n]: [usize; 3],
+        a: Strided<f32>,
+        first: usize,
+        c: *mut f32,
+        ld: usize,
+        onto: Onto<'_, f32>,
+    ) {
+        assert!(first.is_multiple_of(BLOCK), "a part of a packed factor begins at a block of {BLOCK}, got row {first}");
+        let (first, a) = (first / BLOCK, Factor { at: a.at, line: a.strides[0], along: a.strides[1] });
+        with_scratch(Left::len(b.path, m, k), |space| {
+            // SAFETY: by the caller's contract.
+            unsafe {
+                let a = Left::new(b.path, a, m, k, words(space), 1);
+                part(&a, 0..m, b, 0..n, first..first + k.div_ceil(BLOCK), c, ld, onto);
+            }
+        });
+    }
+}
+
+/// Returns scratch memory as words.
+fn words(space: &mut [f32]) -> &mut [u32] {
+    // SAFETY: the types have the same size and alignment, and any bits are a value of both.
+    unsafe { std::slice::from_raw_parts_mut(space.as_mut_ptr().cast(), space.len()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! Packing: factors rounded to bf16, in the layout of a path.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::super::super::parallel::Shared;
+use super::multiply::DEEP;
+use super::path::{Order, Path};
+use super::{BLOCK, round, widen};
+
+/// The number of panels of B that a task packs.
+const PANELS: usize = 8;
+
+/// A factor in memory, as lines along k: the rows of A, the columns of B. Element p of line l is at `at + l·line + p·along`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Factor {
+    pub(super) at: *const f32,
+    pub(super) line: usize,
+    pub(super) along: usize,
+}
+
+// SAFETY: code that reads through the pointer guarantees that nothing writes there.
+unsafe impl Sync for Factor {}
+
+impl Factor {
+    fn from(self, line: usize, p: usize) -> Self {
+        Factor { at: self.at.wrapping_add(line * self.line + p * self.along), ..self }
+    }
+
+    /// # Safety
+    /// Element p of this line exists.
+    unsafe fn round(self, line: usize, p: usize) -> u16 {
+        // SAFETY: by the caller's contract.
+        round(unsafe { *self.from(line, p).at })
+    }
+}
+
+/// The packed rows of A: groups of [`DEEP`] blocks along k, in each strips, in each blocks, in each rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left<'a> {
+    pub(super) path: &'static Path,
+    pub(super) words: &'a [u32],
+    pub(super) rows: usize,
+    pub(super) blocks: usize,
+}
+
+/// The packed columns of B: panels of 32 columns, in each blocks along k.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Right<'a> {
+    pub(super) path: &'static Path,
+    pub(super) words: &'a [u32],
+    pub(super) cols: usize,
+    pub(super) blocks: usize,
+}
+
+impl<'a> Left<'a> {
+    /// Returns the number of words of (rows, k) packed.
+    pub(super) fn len(path: &Path, rows: usize, k: usize) -> usize {
+        padded(path, rows) * k.div_ceil(BLOCK) * path.order.of_a()
+    }
+
+    /// Packs a factor into `space`, which has the length [`Left::len`].
+    ///
+    /// # Safety
+    /// The elements (rows, k) of the factor exist.
+    pub(super) unsafe fn new(
+        path: &'static Path,
+        from: Factor,
+        rows: usize,
+        k: usize,
+        space: &'a mut [u32],
+        threads: usize,
+    ) -> Self {
+        assert_eq!(space.len(), Self::len(path, rows, k), "space for a left factor of {rows} rows");
+        let (to, cut) = (Shared::new(space), rows.div_ceil(threads).next_multiple_of(16));
+        // SAFETY: by the caller's contract; the space has the rows, and each is written once.
+        let pack = |first: usize| unsafe { Self::pack(path, from, first..rows.min(first + cut), k, rows, to.at(0)) };
+        match threads {
+            1 => pack(0),
+            _ => (0..rows).into_par_iter().step_by(cut).for_each(pack),
+        }
+        Left { path, words: space, rows, blocks: k.div_ceil(BLOCK) }
+    }
+
+    /// Packs some rows of a factor with `all` rows.
+    ///
+    /// # Safety
+    /// The elements of the rows exist, `to` has room for all rows, and nothing else accesses the room of these.
+    unsafe fn pack(path: &Path, from: Factor, rows: Range<usize>, k: usize, all: usize, to: *mut u32) {
+        let (blocks, words, order) = (k.div_ceil(BLOCK), path.order.of_a(), path.order);
+        let (strips, padded) = (path.rows, padded(path, all));
+        let place = |row: usize, block: usize| {
+            let (group, depth) = (block / DEEP * DEEP, DEEP.min(blocks - block / DEEP * DEEP));
+            let (strip, height) = (row / strips * strips, strips.min(padded - row / strips * strips));
+            (group * padded + strip * depth + (block - group) * height + row - strip) * words
+        };
+        let end = if rows.end == all { padded } else { rows.end };
+        let square = |row: usize, block: usize| {
+            let (here, within) = (16.min(end - row), all.saturating_sub(row).min(16));
+            let (from, k) = (from.from(row, block * BLOCK), BLOCK.min(k - block * BLOCK));
+            #[cfg(target_arch = "x86_64")]
+            if rounds() && (from.along == 1 || from.line == 1) {
+                // SAFETY: `rounds` found the instructions; by the caller's contract.
+                unsafe { x86::left(from, within, k, order, here, |i| to.add(place(row + i, block))) };
+                return;
+            }
+            for i in 0..here {
+                // SAFETY: by the caller's contract.
+                let half = |p: usize| if i < within && p < k { unsafe { from.round(i, p) } } else { 0 };
+                let to = to.wrapping_add(place(row + i, block));
+                for w in 0..words {
+                    let word = match order {
+                        Order::Wide => widen(half(w)).to_bits(),
+                        _ => word(order.places(w).map(half)),
+                    };
+                    // SAFETY: by the caller's contract.
+                    unsafe { *to.add(w) = word };
+                }
+            }
+        };
+        in_order_of_memory(from, rows.start / 16..end.div_ceil(16), blocks, |row, block| square(16 * row, block));
+    }
+}
+
+/// Calls `square` for all squares of 16 lines by a block, in the order of the factor in memory.
+fn in_order_of_memory(from: Factor, lines: Range<usize>, blocks: usize, mut square: impl FnMut(usize, usize)) {
+    match from.along {
+        1 => lines.for_each(|line| (0..blocks).for_each(|block| square(line, block))),
+        _ => (0..blocks).for_each(|block| lines.clone().for_each(|line| square(line, block))),
+    }
+}
+
+/// Returns the number of rows in packed memory.
+pub(super) fn padded(path: &Path, rows: usize) -> usize {
+    if path.kernels.len() == 1 { rows.next_multiple_of(path.rows) } else { rows }
+}
+
+fn word([low, high]: [u16; 2]) -> u32 {
+    u32::from(low) | u32::from(high) << 16
+}
+
+impl<'a> Right<'a> {
+    /// Returns the number of words of (k, cols) packed.
+    pub(super) fn len(k: usize, cols: usize) -> usize {
+        cols.next_multiple_of(32) * k.div_ceil(BLOCK) * 16
+    }
+
+    /// Packs a factor into `space`, which has the length [`Right::len`].
+    ///
+    /// # Safety
+    /// The elements (k, cols) of the factor exist.
+    pub(super) unsafe fn new(
+        path: &'static Path,
+        from: Factor,
+        k: usize,
+        cols: usize,
+        space: &'a mut [u32],
+        threads: usize,
+    ) -> Self {
+        assert_eq!(space.len(), Self::len(k, cols), "space for a right factor of {cols} columns");
+        let panel = 512 * k.div_ceil(BLOCK);
+        if panel > 0 {
+            // SAFETY: by the caller's contract.
+            let pack = |(i, panels): (usize, &mut [u32])| unsafe { Self::pack(path, from, k, cols, i * PANELS, panels) };
+            match threads {
+                1 => space.chunks_mut(PANELS * panel).enumerate().for_each(pack),
+                _ => space.par_chunks_mut(PANELS * panel).enumerate().for_each(pack),
+            }
+        }
+        Right { path, words: space, cols, blocks: k.div_ceil(BLOCK) }
+    }
+
+    /// Packs panels from `first` on, of a factor with `cols` columns.
+    ///
+    /// # Safety
+    /// The elements (k, cols) of the factor exist.
+    unsafe fn pack(path: &Path, from: Factor, k: usize, cols: usize, first: usize, panels: &mut [u32]) {
+        let (blocks, order) = (k.div_ceil(BLOCK), path.order);
+        let halves = panels.len() / (256 * blocks);
+        let square = |half: usize, block: usize| {
+            let col = 32 * first + 16 * half;
+            let within = cols.saturating_sub(col).min(16);
+            let (from, k) = (from.from(col, block * BLOCK), BLOCK.min(k - block * BLOCK));
+            let to = &mut panels[(half / 2 * blocks + block) * 512..][..512];
+            let first = 16 * (half % 2);
+            #[cfg(target_arch = "x86_64")]
+            if rounds() && (from.along == 1 || from.line == 1) {
+                // SAFETY: `rounds` found the instructions; by the caller's contract.
+                unsafe { x86::right(from, within, k, order, |w| to[order.of_b(w, first)..][..16].as_mut_ptr()) };
+                return;
+            }
+            for (w, j) in (0..16).flat_map(|w| (0..16).map(move |j| (w, j))) {
+                // SAFETY: by the caller's contract.
+                let half = |p: usize| if j < within && p < k { unsafe { from.round(j, p) } } else { 0 };
+                to[order.of_b(w, first + j)] = word(order.places(w).map(half));
+            }
+        };
+        in_order_of_memory(from, 0..halves, blocks, square);
+    }
+}
+
+/// Returns whether this CPU rounds to bf16 by an instruction.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn rounds() -> bool {
+    is_x86_feature_detected!("avx512bf16")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+}
+
+/// Squares of 16 lines by a block, in registers.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::super::super::prefetch;
+    use super::{Factor, Order};
+
+    /// The number of elements of a line that are prefetched.
+    const AHEAD: usize = 64;
+
+    /// Packs the first `within` of `here` ≤ 16 lines, and zeros for the others, into the places that `to` returns.
+    ///
+    /// # Safety
+    /// [`rounds`](super::rounds); the elements (within, k) exist, k ≤ 32, one of the strides is 1, and each place has room.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    pub(super) unsafe fn left(from: Factor, within: usize, k: usize, order: Order, here: usize, to: impl Fn(usize) -> *mut u32) {
+        // SAFETY: by the caller's contract.
+        unsafe {
+            let mut square = [_mm512_setzero_si512(); 16];
+            words(&mut square, from, within, k, order);
+            if from.along != 1 {
+                transpose(&mut square);
+            }
+            for (i, &line) in square[..here].iter().enumerate() {
+                let to = to(i);
+                if order == Order::Wide {
+                    let (low, high) = (_mm512_slli_epi32::<16>(line), _mm512_srli_epi32::<16>(line));
+                    let high = _mm512_slli_epi32::<16>(high);
+                    let first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+                    let second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+                    _mm512_storeu_si512(to.cast(), _mm512_permutex2var_epi32(low, first, high));
+                    _mm512_storeu_si512(to.add(16).cast(), _mm512_permutex2var_epi32(low, second, high));
+                } else {
+                    _mm512_storeu_si512(to.cast(), line);
+                }
+            }
+        }
+    }
+
+    /// Packs 16 columns: word w of each to the place `to(w)`.
+    ///
+    /// # Safety
+    /// As for [`left`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    pub(super) unsafe fn right(from: Factor, within: usize, k: usize, order: Order, mut to: impl FnMut(usize) -> *mut u32) {
+        // SAFETY: by the caller's contract.
+        unsafe {
+            let mut square = [_mm512_setzero_si512(); 16];
+            words(&mut square, from, within, k, order);
+            if from.along == 1 {
+                transpose(&mut square);
+            }
+            for (w, &columns) in square.iter().enumerate() {
+                _mm512_storeu_si512(to(w).cast(), columns);
+            }
+        }
+    }
+
+    /// Writes words of 16 lines into a square of zeros. If k is contiguous, a register holds the words of a line; otherwise a word of all lines.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    unsafe fn words(square: &mut [__m512i; 16], from: Factor, within: usize, k: usize, order: Order) {
+        // SAFETY: by the caller's contract; masked elements are not read.
+        unsafe {
+            if from.along == 1 {
+                // Halves 4g … 4g + 3 become (4g + 2, 4g, 4g + 3, 4g + 1).
+                let pairs = _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 0, 1, 6, 7, 2, 3, 12, 13, 8, 9, 14, 15, 10, 11));
+                let inside = if k == 32 { u32::MAX } else { (1 << k) - 1 };
+                for (i, line) in square[..within].iter_mut().enumerate() {
+                    let at = from.at.add(i * from.line);
+                    prefetch(at.wrapping_add(AHEAD));
+                    prefetch(at.wrapping_add(AHEAD + 16));
+                    let low = _mm512_maskz_loadu_ps(inside as u16, at);
+                    let high = _mm512_maskz_loadu_ps((inside >> 16) as u16, at.wrapping_add(16));
+                    let halves = halves(high, low);
+                    *line = if order == Order::Dots { _mm512_shuffle_epi8(halves, pairs) } else { halves };
+                }
+            } else {
+                const MIX: [u16; 32] = {
+                    let (mut mix, mut i) = ([0; 32], 0);
+                    while i < 32 {
+                        mix[i] = (i / 2 + 16 * (i % 2)) as u16;
+                        i += 1;
+                    }
+                    mix
+                };
+                let mix = _mm512_loadu_si512(MIX.as_ptr().cast());
+                let inside = ((1u32 << within) - 1) as u16;
+                for (w, word) in square.iter_mut().enumerate() {
+                    let [low, high] = order.places(w);
+                    prefetch(from.at.wrapping_add(low * from.along + AHEAD));
+                    prefetch(from.at.wrapping_add(high * from.along + AHEAD));
+                    let low = _mm512_maskz_loadu_ps(if low < k { inside } else { 0 }, from.at.wrapping_add(low * from.along));
+                    let high = _mm512_maskz_loadu_ps(if high < k { inside } else { 0 }, from.at.wrapping_add(high * from.along));
+                    *word = _mm512_permutexvar_epi16(mix, halves(high, low));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    fn halves(high: __m512, low: __m512) -> __m512i {
+        // SAFETY: both are 64 bytes, of any bits.
+        unsafe { std::mem::transmute(_mm512_cvtne2ps_pbh(high, low)) }
+    }
+
+    /// Transposes 16 × 16 words.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn transpose(r: &mut [__m512i; 16]) {
+        for i in (0..16).step_by(2) {
+            (r[i], r[i + 1]) = (_mm512_unpacklo_epi32(r[i], r[i + 1]), _mm512_unpackhi_epi32(r[i], r[i + 1]));
+        }
+        for i in (0..16).step_by(4) {
+            let [a, b, c, d] = [r[i], r[i + 1], r[i + 2], r[i + 3]];
+            (r[i], r[i + 1]) = (_mm512_unpacklo_epi64(a, c), _mm512_unpackhi_epi64(a, c));
+            (r[i + 2], r[i + 3]) = (_mm512_unpacklo_epi64(b, d), _mm512_unpackhi_epi64(b, d));
+        }
+        for i in 0..4 {
+            let [a, b, c, d] = [r[i], r[i + 4], r[i + 8], r[i + 12]];
+            let (ab, cd) = (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0x88>(c, d));
+            let (ba, dc) = (_mm512_shuffle_i32x4::<0xDD>(a, b), _mm512_shuffle_i32x4::<0xDD>(c, d));
+            (r[i], r[i + 8]) = (_mm512_shuffle_i32x4::<0x88>(ab, cd), _mm512_shuffle_i32x4::<0xDD>(ab, cd));
+            (r[i + 4], r[i + 12]) = (_mm512_shuffle_i32x4::<0x88>(ba, dc), _mm512_shuffle_i32x4::<0xDD>(ba, dc));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The paths: the ways to compute the product on different CPUs, with the same bits.
+
+use std::sync::OnceLock;
+
+use super::plain;
+use crate::device::Bf16Path;
+use crate::simd::{Level, detected, level};
+
+/// A way to compute the product.
+#[derive(Debug)]
+pub(super) struct Path {
+    /// The instruction that multiplies.
+    pub(super) name: &'static str,
+    /// The instructions that it requires, besides its own.
+    level: Level,
+    /// The number of rows of a strip of A.
+    pub(super) rows: usize,
+    /// The layout of packed factors.
+    pub(super) order: Order,
+    /// The kernels of strips of 1, 2, … `rows` rows; or only the last, and shorter strips are padded.
+    pub(super) kernels: &'static [StripFn],
+}
+
+/// The layout of packed factors. A word holds two halves of a line: neighbours along k, or nearly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Order {
+    /// Word w holds (2w, 2w + 1), low half first. A block of B's panel is two tiles of 16 words of 16 columns.
+    Tiles,
+    /// Words 2g and 2g + 1 hold (4g + 2, 4g) and (4g + 3, 4g + 1), low half first. A block of B's panel is 16 words of 32 columns.
+    Dots,
+    /// A is in f32. Word w of B holds (2w, 2w + 1), low half first. A block of B's panel is 16 words of 32 columns.
+    Wide,
+}
+
+impl Order {
+    /// Returns the number of words of a block of a line of A.
+    pub(super) fn of_a(self) -> usize {
+        if self == Order::Wide { 32 } else { 16 }
+    }
+
+    /// Returns the places along k of the halves of word `w`, low half first.
+    pub(super) fn places(self, w: usize) -> [usize; 2] {
+        match self {
+            Order::Dots => [w / 2 * 4 + w % 2 + 2, w / 2 * 4 + w % 2],
+            _ => [2 * w, 2 * w + 1],
+        }
+    }
+
+    /// Returns the place of word `w` of column `j` in a block of a panel of B.
+    pub(super) fn of_b(self, w: usize, j: usize) -> usize {
+        match self {
+            Order::Tiles => j / 16 * 256 + w * 16 + j % 16,
+            _ => w * 32 + j,
+        }
+    }
+}
+
+/// Computes C ← onto + A·B for consecutive strips of A and a panel of B. The arguments are the numbers of strips and of blocks,
+/// each at least 1, A, B, the term, C, and the bytes from one row of C to the next.
+///
+/// # Safety
+/// The CPU has the instructions. A, B, the term and C have the strips, the blocks and 32 columns.
+pub(super) type StripFn =
+    unsafe fn(strips: usize, blocks: usize, a: *const u32, b: *const u32, onto: Term, c: *mut f32, ld: usize);
+
+/// The term that a product is added to: its first row, and the bytes to the next, 0 if all rows are equal. It may be C.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Term {
+    pub(super) at: *const f32,
+    pub(super) ld: usize,
+}
+
+const PLAIN: Path = Path { name: "plain loops", level: Level::Baseline, rows: 1, order: Order::Wide, kernels: &plain::STRIPS };
+
+/// Returns the fastest path of this CPU.
+pub(super) fn path() -> &'static Path {
+    let level = level();
+    paths().iter().find(|path| path.level <= level).expect("plain loops run everywhere")
+}
+
+/// Returns the paths of this CPU, the fastest first.
+pub(super) fn paths() -> &'static [Path] {
+    static PATHS: OnceLock<Vec<Path>> = OnceLock::new();
+    PATHS.get_or_init(|| all().into_iter().filter_map(|(path, runs)| runs.is_ok().then_some(path)).collect())
+}
+
+/// Describes the path of products in bf16 on this CPU.
+pub(crate) fn described() -> Bf16Path {
+    let refused =
+        all().into_iter().find_map(|(path, runs)| runs.err().filter(|why| path.order == Order::Tiles && *why != NO_TILES));
+    let fast = matches!(path().order, Order::Tiles | Order::Dots);
+    Bf16Path { instruction: path().name, is_native: fast, refused }
+}
+
+/// The reason why a CPU without AMX does not run its path.
+pub(super) const NO_TILES: &str = "the CPU has no AMX with bf16";
+
+/// Returns all paths, the fastest of this CPU first, and for each of them the reason if this CPU cannot run it.
+pub(super) fn all() -> Vec<(Path, Result<(), &'static str>)> {
+    let mut paths = of_vectors();
+    paths.push((PLAIN, Ok(())));
+    paths
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn of_vectors() -> Vec<(Path, Result<(), &'static str>)> {
+    vec![]
+}
+
+#[cfg(target_arch = "x86_64")]
+fn of_vectors() -> Vec<(Path, Result<(), &'static str>)> {
+    use super::{amx, vectors};
+    let tiles = Path { name: "tdpbf16ps", level: Level::Avx512, rows: 32, order: Order::Tiles, kernels: &amx::STRIPS };
+    let dots = Path { name: "vdpbf16ps", level: Level::Avx512, rows: 7, order: Order::Dots, kernels: &vectors::DOTS };
+    let fma512 =
+        Path { name: "vfmadd231ps, 512 bits", level: Level::Avx512, rows: 7, order: Order::Wide, kernels: &vectors::FMA512 };
+    let fma256 =
+        Path { name: "vfmadd231ps, 256 bits", level: Level::Avx2, rows: 3, order: Order::Wide, kernels: &vectors::FMA256 };
+    let level = |path: &Path| if path.level <= detected() { Ok(()) } else { Err("the CPU or the system lacks the vectors") };
+    let of_tiles = level(&tiles).and_then(|()| amx::available());
+    let of_dots = level(&dots).and(if super::pack::rounds() { Ok(()) } else { Err("the CPU has no AVX512_BF16") });
+    let (of_fma512, of_fma256) = (level(&fma512), level(&fma256));
+    let mut paths = vec![(tiles, of_tiles), (dots, of_dots), (fma512, of_fma512), (fma256, of_fma256)];
+    // On Intel, VDPBF16PS has half the rate of fused multiply-adds.
+    if std::arch::x86_64::__cpuid(0).ebx == u32::from_le_bytes(*b"Genu") {
+        paths.swap(1, 2);
+    }
+    paths
+}
