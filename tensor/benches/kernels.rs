@@ -9,7 +9,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use gradus_tensor::Real;
 use gradus_tensor::operands::{
-    AdamStep, AttentionGrads, AttentionOperands, AttentionSpec, Heads, Mask, Mat, MatMut, Onto, OutputGrads, OutputOperands,
+    AdamStep, AttentionGrads, AttentionOperands, AttentionSpec, Form, Heads, Mask, Mat, MatMut, Onto, OutputGrads, OutputOperands,
 };
 use gradus_tensor::rng::{DropoutKey, Philox};
 
@@ -150,7 +150,8 @@ fn linear_cross_entropy<const GRADIENTS: bool>(bencher: Bencher<'_, '_>, p: Pres
     let (mut loss, mut gh, mut gw) = (vec![0.0; n], vec![0.0; n * d], vec![0.0; classes * d]);
     let flops = if GRADIENTS { 6 } else { 2 } * n * d * classes;
     bencher.counter(ItemsCount::new(flops)).bench_local(|| {
-        let x = OutputOperands { h: &h, w: &w, bias: None, width: d, targets: &targets, weights: &weights };
+        let x =
+            OutputOperands { h: &h, w: &w, w_form: Form::Elements, bias: None, width: d, targets: &targets, weights: &weights };
         let grads = OutputGrads { h: &mut gh, w: &mut gw, bias: None };
         (f32::kernels().linear_cross_entropy)(&x, &mut loss, GRADIENTS.then_some(grads));
     });

@@ -31,6 +31,7 @@ pub mod allocator;
 pub mod buffer;
 mod cpu;
 pub mod device;
+mod forms;
 #[cfg(feature = "wgpu")]
 mod gpu;
 pub mod kernels;

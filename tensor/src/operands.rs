@@ -4,6 +4,20 @@ use std::sync::Arc;
 
 use crate::rng::DropoutKey;
 
+pub use crate::forms::Packed;
+
+/// The form of a matrix that products in bf16 read.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Form<'a> {
+    /// Its elements.
+    #[default]
+    Elements,
+    /// Its elements rounded to bf16, at the places of the elements; [`Mat::data`] is empty.
+    Rounded(&'a [u16]),
+    /// Packed forms of its elements, kept from one product to the next.
+    Kept(&'a Packed),
+}
+
 /// A matrix read through strides: element (i, j) is `data[i·row_stride + j·col_stride]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Mat<'a, T> {
@@ -17,17 +31,19 @@ pub struct Mat<'a, T> {
     pub row_stride: usize,
     /// The elements from one column to the next.
     pub col_stride: usize,
+    /// The form for products in bf16. Other kernels read the elements.
+    pub form: Form<'a>,
 }
 
 impl<'a, T> Mat<'a, T> {
     /// Returns a matrix stored row by row.
     pub fn dense(data: &'a [T], rows: usize, cols: usize) -> Self {
-        Mat { data, rows, cols, row_stride: cols, col_stride: 1 }
+        Mat { data, rows, cols, row_stride: cols, col_stride: 1, form: Form::Elements }
     }
 
     /// Returns a matrix stored column by column: the transpose of the row-major matrix in `data`.
     pub fn transposed(data: &'a [T], rows: usize, cols: usize) -> Self {
-        Mat { data, rows, cols, row_stride: 1, col_stride: rows }
+        Mat { data, rows, cols, row_stride: 1, col_stride: rows, form: Form::Elements }
     }
 }
 
@@ -237,6 +253,8 @@ pub struct OutputOperands<'a, T> {
     pub h: &'a [T],
     /// The weights (V, d), one row per class.
     pub w: &'a [T],
+    /// The form of the weights for products in bf16.
+    pub w_form: Form<'a>,
     /// The bias (V), added to each row of logits.
     pub bias: Option<&'a [T]>,
     /// The width d.

@@ -8,7 +8,9 @@ mod cpu;
 use std::fmt;
 use std::ops::Range;
 
+use crate::cpu::gemm::pack_again;
 use crate::device::{Device, DeviceError, MatmulPrecision};
+use crate::forms::{Key, Packed};
 use crate::layout::Layout;
 use crate::rng::Philox;
 use crate::storage::Storage;
@@ -97,9 +99,9 @@ impl<T: Real> Tensor<T> {
         self.len() == 0
     }
 
-    /// Returns whether the elements are in row-major order without gaps.
+    /// Returns whether the elements are in row-major order without gaps, and not [rounded for products](Tensor::as_factor).
     pub fn is_dense(&self) -> bool {
-        self.layout.is_dense()
+        self.layout.is_dense() && self.data.halves().is_none()
     }
 
     /// Returns the device of the elements.
@@ -156,10 +158,16 @@ impl<T: Real> Tensor<T> {
             return self.clone();
         }
         on_gpu!(x = self => x.dense());
-        self.cpu().write(*self.shape(), |out| {
-            let mut to = ndarray::ArrayViewMutD::from_shape(&self.shape()[..], out).expect("as many elements as the shape");
-            to.assign(&self.view());
-        })
+        if self.data.halves().is_some() {
+            return Tensor { layout: self.layout, data: self.data.widened() }.dense();
+        }
+        self.cpu().write(*self.shape(), |out| self.copy_to(out))
+    }
+
+    /// Copies the elements in row-major order.
+    fn copy_to(&self, out: &mut [T]) {
+        let mut to = ndarray::ArrayViewMutD::from_shape(&self.shape()[..], out).expect("as many elements as the shape");
+        to.assign(&self.view());
     }
 
     /// Returns a copy of the elements in row-major order. Panics if a GPU fails.
@@ -250,7 +258,7 @@ impl<T: Real> Tensor<T> {
     pub fn reshape(&self, shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
         assert_eq!(shape.numel(), self.len(), "reshape: {} → {shape} changes the number of elements", self.shape());
-        let x = self.dense();
+        let x = if self.layout.is_dense() { self.clone() } else { self.dense() };
         Tensor { layout: Layout { offset: x.layout.offset, ..Layout::dense(shape) }, ..x }
     }
 
@@ -271,6 +279,34 @@ impl<T: Real> Tensor<T> {
     #[track_caller]
     pub fn expand(&self, shape: impl Into<Shape>) -> Self {
         Tensor { layout: self.layout.expand(shape.into()), data: self.data.clone() }
+    }
+
+    /// Returns this tensor with its elements rounded to bf16, if its products on the CPU are in bf16. A view of a part of its storage
+    /// is copied.
+    pub(crate) fn rounded(&self) -> Option<Self> {
+        let is_part = self.data.packed().is_some_and(|(_, len)| len != self.len());
+        let copy = is_part.then(|| self.cpu().write(*self.shape(), |out| self.copy_to(out)));
+        let x = copy.as_ref().unwrap_or(self);
+        x.data.rounded().map(|data| Tensor { layout: x.layout, data })
+    }
+
+    /// Returns the rounded elements from the first one of this view on, if the storage has only these.
+    pub(crate) fn halves(&self) -> Option<&[u16]> {
+        self.data.halves().map(|halves| if self.is_empty() { &[][..] } else { &halves[self.layout.offset..] })
+    }
+
+    /// Returns the packed forms of the elements, if this is the matrix of all of them or its transpose.
+    pub(crate) fn packed_forms(&self) -> Option<&Packed> {
+        let &[rows, cols] = &self.shape()[..] else { return None };
+        let is_whole = [[cols, 1], [1, rows]].iter().any(|strides| self.strides()[..] == strides[..]);
+        self.data.packed().filter(|(_, len)| is_whole && *len == self.len()).map(|(packed, _)| packed)
+    }
+
+    /// Makes packed forms again that were dropped when the elements of this dense matrix changed.
+    pub(crate) fn pack_again(&self, keys: &[Key]) {
+        if let (Some(packed), Some(elements)) = (self.packed_forms(), T::as_f32s(self.as_slice())) {
+            keys.iter().for_each(|&key| pack_again(key, elements, packed));
+        }
     }
 
     /// Returns whether both tensors share one buffer.

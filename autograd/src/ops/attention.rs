@@ -79,7 +79,7 @@ impl<T: Real> Op<T> for Attention {
     const NAME: &'static str = "attention";
     const MATH: &'static str =
         "O = (softmax(QKᵀ/√D + bias) ∘ C)V;  V̄ = (P∘C)ᵀŌ,  S̄ = P ∘ (C∘ŌVᵀ − rowsum Ō∘O),  Q̄ = S̄K/√D,  K̄ = S̄ᵀQ/√D";
-    const SAVES: Saves = Saves::INPUTS;
+    const SAVES: Saves = Saves::INPUTS.factor(0).factor(1).factor(2);
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let rule = "q (B,H,Tq,D) · k, v (B,H,Tk,D) [· bias (B|1,H|1,Tq,Tk)] with a mask and lengths that fit";
         let (q, k, v, bias) = match ins {

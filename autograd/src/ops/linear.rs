@@ -14,7 +14,7 @@ pub struct Linear;
 impl<T: Real> Op<T> for Linear {
     const NAME: &'static str = "linear";
     const MATH: &'static str = "Y = XW + b;  X̄ = Ȳ Wᵀ,  W̄ = Xᵀ Ȳ,  b̄ = Σ ȳ";
-    const SAVES: Saves = Saves::INPUTS;
+    const SAVES: Saves = Saves::INPUTS.factor(0);
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         match (ins[0].split_last(), &ins[1][..], &ins[2][..]) {
             (Some((k, lead)), &[rows, n], &[cols]) if *k == rows && n == cols => Ok(ins[0].with(lead.len(), n)),
@@ -31,7 +31,7 @@ impl<T: Real> Op<T> for Linear {
         let (x, w, g) = (saved.x(0).value().flat(), saved.x(1).value(), gy.value().dense().flat());
         let like = |i: usize, grad: Tensor<T>| gy.constant(grad.reshape(*saved.shape(i)));
         vec![
-            saved.grad(0, || like(0, g.matmul(&w.t()))),
+            saved.grad(0, || like(0, g.matmul_weights(&w.t()))),
             saved.grad(1, || like(1, x.t().matmul(&g))),
             saved.grad(2, || like(2, g.sum(&[0]))),
         ]

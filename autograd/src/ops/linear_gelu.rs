@@ -17,7 +17,7 @@ pub struct LinearGelu;
 impl<T: Real> Op<T> for LinearGelu {
     const NAME: &'static str = "linear_gelu";
     const MATH: &'static str = "y = gelu(u), u = XW + b;  Ū = ȳ ∘ gelu′(u),  X̄ = Ū Wᵀ,  W̄ = Xᵀ Ū,  b̄ = Σ ū";
-    const SAVES: Saves = Saves::INPUTS;
+    const SAVES: Saves = Saves::INPUTS.factor(0);
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         Op::<T>::shape(&Linear, ins)
     }
@@ -63,7 +63,7 @@ fn of_the_product<'t, T: Real>(saved: &Saved<'t, T>, g: &Tensor<T>) -> Vec<Optio
     let (x, w) = (saved.x(0).value().flat(), saved.x(1).value());
     let like = |i: usize, grad: Tensor<T>| saved.x(i).constant(grad.reshape(*saved.shape(i)));
     vec![
-        saved.grad(0, || like(0, g.matmul(&w.t()))),
+        saved.grad(0, || like(0, g.matmul_weights(&w.t()))),
         saved.grad(1, || like(1, x.t().matmul(g))),
         saved.grad(2, || like(2, g.sum(&[0]))),
     ]

@@ -16,7 +16,7 @@ pub struct MatMul;
 impl<T: Real> Op<T> for MatMul {
     const NAME: &'static str = "matmul";
     const MATH: &'static str = "Y = AB;  Ā = Ȳ Bᵀ,  B̄ = Aᵀ Ȳ";
-    const SAVES: Saves = Saves::INPUTS;
+    const SAVES: Saves = Saves::INPUTS.factor(0).factor(1);
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let (a, b) = (ins[0], ins[1]);
         let r = a.len();
@@ -28,8 +28,10 @@ impl<T: Real> Op<T> for MatMul {
     fn flops(&self, ins: &[&Shape], out: &Shape) -> u64 {
         2 * numel(out) * ins[0][ins[0].len() - 1] as u64
     }
-    fn eval(&self, ins: &[&Tensor<T>], _: Want) -> Evaluated<T> {
-        ins[0].matmul(ins[1]).into()
+    fn eval(&self, ins: &[&Tensor<T>], want: Want) -> Evaluated<T> {
+        // Without a VJP, a matrix on the right is usually a weight.
+        let is_weight = want == Want::Value && ins[1].shape().len() == 2;
+        if is_weight { ins[0].matmul_weights(ins[1]) } else { ins[0].matmul(ins[1]) }.into()
     }
     fn vjp<'t>(&self, saved: &Saved<'t, T>, gy: &Var<'t, T>) -> Vec<Option<Var<'t, T>>> {
         vec![saved.grad(0, || gy.matmul(&saved.x(1).t())), saved.grad(1, || saved.x(0).t().matmul(gy))]

@@ -30,7 +30,7 @@ impl SelfAttention {
 impl<T: Real> Op<T> for SelfAttention {
     const NAME: &'static str = "self_attention";
     const MATH: &'static str = "y = attention(Q, K, V), [Q|K|V] = x;  x̄ = [Q̄|K̄|V̄]";
-    const SAVES: Saves = Saves::INPUTS;
+    const SAVES: Saves = Saves::INPUTS.factor(0);
     fn shape(&self, ins: &[&Shape]) -> Result<Shape, String> {
         let x = ins[0];
         let fits = x.len() == 3 && x[2] > 0 && x[2].is_multiple_of(3 * self.heads) && self.attention.fits(x[0], x[1], x[1]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gradus_tensor::{Real, Shape, Tensor};
 
-use super::op::{AnyOp, Evaluated};
+use super::op::{AnyOp, Evaluated, Saves};
 
 /// The place of a node on its tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,13 +75,18 @@ pub(super) struct Application<T: Real> {
     pub residuals: Vec<Tensor<T>>,
 }
 
+/// Returns input `i` as it is saved.
+fn saved<T: Real>(saves: Saves, i: usize, x: &Tensor<T>) -> Tensor<T> {
+    if saves.is_factor(i) { x.as_factor() } else { x.clone() }
+}
+
 impl<T: Real> Application<T> {
     /// Saves the inputs and results that [`Op::SAVES`](super::op::Op::SAVES) names.
     pub fn of(op: Arc<dyn AnyOp<T>>, ins: &[&Tensor<T>], done: &mut Evaluated<T>) -> Self {
         let saves = op.saves();
         Application {
             shapes: ins.iter().map(|x| *x.shape()).collect(),
-            ins: ins.iter().enumerate().map(|(i, &x)| saves.keeps_input(i).then(|| x.clone())).collect(),
+            ins: ins.iter().enumerate().map(|(i, &x)| saves.keeps_input(i).then(|| saved(saves, i, x))).collect(),
             out: saves.keeps_output().then(|| done.out.clone()),
             residuals: std::mem::take(&mut done.residuals),
             op,

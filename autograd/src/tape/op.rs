@@ -156,6 +156,8 @@ impl<T: Real> From<Tensor<T>> for Evaluated<T> {
 pub struct Saves {
     inputs: Inputs,
     output: bool,
+    /// A bit for each of the first eight inputs that is a factor.
+    factors: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,17 +169,25 @@ enum Inputs {
 
 impl Saves {
     /// No value, for a linear op.
-    pub const NONE: Self = Saves { inputs: Inputs::None, output: false };
+    pub const NONE: Self = Saves { inputs: Inputs::None, output: false, factors: 0 };
     /// Every input.
-    pub const INPUTS: Self = Saves { inputs: Inputs::All, output: false };
+    pub const INPUTS: Self = Saves { inputs: Inputs::All, output: false, factors: 0 };
     /// The output.
-    pub const OUTPUT: Self = Saves { inputs: Inputs::None, output: true };
+    pub const OUTPUT: Self = Saves { inputs: Inputs::None, output: true, factors: 0 };
     /// Every input and the output.
-    pub const ALL: Self = Saves { inputs: Inputs::All, output: true };
+    pub const ALL: Self = Saves { inputs: Inputs::All, output: true, factors: 0 };
 
     /// Returns the value that saves input `i` only.
     pub const fn input(i: usize) -> Self {
-        Saves { inputs: Inputs::One(i), output: false }
+        Saves { inputs: Inputs::One(i), output: false, factors: 0 }
+    }
+    /// Returns these values with input `i` saved [as a factor](Tensor::as_factor): the VJP reads it only in products.
+    pub const fn factor(self, i: usize) -> Self {
+        Saves { factors: self.factors | 1 << i, ..self }
+    }
+    /// Returns whether input `i` is saved as a factor.
+    pub const fn is_factor(&self, i: usize) -> bool {
+        i < 8 && self.factors >> i & 1 == 1
     }
     /// Returns whether input `i` is saved.
     pub const fn keeps_input(&self, i: usize) -> bool {

@@ -109,7 +109,15 @@ fn ids_and_targets_out_of_range_panic() {
     // A tied output of two rows of width 3 and four classes.
     let tied = |width, targets: &'static [u32]| {
         move |k: &Kernels<f32>| {
-            let x = OutputOperands { h: &z(6), w: &z(12), bias: None, width, targets, weights: &z(2) };
+            let x = OutputOperands {
+                h: &z(6),
+                w: &z(12),
+                w_form: crate::operands::Form::Elements,
+                bias: None,
+                width,
+                targets,
+                weights: &z(2),
+            };
             (k.linear_cross_entropy)(&x, &mut z(2), None);
         }
     };

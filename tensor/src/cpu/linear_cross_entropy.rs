@@ -19,7 +19,7 @@ use crate::simd::{Elementary, largest_of, sum_of, vectorized};
 /// Computes loss (n), and with `grads` h̄ (n, d), w̄ (V, d) and the bias's gradient (V).
 pub fn naive<T: Scalar>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>) {
     let classes = check(x, loss, &grads);
-    let OutputOperands { h, w, bias, width: d, targets, weights } = *x;
+    let OutputOperands { h, w, bias, width: d, targets, weights, .. } = *x;
     let mut grads = grads;
     if let Some(grads) = &mut grads {
         grads.h.fill(T::zero());
@@ -82,19 +82,10 @@ pub(crate) fn check_sizes(h: usize, w: usize, width: usize, bias: Option<usize>,
     classes
 }
 
-/// The number of logits held at a time, 83 MB of f32, unless 256 rows have more.
-const LOGITS: usize = 512 * 40_478;
-
-/// Returns the number of rows whose logits are held at a time. With gradients, each chunk of rows reads w twice, and reads and
-/// writes w̄, so it must not be small. The number is a multiple of the product's block along k.
-fn rows_at_once(classes: usize) -> usize {
-    (LOGITS / classes.max(1)).clamp(256, 1024) / 256 * 256
-}
-
 /// Computes [`naive`] with three products per chunk of rows. The logits are overwritten with their gradients.
 pub fn fast<T: Gemm, P: Products<T>>(x: &OutputOperands<'_, T>, loss: &mut [T], grads: Option<OutputGrads<'_, T>>) {
     let classes = check(x, loss, &grads);
-    let OutputOperands { h, w, bias, width: d, targets, weights } = *x;
+    let OutputOperands { h, w, w_form: form, bias, width: d, targets, weights } = *x;
     let mut grads = grads;
     if let Some(grads) = &mut grads {
         grads.bias.iter_mut().for_each(|bias| bias.fill(T::zero()));
@@ -103,13 +94,13 @@ pub fn fast<T: Gemm, P: Products<T>>(x: &OutputOperands<'_, T>, loss: &mut [T], 
         }
     }
     let onto = bias.map_or(Onto::Nothing, Onto::Row);
-    let most = rows_at_once(classes);
+    let most = P::rows_of_logits(classes, d);
     with_scratch(most.min(targets.len()) * classes, |logits| {
         for (chunk, loss) in loss.chunks_mut(most).enumerate() {
             let (first, rows) = (chunk * most, loss.len());
             let (h, logits) = (Mat::dense(&h[first * d..][..rows * d], rows, d), &mut logits[..rows * classes]);
             let (targets, weights) = (&targets[first..][..rows], &weights[first..][..rows]);
-            P::matmul(h, Mat::transposed(w, d, classes), MatMut::dense(logits, rows, classes), onto);
+            P::matmul(h, Mat { form, ..Mat::transposed(w, d, classes) }, MatMut::dense(logits, rows, classes), onto);
             let row = |(i, (z, loss)): (usize, (&mut [T], &mut T))| {
                 let (t, at_target) = (targets[i] as usize, z[targets[i] as usize]);
                 if grads.is_some() {
@@ -127,7 +118,7 @@ pub fn fast<T: Gemm, P: Products<T>>(x: &OutputOperands<'_, T>, loss: &mut [T], 
             }
             let Some(grads) = &mut grads else { continue };
             let gh = MatMut::dense(&mut grads.h[first * d..][..rows * d], rows, d);
-            P::matmul(Mat::dense(logits, rows, classes), Mat::dense(w, classes, d), gh, Onto::Nothing);
+            P::matmul(Mat::dense(logits, rows, classes), Mat { form, ..Mat::dense(w, classes, d) }, gh, Onto::Nothing);
             let onto = if chunk > 0 { Onto::Itself } else { Onto::Nothing };
             P::matmul(Mat::transposed(logits, classes, rows), h, MatMut::dense(grads.w, classes, d), onto);
             if let Some(bias) = &mut grads.bias {
@@ -161,19 +152,5 @@ vectorized! {
             *z = *z * factor;
         }
         most + sum.ln()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// GPT-1's vocabulary gives 512 rows. Every result is a multiple of 256 between 256 and 1,024.
-    #[test]
-    fn rows_at_once_is_a_multiple_of_256_up_to_1024() {
-        assert_eq!(
-            [0, 10, 20_000, 25_000, 40_478, 40_479, 80_000, 1 << 20].map(rows_at_once),
-            [1024, 1024, 1024, 768, 512, 256, 256, 256]
-        );
     }
 }

@@ -11,7 +11,7 @@ use super::gemm::{Gemm, Strided, product};
 use super::matvec;
 use super::parallel::Shared;
 use crate::Scalar;
-use crate::operands::{Mat, MatMut, Onto};
+use crate::operands::{Form, Mat, MatMut, Onto};
 
 /// Computes cᵢⱼ = Σₚ aᵢₚ·bₚⱼ, plus `onto`.
 pub fn naive<T: Scalar>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
@@ -42,8 +42,9 @@ pub(super) fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>, onto: 
         let last = || (rows - 1).checked_mul(row_stride)?.checked_add((cols - 1).checked_mul(col_stride)?);
         rows == 0 || cols == 0 || last().is_some_and(|last| last < len)
     };
-    assert!(fits(a.data.len(), a.rows, a.cols, a.row_stride, a.col_stride), "matmul: A's strides leave its slice");
-    assert!(fits(b.data.len(), b.rows, b.cols, b.row_stride, b.col_stride), "matmul: B's strides leave its slice");
+    let len = |x: &Mat<'_, T>| if let Form::Rounded(x) = x.form { x.len() } else { x.data.len() };
+    assert!(fits(len(a), a.rows, a.cols, a.row_stride, a.col_stride), "matmul: A's strides leave its slice");
+    assert!(fits(len(b), b.rows, b.cols, b.row_stride, b.col_stride), "matmul: B's strides leave its slice");
     assert!(fits(c.data.len(), c.rows, c.cols, c.row_stride, 1), "matmul: C's strides leave its slice");
     assert!(c.rows <= 1 || c.row_stride >= c.cols, "matmul: rows of C overlap");
     if let Onto::Row(x) = onto {

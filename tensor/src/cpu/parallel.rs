@@ -26,7 +26,7 @@ pub(crate) fn worth_it(elements: usize) -> bool {
 }
 
 /// Applies f to chunks of whole rows of n of x and y.
-pub(crate) fn each_2<T: Send + Sync>(n: usize, x: &[T], y: &mut [T], f: impl Fn(&[T], &mut [T]) + Sync + Send) {
+pub(crate) fn each_2<T: Sync, U: Send>(n: usize, x: &[T], y: &mut [U], f: impl Fn(&[T], &mut [U]) + Sync + Send) {
     if worth_it(y.len()) {
         let size = n * rows_per_chunk(n);
         y.par_chunks_mut(size).zip(x.par_chunks(size)).for_each(|(y, x)| f(x, y));

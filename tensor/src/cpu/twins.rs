@@ -4,7 +4,7 @@
 use super::gemm::Gemm;
 use super::testing::*;
 use crate::kernels::Kernels;
-use crate::operands::{AdamStep, Mat, MatMut, Onto, OutputGrads, OutputOperands};
+use crate::operands::{AdamStep, Form, Mat, MatMut, Onto, OutputGrads, OutputOperands};
 use crate::rng::DropoutKey;
 
 /// Defines one test per family of kernels and precision.
@@ -161,7 +161,7 @@ fn linear_cross_entropy<T: Gemm>() {
         let (weights, bias): (Vec<T>, Vec<T>) = (normals(n, 3), normals(classes, 4));
         let targets: Vec<u32> = (0..n).map(|i| (i * 5 % classes) as u32).collect();
         for bias in [None, Some(&bias[..])] {
-            let x = OutputOperands { h: &h, w: &w, bias, width: d, targets: &targets, weights: &weights };
+            let x = OutputOperands { h: &h, w: &w, w_form: Form::Elements, bias, width: d, targets: &targets, weights: &weights };
             // Logits of size √d with an error of √d·ε, exponentiated; w̄ sums n rows of them.
             let tolerance = 4.0 * (d as f64).sqrt() * (n as f64).sqrt().max(1.0);
             assert_twins(tolerance, 2.0, |k| {

@@ -41,24 +41,6 @@ impl FromStr for MatmulPrecision {
     }
 }
 
-/// The way in which this CPU computes products in bf16. All ways give the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bf16Path {
-    /// The instruction that multiplies.
-    pub instruction: &'static str,
-    /// Whether the CPU has an instruction for products in bf16. If not, it converts them to f32 first, and is slower than with products in f32.
-    pub is_native: bool,
-    /// The reason if the CPU has AMX, but the system does not let this process use it.
-    pub refused: Option<&'static str>,
-}
-
-impl Bf16Path {
-    /// Returns the path of this CPU.
-    pub fn of_this_cpu() -> Self {
-        crate::cpu::gemm::described()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

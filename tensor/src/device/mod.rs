@@ -42,7 +42,9 @@ pub use counts::{Counts, Runs, TimedRuns};
 pub use error::DeviceError;
 #[cfg(feature = "wgpu")]
 pub use gpu::Gpu;
-pub use matmul_precision::{Bf16Path, MatmulPrecision};
+pub use matmul_precision::MatmulPrecision;
+
+pub use crate::cpu::gemm::Bf16Path;
 #[cfg(all(test, feature = "wgpu"))]
 pub(crate) use testing::{fresh, fresh_with};
 #[cfg(feature = "wgpu")]

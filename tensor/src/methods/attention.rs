@@ -93,9 +93,10 @@ impl<T: Real> Tensor<T> {
         [part(0, nq, tq), part(nq, nk, tk), part(nq + nk, nk, tk)]
     }
 
-    /// Returns this tensor (B, H, T, D), or a copy if its last axis is not dense.
+    /// Returns this tensor (B, H, T, D), or a copy if its last axis is not dense or it is rounded.
     fn rows_dense(&self) -> Self {
-        if self.shape()[3] <= 1 || self.strides()[3] == 1 { self.clone() } else { self.dense() }
+        let has_dense_rows = self.shape()[3] <= 1 || self.strides()[3] == 1;
+        if has_dense_rows && self.halves().is_none() { self.clone() } else { self.dense() }
     }
 
     fn heads(&self) -> Heads<'_, T> {

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use crate::operands::AdamStep;
+use crate::operands::Packed;
 use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
@@ -83,7 +84,9 @@ impl<T: Real> Tensor<T> {
         if clip.to_f64().is_nan() {
             return;
         }
+        let packed: Vec<_> = self.packed_forms().into_iter().flat_map(Packed::keys).collect();
         (self.cpu().kernels.adam)(step, clip, self.to_mut(), m.to_mut(), v.to_mut(), g.dense().as_slice());
+        self.pack_again(&packed);
     }
 }
 

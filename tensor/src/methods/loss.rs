@@ -1,6 +1,6 @@
 //! Cross-entropy, in nats.
 
-use crate::operands::{OutputGrads, OutputOperands};
+use crate::operands::{Form, OutputGrads, OutputOperands};
 use crate::tensor::{Cpu, on_gpu};
 use crate::{Device, Real, Tensor};
 
@@ -88,6 +88,7 @@ impl<T: Real> Tensor<T> {
         let x = OutputOperands {
             h: h.as_slice(),
             w: w.as_slice(),
+            w_form: w.packed_forms().map_or(Form::Elements, Form::Kept),
             bias: bias.as_ref().map(Tensor::as_slice),
             width: w.shape()[1],
             targets,

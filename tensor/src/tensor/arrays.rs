@@ -34,7 +34,7 @@ pub(crate) fn all_arrays<T: Real>(tensors: &[&Tensor<T>]) -> Option<Vec<Array>> 
 impl<T: Real> Tensor<T> {
     pub(crate) fn array(&self) -> Option<Array> {
         match &self.data {
-            Storage::Host(..) => None,
+            Storage::Host(..) | Storage::Rounded(_) => None,
             Storage::Gpu(buffer) => Some(Array { layout: self.layout, buffer: buffer.clone() }),
         }
     }

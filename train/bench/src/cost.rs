@@ -37,7 +37,7 @@ pub struct Cost {
     pub workload: &'static str,
     /// The device.
     pub device: String,
-    /// The precision of the factors of matrix products: f32 or f16.
+    /// The precision of the factors of matrix products: f32, f16 or bf16.
     pub products_in: String,
     /// The clock of the ops' times.
     pub clock: Clock,

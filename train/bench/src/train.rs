@@ -23,7 +23,7 @@ pub struct TrainReport {
     pub workload: &'static str,
     /// The device.
     pub device: String,
-    /// The precision of the factors of matrix products: f32 or f16.
+    /// The precision of the factors of matrix products: f32, f16 or bf16.
     pub products_in: String,
     /// The number of threads.
     pub threads: usize,

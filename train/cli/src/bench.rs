@@ -48,7 +48,7 @@ const MOST_ROUNDS: usize = 10_000;
         tokens_per_second and step_ms are those of the median step after the warm-up. gflops counts 72·L·d² + 6·d·V + 12·L·T·d \
         FLOPs per token, including those that a kernel skips (with --masked X the output's 6·d·V, and 6·d² of BERT's layer \
         before it, X times); needed_gflops leaves out what a causal mask hides (6·L·(T + 1)·d for attention), by which a GPT's \
-        step and a BERT's are compared. gemm_gflops is the best f32 rate in the same process, with the same threads, of a \
+        step and a BERT's are compared. gemm_gflops is the best rate in the same process and precision, with the same threads, of a \
         product of 1024³ and those of the workload's own shapes; it is measured after the peak memory (peak_rss_mb, 10⁶ bytes, \
         null if the system does not report it) is read. memory lists the bytes of every class of buffer: parameters, gradients, \
         moments, activations, the kernels' scratch, and the peak in use at once.\n\n\

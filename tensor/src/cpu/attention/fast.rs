@@ -149,7 +149,7 @@ fn one_query<T: Gemm, P: Products<T>>(x: &AttentionOperands<'_, T>, pair: usize,
     }
     let all = |x: &Heads<'_, T>| b * x.strides[0] + h * x.strides[1];
     with_scratch(keys.next_multiple_of(LANES), |s| {
-        let k = Mat { data: &k.data[all(&k)..], rows: d, cols: keys, row_stride: 1, col_stride: k.strides[2] };
+        let k = Mat { col_stride: k.strides[2], ..Mat::transposed(&k.data[all(&k)..], d, keys) };
         P::row(row(q, d, [b, h, 0]), k, &mut s[..keys]);
         s[keys..].fill(T::lit(f64::NEG_INFINITY));
         let inverse;
@@ -157,7 +157,7 @@ fn one_query<T: Gemm, P: Products<T>>(x: &AttentionOperands<'_, T>, pair: usize,
         if let Some(key) = &spec.dropout {
             drop_row(key, pair as u64, s);
         }
-        P::row(&s[..keys], Mat { data: &v.data[all(&v)..], rows: keys, cols: d, row_stride: v.strides[2], col_stride: 1 }, o);
+        P::row(&s[..keys], Mat { row_stride: v.strides[2], ..Mat::dense(&v.data[all(&v)..], keys, d) }, o);
         for o in o {
             *o = *o * inverse;
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(super) use super::sequences::{attention, attention_vjp, lstm, lstm_cell, lstm_cell_vjp, lstm_vjp};
 use crate::Scalar;
 use crate::kernels::Kernels;
-use crate::operands::{AdamStep, Mat, MatMut, Onto, OutputGrads, OutputOperands};
+use crate::operands::{AdamStep, Form, Mat, MatMut, Onto, OutputGrads, OutputOperands};
 use crate::rng::DropoutKey;
 
 /// The drawn inputs of a call.
@@ -210,7 +210,7 @@ pub(super) fn linear_cross_entropy<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) 
     let [h, w, weights, bias] =
         [(1, rows * width), (2, classes * width), (3, rows), (4, biases)].map(|(salt, n)| drawn.values(salt, n));
     let (targets, bias) = (drawn.ids(5, rows, classes), has_bias.then_some(&bias[..]));
-    let x = OutputOperands { h: &h, w: &w, bias, width, targets: &targets, weights: &weights };
+    let x = OutputOperands { h: &h, w: &w, w_form: Form::Elements, bias, width, targets: &targets, weights: &weights };
     if drawn.choice(3, 3) == 0 {
         return written(drawn, [rows], |[loss]| (k.linear_cross_entropy)(&x, loss, None));
     }
@@ -240,7 +240,7 @@ fn laid_out<'a, S: Scalar>(drawn: &Drawn<S>, salt: u64, [rows, cols]: [usize; 2]
     let (row_stride, col_stride) = [(cols + 3, 1), (1, rows + 1), (2 * cols, 2)][drawn.choice(salt, 3)];
     let end = if rows * cols == 0 { 0 } else { (rows - 1) * row_stride + (cols - 1) * col_stride + 1 };
     *data = drawn.values((rows + 2 * cols) as u64, end);
-    Mat { data, rows, cols, row_stride, col_stride }
+    Mat { data, rows, cols, row_stride, col_stride, form: Form::Elements }
 }
 
 pub(super) fn matmul<S: Scalar>(k: &Kernels<S>, drawn: &Drawn<S>) -> Vec<S> {

@@ -25,7 +25,8 @@ use super::{matmul, matvec};
 use crate::buffer::with_scratch;
 use crate::operands::{Mat, MatMut, Onto};
 use crate::simd::vectorized;
-pub(crate) use bf16::{Bf16, described};
+pub use bf16::Bf16Path;
+pub(crate) use bf16::{Bf16, pack_again, round_all, widen};
 pub(crate) use float::{Gemm, prefetch};
 use tile::Tiles;
 
@@ -54,6 +55,10 @@ pub(crate) trait Products<T: Gemm>: 'static {
     const QUERIES: usize;
     /// A right factor (k, n), packed to be multiplied by more than one matrix.
     type Packed<'a>: Debug + Send + Sync;
+
+    /// Returns the number of rows whose logits the output layer holds at a time, a multiple of the block along k. With gradients,
+    /// each chunk of rows reads w (classes, width) twice, and reads and writes w̄, so it must not be small.
+    fn rows_of_logits(classes: usize, width: usize) -> usize;
 
     /// Computes C ← onto + A·B in parallel.
     fn matmul(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>);
@@ -94,13 +99,23 @@ impl<T: Gemm> Products<T> for Fused {
     const QUERIES: usize = 28; // a multiple of the 14 rows of an AVX-512 tile
     type Packed<'a> = Packed<'a, T>;
 
+    fn rows_of_logits(classes: usize, _: usize) -> usize {
+        const LOGITS: usize = 512 * 40_478; // 83 MB of f32
+        (LOGITS / classes.max(1)).clamp(K_BLOCK, 1024) / K_BLOCK * K_BLOCK
+    }
+
     fn matmul(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
         matmul::fast(a, b, c, onto);
     }
 
     fn row(x: &[T], b: Mat<'_, T>, y: &mut [T]) {
-        let x = Mat { data: x, rows: 1, cols: b.rows, row_stride: b.rows, col_stride: 1 };
-        matvec::fast(x, b, MatMut { row_stride: y.len(), rows: 1, cols: y.len(), data: y }, Onto::Nothing, 1);
+        matvec::fast(
+            Mat::dense(x, 1, b.rows),
+            b,
+            MatMut { row_stride: y.len(), rows: 1, cols: y.len(), data: y },
+            Onto::Nothing,
+            1,
+        );
     }
 
     fn packed_len(k: usize, n: usize) -> usize {

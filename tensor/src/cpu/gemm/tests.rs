@@ -97,3 +97,12 @@ fn the_bits_are_those_of_matrixmultiply() {
     is_matrixmultiply::<f32>();
     is_matrixmultiply::<f64>();
 }
+
+/// GPT-1's vocabulary gives 512 rows. Every result is a multiple of the block along k.
+#[test]
+fn rows_of_logits_are_a_multiple_of_a_block() {
+    let classes = [0, 10, 20_000, 25_000, 40_478, 40_479, 80_000, 1 << 20];
+    let of = |rows: fn(usize, usize) -> usize| classes.map(|classes| rows(classes, 384));
+    assert_eq!(of(<Fused as Products<f32>>::rows_of_logits), [1024, 1024, 1024, 768, 512, 256, 256, 256]);
+    assert_eq!([1, 128, 129, 384, 768].map(|width| Bf16::rows_of_logits(8000, width)), [256, 256, 256, 512, 512]);
+}

@@ -13,7 +13,7 @@ use crate::progress::Display;
 /// Time matrix products: squares, and those of a model forward and backward.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Time matrix products: squares, and those of a training step of a workload; in f32, or on a GPU with factors in f16 \
+    long_about = "Time matrix products: squares, and those of a training step of a workload; in f32, or with factors in bf16 (on a GPU: f16) \
         (--matmul-precision).\n\n\
         A layer y = x·w has three: forward y = x·w; input x̄ = ȳ·wᵀ; weights w̄ = xᵀ·ȳ. m, k and n are the sizes of (m, k)·(k, n); \
         the output's has at most 256 rows of logits at a time, and on a GPU as many as training holds there: up to 16 Mi logits, in \

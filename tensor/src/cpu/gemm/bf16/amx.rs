@@ -4,7 +4,7 @@ use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::OnceLock;
 
-use super::path::{StripFn, Term};
+use super::path::{StripFn, Strips};
 
 pub(super) const STRIPS: [StripFn; 1] = [strips];
 
@@ -73,7 +73,8 @@ const EIGHT_TILES: Config = {
 ///
 /// # Safety
 /// [`available`] is `Ok`; the contract of [`StripFn`].
-unsafe fn strips(strips: usize, blocks: usize, a: *const u32, b: *const u32, onto: Term, c: *mut f32, ld: usize) {
+unsafe fn strips(it: Strips) {
+    let Strips { strips, blocks, a, b, onto, onto_ld, c, ld, .. } = it;
     // SAFETY: by the caller's contract. The tiles are configured and released within the block.
     unsafe {
         asm!(
@@ -114,9 +115,9 @@ unsafe fn strips(strips: usize, blocks: usize, a: *const u32, b: *const u32, ont
             b = out(reg) _,
             panel = in(reg) b,
             c = inout(reg) c => _,
-            onto = inout(reg) onto.at => _,
-            onto_ld = in(reg) onto.ld,
-            onto_16 = in(reg) 16 * onto.ld,
+            onto = inout(reg) onto => _,
+            onto_ld = in(reg) onto_ld,
+            onto_16 = in(reg) 16 * onto_ld,
             ld = in(reg) ld,
             ld_16 = in(reg) 16 * ld,
             k = out(reg) _,

@@ -25,13 +25,15 @@ use rayon::prelude::*;
 
 use self::multiply::{multiply, part};
 use self::pack::{Factor, Left, Right};
-pub(crate) use self::path::described;
-use self::path::path;
+pub use self::path::Bf16Path;
+use self::path::{Path, path};
 use super::super::matmul::{WORTH_IT, check};
-use super::super::parallel::Shared;
+use super::super::parallel::{self, Shared};
+use super::super::same_len;
 use super::{Products, Strided};
 use crate::buffer::with_scratch;
-use crate::operands::{Mat, MatMut, Onto};
+use crate::forms::Key;
+use crate::operands::{Form, Mat, MatMut, Onto, Packed};
 
 /// The number of elements along k that are added to C at once.
 const BLOCK: usize = 32;
@@ -49,9 +51,9 @@ fn round(x: f32) -> u16 {
     }
 }
 
-/// The value of a bf16.
+/// Returns the value of a bf16.
 #[inline(always)]
-fn widen(x: u16) -> f32 {
+pub(crate) fn widen(x: u16) -> f32 {
     f32::from_bits(u32::from(x) << 16)
 }
 
@@ -88,6 +90,11 @@ impl Products<f32> for Bf16 {
     const QUERIES: usize = BLOCK; // sums over the queries from any step on have the same blocks
     type Packed<'a> = Right<'a>;
 
+    /// About the width: the logits of a chunk then have the bytes of w̄.
+    fn rows_of_logits(_: usize, width: usize) -> usize {
+        width.next_multiple_of(8 * BLOCK).min(16 * BLOCK)
+    }
+
     fn matmul(a: Mat<'_, f32>, b: Mat<'_, f32>, c: MatMut<'_, f32>, onto: Onto<'_, f32>) {
         check(&a, &b, &c, onto);
         let (m, k, n) = (c.rows, a.cols, c.cols);
@@ -95,13 +102,21 @@ impl Products<f32> for Bf16 {
             return;
         }
         let threads = if m * n * k < WORTH_IT { 1 } else { rayon::current_num_threads() };
-        let (path, of_a) = (path(), Left::len(path(), m, k));
-        with_scratch(of_a + Right::len(k, n), |space| {
-            let (for_a, for_b) = words(space).split_at_mut(of_a);
-            let a = Factor { at: a.data.as_ptr(), line: a.row_stride, along: a.col_stride };
-            let b = Factor { at: b.data.as_ptr(), line: b.col_stride, along: b.row_stride };
-            // SAFETY: `check` found all elements inside their slices.
-            let (a, b) = unsafe { (Left::new(path, a, m, k, for_a, threads), Right::new(path, b, k, n, for_b, threads)) };
+        let (path, of_a, of_b) = (path(), Left::len(path(), m, k), Right::len(k, n));
+        let key = Key { sizes: [k, n], transposed: b.col_stride != 1, layout: path.name };
+        let kept = match b.form {
+            Form::Kept(packed) => packed.get(key, of_b, |space| {
+                right(path, b, space, threads);
+            }),
+            _ => None,
+        };
+        with_scratch(of_a + if kept.is_some() { 0 } else { of_b }, |space| {
+            let (for_a, for_b) = space.split_at_mut(of_a);
+            let a = left(path, a, for_a, threads);
+            let b = match kept {
+                Some(words) => Right { path, words: as_words(words), cols: n, blocks: k.div_ceil(BLOCK) },
+                None => right(path, b, for_b, threads),
+            };
             let (ld, shared) = (c.row_stride, Shared::new(c.data));
             // SAFETY: blocks of C are disjoint, and C is borrowed mutably.
             let block = |rows: std::ops::Range<usize>, cols: std::ops::Range<usize>| unsafe {
@@ -159,6 +174,61 @@ impl Products<f32> for Bf16 {
             }
         });
     }
+}
+
+/// Packs a left factor.
+fn left<'a>(path: &'static Path, a: Mat<'_, f32>, space: &'a mut [f32], threads: usize) -> Left<'a> {
+    let Mat { data, rows, cols, row_stride: line, col_stride: along, form } = a;
+    // SAFETY: `check` found all elements inside their slices.
+    unsafe {
+        match form {
+            Form::Rounded(x) => Left::new(path, Factor { at: x.as_ptr(), line, along }, rows, cols, words(space), threads),
+            _ => Left::new(path, Factor { at: data.as_ptr(), line, along }, rows, cols, words(space), threads),
+        }
+    }
+}
+
+/// Packs a right factor.
+fn right<'a>(path: &'static Path, b: Mat<'_, f32>, space: &'a mut [f32], threads: usize) -> Right<'a> {
+    let Mat { data, rows, cols, row_stride: along, col_stride: line, form } = b;
+    // SAFETY: `check` found all elements inside their slices.
+    unsafe {
+        match form {
+            Form::Rounded(x) => Right::new(path, Factor { at: x.as_ptr(), line, along }, rows, cols, words(space), threads),
+            _ => Right::new(path, Factor { at: data.as_ptr(), line, along }, rows, cols, words(space), threads),
+        }
+    }
+}
+
+/// Makes the packed form of this key of a matrix again, after its elements changed. Its rows are contiguous.
+pub(crate) fn pack_again(key: Key, data: &[f32], packed: &Packed) {
+    let [k, n] = key.sizes;
+    let b = if key.transposed { Mat::transposed(data, k, n) } else { Mat::dense(data, k, n) };
+    let threads = if parallel::worth_it(k * n) { rayon::current_num_threads() } else { 1 };
+    if key.layout == path().name {
+        packed.get(key, Right::len(k, n), |space| {
+            right(path(), b, space, threads);
+        });
+    }
+}
+
+/// Rounds elements to bf16, in parallel.
+pub(crate) fn round_all(x: &[f32], y: &mut [u16]) {
+    same_len("round_all", &[x.len(), y.len()]);
+    parallel::each_2(1, x, y, |x, y| {
+        #[cfg(target_arch = "x86_64")]
+        if pack::rounds() {
+            // SAFETY: `rounds` found the instructions.
+            return unsafe { pack::round_line(x, y) };
+        }
+        x.iter().zip(y).for_each(|(&x, y)| *y = round(x));
+    });
+}
+
+/// Returns packed memory as words.
+fn as_words(space: &[f32]) -> &[u32] {
+    // SAFETY: the types have the same size and alignment, and any bits are a value of both.
+    unsafe { std::slice::from_raw_parts(space.as_ptr().cast(), space.len()) }
 }
 
 /// Returns scratch memory as words.

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::pack::{Left, Right, padded};
-use super::path::Term;
+use super::path::Strips;
 use crate::operands::Onto;
 
 /// The blocks along k that pass at a time: a panel of them, 16 KiB, stays in the first-level cache.
@@ -67,7 +67,7 @@ pub(super) unsafe fn part(
                     // SAFETY: by the caller's contract; `b` has `depth` blocks of the panel.
                     unsafe {
                         let c = c.add((i0 - rows.start) * ld + j - cols.start);
-                        panel(left, i0..i1, p, depth, b, 32.min(j1 - j), c, ld, onto);
+                        panel(left, i0..i1, p, depth, [b, b.wrapping_add(512 * right.blocks)], 32.min(j1 - j), c, ld, onto);
                     }
                 }
             }
@@ -78,14 +78,14 @@ pub(super) unsafe fn part(
 /// Computes rows of C and at most 32 columns, from `depth` blocks from `p` on.
 ///
 /// # Safety
-/// The contract of [`multiply`]; `b` has the blocks.
+/// The contract of [`multiply`]; `b` has the blocks. `ahead` is the next panel.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 unsafe fn panel(
     left: &Left<'_>,
     rows: Range<usize>,
     p: usize,
     depth: usize,
-    b: *const u32,
+    [b, ahead]: [*const u32; 2],
     cols: usize,
     c: *mut f32,
     ld: usize,
@@ -99,31 +99,32 @@ unsafe fn panel(
         if depth == 0 {
             return start(rows.len(), cols, c, ld, onto);
         }
-        let onto = match onto {
-            Onto::Nothing => Term { at: ZEROS.as_ptr(), ld: 0 },
-            Onto::Itself => Term { at: c, ld: 4 * ld },
-            Onto::Row(row) => Term { at: row[..cols].as_ptr(), ld: 0 },
+        let (onto, onto_ld) = match onto {
+            Onto::Nothing => (ZEROS.as_ptr(), 0),
+            Onto::Itself => (c.cast_const(), 4 * ld),
+            Onto::Row(row) => (row[..cols].as_ptr(), 0),
         };
         let whole = if cols == 32 { rows.len() / height } else { 0 };
+        let a = group[rows.start * depth * path.order.of_a()..].as_ptr();
+        let all_strips = Strips { strips: whole, blocks: depth, a, b, ahead, onto, onto_ld, c, ld: 4 * ld };
         if whole > 0 {
-            let a = group[rows.start * depth * path.order.of_a()..].as_ptr();
-            kernels[kernels.len() - 1](whole, depth, a, b, onto, c, 4 * ld);
+            kernels[kernels.len() - 1](all_strips);
         }
         for i in (rows.start + whole * height..rows.end).step_by(height) {
             let (here, in_strip) = (height.min(rows.end - i), height.min(all - i));
             let a = group[i * depth * path.order.of_a()..].as_ptr();
-            let (c, onto) = (c.add((i - rows.start) * ld), Term { at: onto.at.byte_add((i - rows.start) * onto.ld), ..onto });
-            let kernel = kernels[in_strip.min(kernels.len()) - 1];
+            let (c, onto) = (c.add((i - rows.start) * ld), onto.byte_add((i - rows.start) * onto_ld));
+            let (kernel, strip) = (kernels[in_strip.min(kernels.len()) - 1], Strips { strips: 1, a, onto, c, ..all_strips });
             if cols == 32 && kernels.len() > 1 {
-                kernel(1, depth, a, b, onto, c, 4 * ld);
+                kernel(strip);
                 continue;
             }
             let mut aside = MaybeUninit::<Aside>::uninit(); // the columns and rows past the edge may hold anything
             let aside = aside.as_mut_ptr().cast::<f32>();
             for i in 0..here {
-                std::ptr::copy_nonoverlapping(onto.at.byte_add(i * onto.ld), aside.add(32 * i), cols);
+                std::ptr::copy_nonoverlapping(onto.byte_add(i * onto_ld), aside.add(32 * i), cols);
             }
-            kernel(1, depth, a, b, Term { at: aside, ld: 128 }, aside, 128);
+            kernel(Strips { onto: aside, onto_ld: 128, c: aside, ld: 128, ..strip });
             for i in 0..here {
                 std::ptr::copy_nonoverlapping(aside.add(32 * i), c.add(i * ld), cols);
             }

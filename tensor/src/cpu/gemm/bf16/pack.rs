@@ -1,5 +1,7 @@
 //! Packing: factors rounded to bf16, in the layout of a path.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -12,18 +14,84 @@ use super::{BLOCK, round, widen};
 /// The number of panels of B that a task packs.
 const PANELS: usize = 8;
 
+/// An element of a factor in memory: an `f32`, or the 16 bits of a rounded one.
+pub(crate) trait Element: Copy + Sync + 'static {
+    /// Returns the element rounded.
+    fn round(self) -> u16;
+
+    /// Returns the low 32 elements of a line that `inside` selects, rounded, and zeros.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of [`rounds`], and the selected elements exist.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn line(at: *const Self, inside: u32) -> __m512i;
+
+    /// Returns 16 elements that `inside` selects, from each of two places, rounded, and zeros.
+    ///
+    /// # Safety
+    /// The contract of [`Element::line`].
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn two(low: *const Self, of_low: u16, high: *const Self, of_high: u16) -> __m512i;
+}
+
+impl Element for f32 {
+    fn round(self) -> u16 {
+        round(self)
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    unsafe fn line(at: *const f32, inside: u32) -> __m512i {
+        // SAFETY: by the caller's contract.
+        unsafe { Self::two(at, inside as u16, at.wrapping_add(16), (inside >> 16) as u16) }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    unsafe fn two(low: *const f32, of_low: u16, high: *const f32, of_high: u16) -> __m512i {
+        // SAFETY: by the caller's contract; both types are 64 bytes, of any bits.
+        unsafe {
+            let (low, high) = (_mm512_maskz_loadu_ps(of_low, low), _mm512_maskz_loadu_ps(of_high, high));
+            std::mem::transmute(_mm512_cvtne2ps_pbh(high, low))
+        }
+    }
+}
+
+impl Element for u16 {
+    fn round(self) -> u16 {
+        self
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    unsafe fn line(at: *const u16, inside: u32) -> __m512i {
+        // SAFETY: by the caller's contract.
+        unsafe { _mm512_maskz_loadu_epi16(inside, at.cast()) }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    unsafe fn two(low: *const u16, of_low: u16, high: *const u16, of_high: u16) -> __m512i {
+        // SAFETY: by the caller's contract.
+        unsafe {
+            let (low, high) = (_mm256_maskz_loadu_epi16(of_low, low.cast()), _mm256_maskz_loadu_epi16(of_high, high.cast()));
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+        }
+    }
+}
+
 /// A factor in memory, as lines along k: the rows of A, the columns of B. Element p of line l is at `at + l·line + p·along`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Factor {
-    pub(super) at: *const f32,
+pub(super) struct Factor<E> {
+    pub(super) at: *const E,
     pub(super) line: usize,
     pub(super) along: usize,
 }
 
 // SAFETY: code that reads through the pointer guarantees that nothing writes there.
-unsafe impl Sync for Factor {}
+unsafe impl<E> Sync for Factor<E> {}
 
-impl Factor {
+impl<E: Element> Factor<E> {
     fn from(self, line: usize, p: usize) -> Self {
         Factor { at: self.at.wrapping_add(line * self.line + p * self.along), ..self }
     }
@@ -32,7 +100,7 @@ impl Factor {
     /// Element p of this line exists.
     unsafe fn round(self, line: usize, p: usize) -> u16 {
         // SAFETY: by the caller's contract.
-        round(unsafe { *self.from(line, p).at })
+        unsafe { *self.from(line, p).at }.round()
     }
 }
 
@@ -64,9 +132,9 @@ impl<'a> Left<'a> {
     ///
     /// # Safety
     /// The elements (rows, k) of the factor exist.
-    pub(super) unsafe fn new(
+    pub(super) unsafe fn new<E: Element>(
         path: &'static Path,
-        from: Factor,
+        from: Factor<E>,
         rows: usize,
         k: usize,
         space: &'a mut [u32],
@@ -87,7 +155,7 @@ impl<'a> Left<'a> {
     ///
     /// # Safety
     /// The elements of the rows exist, `to` has room for all rows, and nothing else accesses the room of these.
-    unsafe fn pack(path: &Path, from: Factor, rows: Range<usize>, k: usize, all: usize, to: *mut u32) {
+    unsafe fn pack<E: Element>(path: &Path, from: Factor<E>, rows: Range<usize>, k: usize, all: usize, to: *mut u32) {
         let (blocks, words, order) = (k.div_ceil(BLOCK), path.order.of_a(), path.order);
         let (strips, padded) = (path.rows, padded(path, all));
         let place = |row: usize, block: usize| {
@@ -124,7 +192,7 @@ impl<'a> Left<'a> {
 }
 
 /// Calls `square` for all squares of 16 lines by a block, in the order of the factor in memory.
-fn in_order_of_memory(from: Factor, lines: Range<usize>, blocks: usize, mut square: impl FnMut(usize, usize)) {
+fn in_order_of_memory<E>(from: Factor<E>, lines: Range<usize>, blocks: usize, mut square: impl FnMut(usize, usize)) {
     match from.along {
         1 => lines.for_each(|line| (0..blocks).for_each(|block| square(line, block))),
         _ => (0..blocks).for_each(|block| lines.clone().for_each(|line| square(line, block))),
@@ -150,9 +218,9 @@ impl<'a> Right<'a> {
     ///
     /// # Safety
     /// The elements (k, cols) of the factor exist.
-    pub(super) unsafe fn new(
+    pub(super) unsafe fn new<E: Element>(
         path: &'static Path,
-        from: Factor,
+        from: Factor<E>,
         k: usize,
         cols: usize,
         space: &'a mut [u32],
@@ -175,7 +243,7 @@ impl<'a> Right<'a> {
     ///
     /// # Safety
     /// The elements (k, cols) of the factor exist.
-    unsafe fn pack(path: &Path, from: Factor, k: usize, cols: usize, first: usize, panels: &mut [u32]) {
+    unsafe fn pack<E: Element>(path: &Path, from: Factor<E>, k: usize, cols: usize, first: usize, panels: &mut [u32]) {
         let (blocks, order) = (k.div_ceil(BLOCK), path.order);
         let halves = panels.len() / (256 * blocks);
         let square = |half: usize, block: usize| {
@@ -209,13 +277,27 @@ pub(super) fn rounds() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
+/// Rounds elements in vectors.
+///
+/// # Safety
+/// [`rounds`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+pub(super) unsafe fn round_line(x: &[f32], y: &mut [u16]) {
+    for (x, y) in x.chunks(32).zip(y.chunks_mut(32)) {
+        let inside = u32::MAX >> (32 - x.len());
+        // SAFETY: by the caller's contract; both chunks have these elements.
+        unsafe { _mm512_mask_storeu_epi16(y.as_mut_ptr().cast(), inside, f32::line(x.as_ptr(), inside)) };
+    }
+}
+
 /// Squares of 16 lines by a block, in registers.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
     use super::super::super::prefetch;
-    use super::{Factor, Order};
+    use super::{Element, Factor, Order};
 
     /// The number of elements of a line that are prefetched.
     const AHEAD: usize = 64;
@@ -225,7 +307,14 @@ mod x86 {
     /// # Safety
     /// [`rounds`](super::rounds); the elements (within, k) exist, k ≤ 32, one of the strides is 1, and each place has room.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-    pub(super) unsafe fn left(from: Factor, within: usize, k: usize, order: Order, here: usize, to: impl Fn(usize) -> *mut u32) {
+    pub(super) unsafe fn left<E: Element>(
+        from: Factor<E>,
+        within: usize,
+        k: usize,
+        order: Order,
+        here: usize,
+        to: impl Fn(usize) -> *mut u32,
+    ) {
         // SAFETY: by the caller's contract.
         unsafe {
             let mut square = [_mm512_setzero_si512(); 16];
@@ -254,7 +343,13 @@ mod x86 {
     /// # Safety
     /// As for [`left`].
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-    pub(super) unsafe fn right(from: Factor, within: usize, k: usize, order: Order, mut to: impl FnMut(usize) -> *mut u32) {
+    pub(super) unsafe fn right<E: Element>(
+        from: Factor<E>,
+        within: usize,
+        k: usize,
+        order: Order,
+        mut to: impl FnMut(usize) -> *mut u32,
+    ) {
         // SAFETY: by the caller's contract.
         unsafe {
             let mut square = [_mm512_setzero_si512(); 16];
@@ -271,7 +366,7 @@ mod x86 {
     /// Writes words of 16 lines into a square of zeros. If k is contiguous, a register holds the words of a line; otherwise a word of all lines.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-    unsafe fn words(square: &mut [__m512i; 16], from: Factor, within: usize, k: usize, order: Order) {
+    unsafe fn words<E: Element>(square: &mut [__m512i; 16], from: Factor<E>, within: usize, k: usize, order: Order) {
         // SAFETY: by the caller's contract; masked elements are not read.
         unsafe {
             if from.along == 1 {
@@ -282,9 +377,7 @@ mod x86 {
                     let at = from.at.add(i * from.line);
                     prefetch(at.wrapping_add(AHEAD));
                     prefetch(at.wrapping_add(AHEAD + 16));
-                    let low = _mm512_maskz_loadu_ps(inside as u16, at);
-                    let high = _mm512_maskz_loadu_ps((inside >> 16) as u16, at.wrapping_add(16));
-                    let halves = halves(high, low);
+                    let halves = E::line(at, inside);
                     *line = if order == Order::Dots { _mm512_shuffle_epi8(halves, pairs) } else { halves };
                 }
             } else {
@@ -302,19 +395,12 @@ mod x86 {
                     let [low, high] = order.places(w);
                     prefetch(from.at.wrapping_add(low * from.along + AHEAD));
                     prefetch(from.at.wrapping_add(high * from.along + AHEAD));
-                    let low = _mm512_maskz_loadu_ps(if low < k { inside } else { 0 }, from.at.wrapping_add(low * from.along));
-                    let high = _mm512_maskz_loadu_ps(if high < k { inside } else { 0 }, from.at.wrapping_add(high * from.along));
-                    *word = _mm512_permutexvar_epi16(mix, halves(high, low));
+                    let inside = |p: usize| if p < k { inside } else { 0 };
+                    let at = |p: usize| from.at.wrapping_add(p * from.along);
+                    *word = _mm512_permutexvar_epi16(mix, E::two(at(low), inside(low), at(high), inside(high)));
                 }
             }
         }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bf16")]
-    fn halves(high: __m512, low: __m512) -> __m512i {
-        // SAFETY: both are 64 bytes, of any bits.
-        unsafe { std::mem::transmute(_mm512_cvtne2ps_pbh(high, low)) }
     }
 
     /// Transposes 16 × 16 words.

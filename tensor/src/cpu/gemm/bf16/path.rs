@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 
 use super::plain;
-use crate::device::Bf16Path;
 use crate::simd::{Level, detected, level};
 
 /// A way to compute the product.
@@ -55,20 +54,30 @@ impl Order {
     }
 }
 
-/// Computes C ← onto + A·B for consecutive strips of A and a panel of B. The arguments are the numbers of strips and of blocks,
-/// each at least 1, A, B, the term, C, and the bytes from one row of C to the next.
-///
-/// # Safety
-/// The CPU has the instructions. A, B, the term and C have the strips, the blocks and 32 columns.
-pub(super) type StripFn =
-    unsafe fn(strips: usize, blocks: usize, a: *const u32, b: *const u32, onto: Term, c: *mut f32, ld: usize);
-
-/// The term that a product is added to: its first row, and the bytes to the next, 0 if all rows are equal. It may be C.
+/// The operands of a kernel: consecutive strips of A, a panel of B, the term that the product is added to, and C. There is at
+/// least one strip and one block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Term {
-    pub(super) at: *const f32,
+pub(super) struct Strips {
+    pub(super) strips: usize,
+    pub(super) blocks: usize,
+    pub(super) a: *const u32,
+    pub(super) b: *const u32,
+    /// An address from which to prefetch, valid or not.
+    pub(super) ahead: *const u32,
+    /// The first row of the term, which may be in C.
+    pub(super) onto: *const f32,
+    /// The bytes from one row of the term to the next; 0 if all are equal.
+    pub(super) onto_ld: usize,
+    pub(super) c: *mut f32,
+    /// The bytes from one row of C to the next.
     pub(super) ld: usize,
 }
+
+/// Computes C ← onto + A·B.
+///
+/// # Safety
+/// The CPU has the instructions. A, B, the term and C have the strips, the blocks and 32 columns, and nothing else accesses C.
+pub(super) type StripFn = unsafe fn(Strips);
 
 const PLAIN: Path = Path { name: "plain loops", level: Level::Baseline, rows: 1, order: Order::Wide, kernels: &plain::STRIPS };
 
@@ -84,12 +93,24 @@ pub(super) fn paths() -> &'static [Path] {
     PATHS.get_or_init(|| all().into_iter().filter_map(|(path, runs)| runs.is_ok().then_some(path)).collect())
 }
 
-/// Describes the path of products in bf16 on this CPU.
-pub(crate) fn described() -> Bf16Path {
-    let refused =
-        all().into_iter().find_map(|(path, runs)| runs.err().filter(|why| path.order == Order::Tiles && *why != NO_TILES));
-    let fast = matches!(path().order, Order::Tiles | Order::Dots);
-    Bf16Path { instruction: path().name, is_native: fast, refused }
+/// The way in which this CPU computes products in bf16. All ways give the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bf16Path {
+    /// The instruction that multiplies.
+    pub instruction: &'static str,
+    /// Whether the CPU has an instruction for products in bf16. If not, it converts them to f32 first, and is slower than with products in f32.
+    pub is_native: bool,
+    /// The reason if the CPU has AMX, but the system does not let this process use it.
+    pub refused: Option<&'static str>,
+}
+
+impl Bf16Path {
+    /// Returns the path of this CPU.
+    pub fn of_this_cpu() -> Self {
+        let mut reasons = all().into_iter().filter(|(path, _)| path.order == Order::Tiles).filter_map(|(_, runs)| runs.err());
+        let is_native = matches!(path().order, Order::Tiles | Order::Dots);
+        Bf16Path { instruction: path().name, is_native, refused: reasons.find(|why| *why != NO_TILES) }
+    }
 }
 
 /// The reason why a CPU without AMX does not run its path.

@@ -7,7 +7,7 @@
 
 use std::arch::asm;
 
-use super::path::{StripFn, Term};
+use super::path::{StripFn, Strips};
 
 /// MXCSR: exceptions masked, nearest even, results flushed to zero, denormals are zeros.
 const FLUSHING: u32 = 0x9FC0;
@@ -45,6 +45,13 @@ macro_rules! rows {
 /// Sets the chains of a row to +0.
 macro_rules! zero {
     ($i:tt [$($r:literal)*] $v:literal $xor:literal) => { concat!($($xor, $v, $r, ", ", $v, $r, ", ", $v, $r, "\n",)*) };
+}
+
+/// Prefetches a row of C for writing.
+macro_rules! prefetch {
+    ($i:tt $registers:tt $bytes:literal) => {
+        concat!("prefetchw [{to}]\n", "prefetchw [{to} + ", $bytes, "]\n", "add {to}, {ld}\n")
+    };
 }
 
 /// Adds the sum of the chains of a row to the row at `from`, writes it to `to`, and proceeds to the next row. Vectors have `bytes`.
@@ -161,9 +168,10 @@ macro_rules! kernel {
         /// # Safety
         /// The CPU has the features; the contract of [`StripFn`].
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn $name(strips: usize, blocks: usize, a: *const u32, b: *const u32, onto: Term, c: *mut f32, ld: usize) {
+        pub(super) unsafe fn $name(it: Strips) {
+            let Strips { strips, blocks, a, b, ahead, onto, onto_ld, c, ld } = it;
             for right in (0..32).step_by($columns) {
-                let onto_strip = $rows * onto.ld;
+                let onto_strip = $rows * onto_ld;
                 let mut state = State { mxcsr: 0, flushing: FLUSHING, panel: b.wrapping_add(right), blocks, strips, onto_strip };
                 // SAFETY: by the caller's contract. MXCSR is restored.
                 unsafe {
@@ -176,7 +184,11 @@ macro_rules! kernel {
                         "mov {k}, [{state} + 16]",
                         "mov {from}, {onto}",
                         "mov {step}, {onto_ld}",
+                        "mov {to}, {c}",
+                        rows!($rows prefetch $bytes),
                         "3:", // a block
+                        "prefetcht1 [{ahead}]",
+                        "add {ahead}, 64",
                         "mov {to}, {c}",
                         rows!($rows zero $v $xor),
                         words!($($words)*),
@@ -195,14 +207,15 @@ macro_rules! kernel {
                         state = in(reg) &mut state,
                         a = inout(reg) a => _,
                         b = out(reg) _,
-                        onto = inout(reg) onto.at.add(right) => _,
-                        onto_ld = in(reg) onto.ld,
+                        onto = inout(reg) onto.add(right) => _,
+                        onto_ld = in(reg) onto_ld,
                         from = out(reg) _,
                         step = out(reg) _,
                         c = inout(reg) c.add(right) => _,
                         to = out(reg) _,
                         ld = in(reg) ld,
                         k = out(reg) _,
+                        ahead = inout(reg) ahead.wrapping_add(right) => _,
                         line = const $line,
                         rows = const $rows,
                         $(out($register) _,)*
