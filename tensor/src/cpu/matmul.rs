@@ -7,10 +7,11 @@
 
 use rayon::prelude::*;
 
-use super::gemm::{Gemm, Strided, product};
+use super::gemm::{Gemm, Packed, Strided, product};
 use super::matvec;
 use super::parallel::Shared;
 use crate::Scalar;
+use crate::buffer::with_scratch;
 use crate::operands::{Form, Mat, MatMut, Onto};
 
 /// Computes cᵢⱼ = Σₚ aᵢₚ·bₚⱼ, plus `onto`.
@@ -55,6 +56,9 @@ pub(super) fn check<T>(a: &Mat<'_, T>, b: &Mat<'_, T>, c: &MatMut<'_, T>, onto: 
 /// The number of multiplications from which a second thread pays off.
 pub(super) const WORTH_IT: usize = 1 << 19;
 
+/// The bytes of a right factor, at most, that is packed once for several pieces.
+const PACKED_ONCE: usize = 4 << 20;
+
 /// Computes [`naive`] in blocks that fit into the cache, parallel over rows or columns.
 pub fn fast<T: Gemm>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<'_, T>) {
     check(&a, &b, &c, onto);
@@ -78,6 +82,17 @@ pub fn fast<T: Gemm>(a: Mat<'_, T>, b: Mat<'_, T>, c: MatMut<'_, T>, onto: Onto<
     let starts = (0..m.max(n)).into_par_iter().step_by(cut);
     match threads {
         1 => block(0, m, 0, n),
+        // All pieces read all of B.
+        _ if m >= n && Packed::<T>::len(k, n) * size_of::<T>() <= PACKED_ONCE => with_scratch(Packed::<T>::len(k, n), |space| {
+            let b = Strided { at: b.data.as_ptr(), strides: [b.row_stride, b.col_stride] };
+            // SAFETY: `check` found all elements inside their slices.
+            let b = unsafe { Packed::in_parallel(b, k, n, space) };
+            starts.for_each(|i| {
+                let a = Strided { at: a.data.as_ptr().wrapping_add(i * a.row_stride), strides: [a.row_stride, a.col_stride] };
+                // SAFETY: as above; pieces of C are disjoint, and C is borrowed mutably.
+                unsafe { b.times([cut.min(m - i), k, n], a, 0, shared.at(i * ld), ld, onto) }
+            });
+        }),
         _ if m >= n => starts.for_each(|i| block(i, cut.min(m - i), 0, n)),
         _ => starts.for_each(|j| block(0, m, j, cut.min(n - j))),
     }

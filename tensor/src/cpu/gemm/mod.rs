@@ -21,6 +21,8 @@ mod tile;
 
 use std::fmt::Debug;
 
+use rayon::prelude::*;
+
 use super::{matmul, matvec};
 use crate::buffer::with_scratch;
 use crate::operands::{Mat, MatMut, Onto};
@@ -41,6 +43,9 @@ pub struct Strided<T> {
     pub(crate) at: *const T,
     pub(crate) strides: [usize; 2],
 }
+
+// SAFETY: code that reads through the pointer guarantees that nothing writes there.
+unsafe impl<T: Sync> Sync for Strided<T> {}
 
 impl<T> Strided<T> {
     /// The submatrix from element (i, j) on.
@@ -167,7 +172,7 @@ unsafe fn product_by<T: Gemm>(
     ld: usize,
     onto: Onto<'_, T>,
 ) {
-    let width = PACKED_BYTES / size_of::<T>() / K_BLOCK / tiles.cols * tiles.cols;
+    let width = columns_at_once(tiles);
     with_scratch(K_BLOCK.min(k) * width.min(n.next_multiple_of(tiles.cols)), |packed| {
         for j in (0..n).step_by(width) {
             let cols = width.min(n - j);
@@ -183,6 +188,11 @@ unsafe fn product_by<T: Gemm>(
             }
         }
     });
+}
+
+/// Returns the number of columns of B whose panels pass at a time.
+fn columns_at_once<T>(tiles: &Tiles<T>) -> usize {
+    PACKED_BYTES / size_of::<T>() / K_BLOCK / tiles.cols * tiles.cols
 }
 
 /// A right factor (k, n) in panels, to be multiplied by more than one matrix.
@@ -208,22 +218,39 @@ impl<'a, T: Gemm> Packed<'a, T> {
     /// # Safety
     /// Every element of B lies in its allocation.
     pub(crate) unsafe fn new(b: Strided<T>, k: usize, n: usize, space: &'a mut [T]) -> Self {
-        let width = n.next_multiple_of(Self::panel());
-        for p in (0..k).step_by(K_BLOCK) {
-            let depth = K_BLOCK.min(k - p);
-            let to = &mut space[p * width..][..depth * width];
-            match T::tiles() {
-                // SAFETY: by the caller's contract.
-                Some(tiles) => unsafe { pack(tiles, depth, n, b.from(p, 0), to) },
-                None => {
-                    for (at, x) in to.iter_mut().enumerate() {
-                        // SAFETY: by the caller's contract.
-                        *x = unsafe { *b.from(p + at / n, at % n).at };
-                    }
+        for (i, to) in space[..Self::len(k, n)].chunks_mut((K_BLOCK * n.next_multiple_of(Self::panel())).max(1)).enumerate() {
+            // SAFETY: by the caller's contract.
+            unsafe { Self::pack(b, i * K_BLOCK, k, n, to) };
+        }
+        Packed { panels: space, k, n }
+    }
+
+    /// Computes [`Packed::new`] in parallel.
+    ///
+    /// # Safety
+    /// The contract of [`Packed::new`]; nothing writes to B meanwhile.
+    pub(crate) unsafe fn in_parallel(b: Strided<T>, k: usize, n: usize, space: &'a mut [T]) -> Self {
+        let blocks = space[..Self::len(k, n)].par_chunks_mut((K_BLOCK * n.next_multiple_of(Self::panel())).max(1)).enumerate();
+        // SAFETY: by the caller's contract.
+        blocks.for_each(|(i, to)| unsafe { Self::pack(b, i * K_BLOCK, k, n, to) });
+        Packed { panels: space, k, n }
+    }
+
+    /// Packs a block of at most [`K_BLOCK`] of the k rows, from `p` on.
+    ///
+    /// # Safety
+    /// Every element of B lies in its allocation.
+    unsafe fn pack(b: Strided<T>, p: usize, k: usize, n: usize, to: &mut [T]) {
+        match T::tiles() {
+            // SAFETY: by the caller's contract.
+            Some(tiles) => unsafe { pack(tiles, K_BLOCK.min(k - p), n, b.from(p, 0), to) },
+            None => {
+                for (at, x) in to.iter_mut().enumerate() {
+                    // SAFETY: by the caller's contract.
+                    *x = unsafe { *b.from(p + at / n, at % n).at };
                 }
             }
         }
-        Packed { panels: space, k, n }
     }
 
     /// Computes C (m, n) ← onto + A (m, k)·B[first .. first + k, .. n]. `first` is 0 unless B has at most [`K_BLOCK`] rows.
@@ -246,14 +273,17 @@ impl<'a, T: Gemm> Packed<'a, T> {
             // SAFETY: by the caller's contract; without tiles, B was packed row by row without padding.
             return unsafe { elsewhere([m, k, n], a, b, c, ld, onto) };
         };
-        let (width, mut onto) = (self.n.next_multiple_of(tiles.cols), onto);
-        for p in (0..k.max(1)).step_by(K_BLOCK) {
-            // Panels have the depth they were packed with; `depth` rows of each are read.
-            let (depth, packed) = (K_BLOCK.min(k - p), K_BLOCK.min(self.k - p));
-            let panels = &self.panels[p * width..][..packed * width];
-            // SAFETY: by the caller's contract.
-            unsafe { block(tiles, [m, depth, n], a.from(0, p), panels, [packed, first], c, ld, onto) };
-            onto = Onto::Itself;
+        let (width, at_once) = (self.n.next_multiple_of(tiles.cols), columns_at_once(tiles));
+        for j in (0..n).step_by(at_once) {
+            let (cols, mut onto) = (at_once.min(n - j), onto.columns_from(j));
+            for p in (0..k.max(1)).step_by(K_BLOCK) {
+                // Panels have the depth they were packed with; `depth` rows of each are read.
+                let (depth, packed) = (K_BLOCK.min(k - p), K_BLOCK.min(self.k - p));
+                let panels = &self.panels[p * width..][..packed * width][j * packed..];
+                // SAFETY: by the caller's contract.
+                unsafe { block(tiles, [m, depth, cols], a.from(0, p), panels, [packed, first], c.add(j), ld, onto) };
+                onto = Onto::Itself;
+            }
         }
     }
 }
@@ -313,15 +343,25 @@ unsafe fn pack<T: Gemm>(tiles: &Tiles<T>, k: usize, n: usize, b: Strided<T>, pan
 vectorized! {
     /// Packs k contiguous rows of length n, `ld` apart, into panels. Rows are read in order, so that memory is read sequentially.
     fn pack_rows<T: Gemm>(rows: &[T], ld: usize, n: usize, k: usize, panels: &mut [T], width: usize) {
-        for p in 0..k {
-            for (q, from) in rows[p * ld..][..n].chunks(width).enumerate() {
-                let to = &mut panels[(q * k + p) * width..][..from.len()];
-                // A copy of constant length needs no call.
-                match (from.as_array::<32>(), to.as_mut_array::<32>()) {
-                    (Some(from), Some(to)) => *to = *from,
-                    _ => to.copy_from_slice(from),
-                }
-            }
+        let whole = n / width * width;
+        match width {
+            32 => whole_panels::<T, 32>(rows, ld, whole, k, panels),
+            16 => whole_panels::<T, 16>(rows, ld, whole, k, panels),
+            _ => whole_panels::<T, 8>(rows, ld, whole, k, panels),
+        }
+        let last = &mut panels[whole * k..];
+        for p in 0..if n > whole { k } else { 0 } {
+            last[p * width..][..n - whole].copy_from_slice(&rows[p * ld..][whole..n]);
+        }
+    }
+}
+
+/// Packs rows into panels of constant width, whose copies need no calls.
+#[inline(always)]
+fn whole_panels<T: Copy, const WIDTH: usize>(rows: &[T], ld: usize, n: usize, k: usize, panels: &mut [T]) {
+    for p in 0..k {
+        for (q, from) in rows[p * ld..][..n].as_chunks::<WIDTH>().0.iter().enumerate() {
+            *panels[(q * k + p) * WIDTH..].first_chunk_mut().expect("a panel has k rows") = *from;
         }
     }
 }
