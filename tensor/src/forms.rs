@@ -44,7 +44,7 @@ pub(crate) struct Key {
 
 impl Packed {
     /// Returns the form of this key, whose `len` elements `pack` writes if there is none. Returns `None` if there is one of another
-    /// key. `pack` may share its work among threads: no lock is held meanwhile, and of two threads one wins.
+    /// key. No lock is held while `pack` runs, which may use several threads. If two threads pack at the same time, one form is kept.
     pub(crate) fn get(&self, key: Key, len: usize, pack: impl FnOnce(&mut [f32])) -> Option<&[f32]> {
         let form = &self.0[usize::from(key.transposed)];
         if form.get().is_none() {

@@ -8,12 +8,13 @@ use super::path::{StripFn, Strips};
 
 pub(super) const STRIPS: [StripFn; 1] = [strips];
 
-/// Returns whether this process may use AMX with bf16, or why not. The system is asked once; later threads inherit its permission.
+/// Returns the reason if this process cannot use AMX with bf16. The permission is requested once, for all threads of the process.
 pub(super) fn available() -> Result<(), &'static str> {
-    static ANSWER: OnceLock<Result<(), &'static str>> = OnceLock::new();
-    *ANSWER.get_or_init(request)
+    static PERMISSION: OnceLock<Result<(), &'static str>> = OnceLock::new();
+    *PERMISSION.get_or_init(request)
 }
 
+/// Checks the CPU and the operating system, and requests the permission.
 fn request() -> Result<(), &'static str> {
     let has = |x: u32, bits: u32| x & bits == bits;
     if __cpuid(0).eax < 0x1D || !has(__cpuid_count(7, 0).edx, 1 << 24 | 1 << 22) {
@@ -24,13 +25,13 @@ fn request() -> Result<(), &'static str> {
         return Err("the CPU's tiles are not eight of 16 × 64 bytes");
     }
     if !has(__cpuid(1).ecx, 1 << 27) {
-        return Err("the system saves no extended state");
+        return Err("the operating system does not enable XSAVE");
     }
     let saved: u32;
     // SAFETY: OSXSAVE is set.
     unsafe { asm!("xgetbv", in("ecx") 0, out("eax") saved, out("edx") _, options(nomem, nostack)) };
     if !has(saved, 3 << 17) {
-        return Err("the system does not save tiles");
+        return Err("the operating system does not save AMX tiles");
     }
     permission()
 }
@@ -38,17 +39,17 @@ fn request() -> Result<(), &'static str> {
 /// Requests permission to use tiles: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
 #[cfg(target_os = "linux")]
 fn permission() -> Result<(), &'static str> {
-    let answer: isize;
+    let status: isize;
     // SAFETY: this system call writes no memory of the process.
     unsafe {
-        asm!("syscall", inlateout("rax") 158isize => answer, in("rdi") 0x1023, in("rsi") 18, out("rcx") _, out("r11") _, options(nostack))
+        asm!("syscall", inlateout("rax") 158isize => status, in("rdi") 0x1023, in("rsi") 18, out("rcx") _, out("r11") _, options(nostack))
     };
-    if answer == 0 { Ok(()) } else { Err("the system refuses tiles (arch_prctl)") }
+    if status == 0 { Ok(()) } else { Err("the operating system refuses the permission (arch_prctl)") }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn permission() -> Result<(), &'static str> {
-    Err("tiles are requested on Linux alone")
+    Err("AMX is supported only on Linux")
 }
 
 /// The configuration of eight whole tiles of palette 1, for LDTILECFG.

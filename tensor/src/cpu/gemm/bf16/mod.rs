@@ -1,4 +1,4 @@
-//! The matrix product in bf16 on one thread: C ← onto + A·B with both factors rounded to bf16 and sums in f32.
+//! The matrix product in bf16: C ← onto + A·B with both factors rounded to bf16 and sums in f32.
 //!
 //! ```text
 //! c ← onto                                             nothing, the old C, or a row
