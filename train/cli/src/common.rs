@@ -166,8 +166,8 @@ fn say_path(device: &Device) {
         };
         let factor = seconds(device) / seconds(&Device::CPU);
         output::say(&format!(
-            "warning: this CPU has no instruction for products in bf16: by {instruction} they take {factor:.1} times as long as in \
-             f32, with the bits of every other CPU"
+            "warning: this CPU computes products in bf16 by {instruction}, which takes {factor:.1} times as long as in f32; the bits \
+             are those of every other CPU"
         ));
     }
 }

@@ -180,7 +180,7 @@ impl<'a> Left<'a> {
                 for w in 0..words {
                     let word = match order {
                         Order::Wide => widen(half(w)).to_bits(),
-                        _ => word(order.places(w).map(half)),
+                        _ => word(order.positions(w).map(half)),
                     };
                     // SAFETY: by the caller's contract.
                     unsafe { *to.add(w) = word };
@@ -261,7 +261,7 @@ impl<'a> Right<'a> {
             for (w, j) in (0..16).flat_map(|w| (0..16).map(move |j| (w, j))) {
                 // SAFETY: by the caller's contract.
                 let half = |p: usize| if j < within && p < k { unsafe { from.round(j, p) } } else { 0 };
-                to[order.of_b(w, first + j)] = word(order.places(w).map(half));
+                to[order.of_b(w, first + j)] = word(order.positions(w).map(half));
             }
         };
         in_order_of_memory(from, 0..halves, blocks, square);
@@ -363,7 +363,8 @@ mod x86 {
         }
     }
 
-    /// Writes words of 16 lines into a square of zeros. If k is contiguous, a register holds the words of a line; otherwise a word of all lines.
+    /// Writes words of 16 lines into a square of zeros. If k is contiguous, a register holds the words of a line; otherwise a word
+    /// of all lines.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
     unsafe fn words<E: Element>(square: &mut [__m512i; 16], from: Factor<E>, within: usize, k: usize, order: Order) {
@@ -392,7 +393,7 @@ mod x86 {
                 let mix = _mm512_loadu_si512(MIX.as_ptr().cast());
                 let inside = ((1u32 << within) - 1) as u16;
                 for (w, word) in square.iter_mut().enumerate() {
-                    let [low, high] = order.places(w);
+                    let [low, high] = order.positions(w);
                     prefetch(from.at.wrapping_add(low * from.along + AHEAD));
                     prefetch(from.at.wrapping_add(high * from.along + AHEAD));
                     let inside = |p: usize| if p < k { inside } else { 0 };

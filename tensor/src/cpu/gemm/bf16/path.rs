@@ -37,15 +37,15 @@ impl Order {
         if self == Order::Wide { 32 } else { 16 }
     }
 
-    /// Returns the places along k of the halves of word `w`, low half first.
-    pub(super) fn places(self, w: usize) -> [usize; 2] {
+    /// Returns the positions along k of the halves of word `w`, low half first.
+    pub(super) fn positions(self, w: usize) -> [usize; 2] {
         match self {
             Order::Dots => [w / 2 * 4 + w % 2 + 2, w / 2 * 4 + w % 2],
             _ => [2 * w, 2 * w + 1],
         }
     }
 
-    /// Returns the place of word `w` of column `j` in a block of a panel of B.
+    /// Returns the offset of word `w` of column `j` in a block of a panel of B.
     pub(super) fn of_b(self, w: usize, j: usize) -> usize {
         match self {
             Order::Tiles => j / 16 * 256 + w * 16 + j % 16,
@@ -98,7 +98,8 @@ pub(super) fn paths() -> &'static [Path] {
 pub struct Bf16Path {
     /// The instruction that multiplies.
     pub instruction: &'static str,
-    /// Whether the CPU has an instruction for products in bf16. If not, it converts them to f32 first, and is slower than with products in f32.
+    /// Whether this instruction multiplies factors in bf16. If not, it multiplies them widened to f32, which takes longer than a
+    /// product in f32.
     pub is_native: bool,
     /// The reason if the CPU has AMX, but the system does not let this process use it.
     pub refused: Option<&'static str>,
@@ -137,8 +138,8 @@ fn of_vectors() -> Vec<(Path, Result<(), &'static str>)> {
         Path { name: "vfmadd231ps, 512 bits", level: Level::Avx512, rows: 7, order: Order::Wide, kernels: &vectors::FMA512 };
     let fma256 =
         Path { name: "vfmadd231ps, 256 bits", level: Level::Avx2, rows: 3, order: Order::Wide, kernels: &vectors::FMA256 };
-    let level = |path: &Path| if path.level <= detected() { Ok(()) } else { Err("the CPU or the system lacks the vectors") };
-    let of_tiles = level(&tiles).and_then(|()| amx::available());
+    let level = |path: &Path| if path.level <= detected() { Ok(()) } else { Err("the CPU has no such vectors") };
+    let of_tiles = amx::available().and_then(|()| level(&tiles));
     let of_dots = level(&dots).and(if super::pack::rounds() { Ok(()) } else { Err("the CPU has no AVX512_BF16") });
     let (of_fma512, of_fma256) = (level(&fma512), level(&fma256));
     let mut paths = vec![(tiles, of_tiles), (dots, of_dots), (fma512, of_fma512), (fma256, of_fma256)];
