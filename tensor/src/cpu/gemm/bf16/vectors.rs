@@ -55,55 +55,16 @@ macro_rules! prefetch {
 }
 
 /// Adds the sum of the chains of a row to the row at `from`, writes it to `to`, and proceeds to the next row. Vectors have `bytes`.
+#[rustfmt::skip]
 macro_rules! add {
     ($i:tt [$e0:literal $e1:literal $o0:literal $o1:literal] $v:literal $bytes:literal) => {
         concat!(
-            "vaddps ",
-            $v,
-            $e0,
-            ", ",
-            $v,
-            $e0,
-            ", ",
-            $v,
-            $o0,
-            "\n",
-            "vaddps ",
-            $v,
-            $e1,
-            ", ",
-            $v,
-            $e1,
-            ", ",
-            $v,
-            $o1,
-            "\n",
-            "vaddps ",
-            $v,
-            $e0,
-            ", ",
-            $v,
-            $e0,
-            ", [{from}]\n",
-            "vaddps ",
-            $v,
-            $e1,
-            ", ",
-            $v,
-            $e1,
-            ", [{from} + ",
-            $bytes,
-            "]\n",
-            "vmovups [{to}], ",
-            $v,
-            $e0,
-            "\n",
-            "vmovups [{to} + ",
-            $bytes,
-            "], ",
-            $v,
-            $e1,
-            "\n",
+            "vaddps ", $v, $e0, ", ", $v, $e0, ", ", $v, $o0, "\n",
+            "vaddps ", $v, $e1, ", ", $v, $e1, ", ", $v, $o1, "\n",
+            "vaddps ", $v, $e0, ", ", $v, $e0, ", [{from}]\n",
+            "vaddps ", $v, $e1, ", ", $v, $e1, ", [{from} + ", $bytes, "]\n",
+            "vmovups [{to}], ", $v, $e0, "\n",
+            "vmovups [{to} + ", $bytes, "], ", $v, $e1, "\n",
             "add {from}, {step}\n",
             "add {to}, {ld}\n",
         )
@@ -159,6 +120,7 @@ macro_rules! fma_word {
         )
     };
 }
+
 /// Defines the kernel of strips with this many rows.
 macro_rules! kernel {
     ($name:ident $rows:tt, $features:literal, line $line:literal, columns $columns:literal, $v:literal $bytes:literal $xor:literal,
@@ -227,6 +189,16 @@ macro_rules! kernel {
     };
 }
 
+/// Defines a kernel of 512-bit vectors.
+macro_rules! wide {
+    ($name:ident $rows:tt, $features:literal, line $line:literal, $start:expr, $words:tt) => {
+        kernel!($name $rows, $features, line $line, columns 32, "zmm" "64" "vpxord ", $start, $words,
+            ["zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15"
+             "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29" "zmm30"
+             "zmm31"]);
+    };
+}
+
 /// Applies a macro to the names and numbers of rows of kernels.
 macro_rules! heights {
     ($kernel:ident) => { heights!($kernel one 1 two 2 three 3 four 4 five 5 six 6 seven 7); };
@@ -237,12 +209,7 @@ mod dots {
     use super::*;
 
     macro_rules! dots {
-        ($name:ident $rows:tt) => {
-            kernel!($name $rows, "avx512f,avx512bf16", line 64, columns 32, "zmm" "64" "vpxord ", "", [dot_word $rows],
-                ["zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15"
-                 "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"
-                 "zmm30"]);
-        };
+        ($name:ident $rows:tt) => { wide!($name $rows, "avx512f,avx512bf16", line 64, "", [dot_word $rows]); };
     }
     heights!(dots);
 }
@@ -252,12 +219,8 @@ mod fma512 {
 
     macro_rules! fma {
         ($name:ident $rows:tt) => {
-            kernel!($name $rows, "avx512f", line 128, columns 32, "zmm" "64" "vpxord ",
-                "vpternlogd zmm31, zmm31, zmm31, 255\nvpslld zmm31, zmm31, 16",
-                [fma_word $rows "zmm" "64" "vmovdqu64 " "vpandd " ["28" "29" "30" "31"]],
-                ["zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13" "zmm14" "zmm15"
-                 "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27" "zmm28" "zmm29"
-                 "zmm30" "zmm31"]);
+            wide!($name $rows, "avx512f", line 128, "vpternlogd zmm31, zmm31, zmm31, 255\nvpslld zmm31, zmm31, 16",
+                [fma_word $rows "zmm" "64" "vmovdqu64 " "vpandd " ["28" "29" "30" "31"]]);
         };
     }
     heights!(fma);
