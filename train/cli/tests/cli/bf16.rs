@@ -37,7 +37,8 @@ fn a_step_in_bf16_is_audited_and_its_model_answers() {
     let desk = desk();
     begin(&desk, "run", "--matmul-precision bf16 --stop-at 5");
     let opened = desk.gradus("audit step --run run --html step.html --json").json();
-    assert!(opened["arithmetic"].as_str().is_none_or(|it| it.contains("bf16")), "{opened}");
+    assert_eq!(opened["faults"], serde_json::json!([]));
+    assert!(desk.text("step.html").contains("f32 on cpu, with products in bf16; differences are computed in f64"));
     let score = |more: &str| desk.gradus(&format!("evaluate --model run --corpus corpus.txt --json {more}")).json();
     let [full, rounded] = ["", "--matmul-precision bf16"].map(score);
     assert_ne!(full["nll"], rounded["nll"]);
