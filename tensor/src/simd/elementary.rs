@@ -43,7 +43,7 @@ pub trait Elementary: Float {
         let x = if self < low { low } else { self };
         let x = if x > high { high } else { x };
         let (m, shifted) = Self::exp_parts::<FMA>(x);
-        let [a, b] = Self::powers_of_two(shifted);
+        let (a, b) = Self::powers_of_two(shifted);
         (Self::one() + m) * a * b
     }
 
@@ -53,7 +53,7 @@ pub trait Elementary: Float {
         let x = self.magnitude();
         let x = if x > Self::TANH_RANGE { Self::TANH_RANGE } else { x };
         let (m, shifted) = Self::exp_parts::<FMA>(x + x);
-        let [a, b] = Self::powers_of_two(shifted);
+        let (a, b) = Self::powers_of_two(shifted);
         let e = a * b * m + (a * b - Self::one());
         (e / (e + Self::lit(2.0))).signed_like(self)
     }

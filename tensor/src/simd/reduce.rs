@@ -7,15 +7,17 @@ pub const LANES: usize = 32;
 
 /// Returns the pairwise sum of all lanes.
 #[inline(always)]
-pub fn add_lanes<T: Float>(mut lanes: [T; LANES]) -> T {
-    let mut width = LANES;
-    while width > 1 {
-        width /= 2;
-        for i in 0..width {
-            lanes[i] += lanes[i + width];
-        }
-    }
-    lanes[0]
+pub fn add_lanes<T: Float>(lanes: [T; LANES]) -> T {
+    fold_lanes(lanes, |a, b| a + b)
+}
+
+/// Folds the upper half of the lanes onto the lower half until one is left. Each half has a constant length, a register or more.
+#[inline(always)]
+fn fold_lanes<T: Float>(lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
+    let lanes: [T; 16] = std::array::from_fn(|i| f(lanes[i], lanes[i + 16]));
+    let lanes: [T; 8] = std::array::from_fn(|i| f(lanes[i], lanes[i + 8]));
+    let lanes: [T; 4] = std::array::from_fn(|i| f(lanes[i], lanes[i + 4]));
+    f(f(lanes[0], lanes[2]), f(lanes[1], lanes[3]))
 }
 
 /// Returns Σ f(xᵢ), summed in lanes.
@@ -64,7 +66,7 @@ pub fn largest_of<T: Float>(x: &[T]) -> T {
     for (lane, &x) in lanes.iter_mut().zip(rest) {
         *lane = if x > *lane { x } else { *lane };
     }
-    lanes.iter().fold(least, |most, &x| if x > most { x } else { most })
+    fold_lanes(lanes, |a, b| if b > a { b } else { a })
 }
 
 #[cfg(test)]

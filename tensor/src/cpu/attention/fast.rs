@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::super::dropout::drop_row;
+use super::super::dropout::{COLUMNS, Columns};
 use super::super::gemm::{Gemm, Products, Strided};
 use super::super::parallel::Shared;
 use super::{bias_at, row};
@@ -44,7 +44,14 @@ impl Span {
     }
 }
 
-/// Returns the whole lanes of the scores of the keys that query i of b reaches, padded with `fill`. Zeros the scores beyond.
+/// Returns the whole lanes of the scores of the keys that query i of b reaches.
+#[inline(always)]
+fn whole_lanes<'a, T>(spec: &AttentionSpec, [b, i]: [usize; 2], s: &'a mut [T]) -> &'a mut [T] {
+    &mut s[..spec.reach(b, i).next_multiple_of(LANES)]
+}
+
+/// Returns [`whole_lanes`], padded with `fill`. Zeros the scores beyond.
+#[inline(always)]
 fn split<'a, T: Gemm>(spec: &AttentionSpec, [b, i]: [usize; 2], s: &'a mut [T], fill: T) -> &'a mut [T] {
     let seen = spec.reach(b, i);
     let (s, beyond) = s.split_at_mut(seen.next_multiple_of(LANES));
@@ -102,14 +109,7 @@ pub fn attention<T: Gemm, P: Products<T>>(x: &AttentionOperands<'_, T>, o: &mut 
                 unsafe { P::times(&k, [rows, d, reach], rows_of(q, [b, h, first]), 0, s.as_mut_ptr(), stride, Onto::Nothing) };
                 // SAFETY: a task owns its rows of lse, (B, H, Tq) by `check`.
                 let lse = unsafe { lse.slice(pair * spec.queries + first, rows) };
-                for (r, s) in s.chunks_exact_mut(stride).enumerate() {
-                    let i = first + r;
-                    let s = split(spec, [b, i], s, T::lit(f64::NEG_INFINITY));
-                    (lse[r], inverse[r]) = softmax_row(x, [b, h, i], s);
-                    if let Some(key) = &spec.dropout {
-                        drop_row(key, (pair * spec.queries + i) as u64, s);
-                    }
-                }
+                softmax_rows(x, [b, h, first], s, lse, inverse);
                 let (o_stride, at) = (spec.heads * d, ((b * spec.queries + first) * spec.heads + h) * d);
                 let s = Strided { at: s.as_ptr(), strides: [stride, 1] };
                 // SAFETY: o is (B, Tq, H, D) by `check`, and a task owns its rows of it.
@@ -126,15 +126,50 @@ pub fn attention<T: Gemm, P: Products<T>>(x: &AttentionOperands<'_, T>, o: &mut 
     run(spec, spec.batch * spec.heads * shares, task);
 }
 
-/// Turns products with the keys into e^(sⱼ − max), 0 if masked. Returns the log-sum-exp, and the inverse of the sum.
-fn softmax_row<T: Gemm>(x: &AttentionOperands<'_, T>, [b, h, i]: [usize; 3], s: &mut [T]) -> (T, T) {
-    if x.spec.is_blind(b, i) {
-        s.fill(T::zero());
-        return (T::lit(f64::NEG_INFINITY), T::zero());
+vectorized! {
+    /// Turns products with the keys into c·e^(sⱼ − max), 0 if masked, for the queries of lse, `first` and those after it; c are the
+    /// factors of dropout. Writes the log-sum-exp of each query and the inverse of its sum.
+    fn softmax_rows<T: Gemm>(
+        x: &AttentionOperands<'_, T>,
+        at: [usize; 3],
+        s: &mut [T],
+        lse: &mut [T],
+        inverse: &mut [T],
+    ) {
+        let ([b, h, first], spec, stride) = (at, x.spec, s.len() / lse.len());
+        // One pass over the rows after another, so that rows overlap in the pipeline.
+        for (r, s) in s.chunks_exact_mut(stride).enumerate() {
+            let s = split(spec, [b, first + r], s, T::lit(f64::NEG_INFINITY));
+            finish_scores(x, [b, h, first + r], s);
+            lse[r] = largest_of(s);
+        }
+        for (r, s) in s.chunks_exact_mut(stride).enumerate() {
+            let most = lse[r];
+            for s in whole_lanes(spec, [b, first + r], s) {
+                *s = (*s - most).fast_exp::<FMA>();
+            }
+        }
+        let dropout = spec.dropout;
+        for (r, s) in s.chunks_exact_mut(stride).enumerate() {
+            let i = first + r;
+            let s = whole_lanes(spec, [b, i], s);
+            if spec.is_blind(b, i) {
+                s.fill(T::zero());
+                (lse[r], inverse[r]) = (T::lit(f64::NEG_INFINITY), T::zero());
+                continue;
+            }
+            let sum = sum_of(s, |s| s);
+            (lse[r], inverse[r]) = (lse[r] + sum.ln(), T::one() / sum);
+            if let Some(key) = dropout {
+                let row = ((b * spec.heads + h) * spec.queries + i) as u64;
+                for (group, s) in s.chunks_mut(COLUMNS).enumerate() {
+                    for (s, c) in s.iter_mut().zip(Columns::<T>::draw(&key, row, group).factors()) {
+                        *s = *s * c;
+                    }
+                }
+            }
+        }
     }
-    let (bias, allowed) = rows_at(x, [b, h, i]);
-    let (most, sum) = exponentials(s, x.spec.reach(b, i), T::lit(x.spec.scale), bias, allowed);
-    (most + sum.ln(), T::one() / sum)
 }
 
 /// Computes the attention of one query, as in generation. Packing the keys would cost more than their product with the query.
@@ -152,14 +187,11 @@ fn one_query<T: Gemm, P: Products<T>>(x: &AttentionOperands<'_, T>, pair: usize,
         let k = Mat { col_stride: k.strides[2], ..Mat::transposed(&k.data[all(&k)..], d, keys) };
         P::row(row(q, d, [b, h, 0]), k, &mut s[..keys]);
         s[keys..].fill(T::lit(f64::NEG_INFINITY));
-        let inverse;
-        (*lse, inverse) = softmax_row(x, [b, h, 0], s);
-        if let Some(key) = &spec.dropout {
-            drop_row(key, pair as u64, s);
-        }
+        let mut inverse = [T::zero()];
+        softmax_rows(x, [b, h, 0], s, std::slice::from_mut(lse), &mut inverse);
         P::row(&s[..keys], Mat { row_stride: v.strides[2], ..Mat::dense(&v.data[all(&v)..], keys, d) }, o);
         for o in o {
-            *o = *o * inverse;
+            *o = *o * inverse[0];
         }
     });
 }
@@ -179,35 +211,18 @@ fn run(spec: &AttentionSpec, tasks: usize, task: impl Fn(usize) + Sync + Send) {
     }
 }
 
-vectorized! {
-    /// Computes s ← e^(scale·s + bias − max), 0 if masked. Returns the maximum and the sum. An empty bias or mask is absent.
-    fn exponentials<T: Gemm>(s: &mut [T], seen: usize, scale: T, bias: &[T], allowed: &[bool]) -> (T, T) {
-        finish_scores(s, seen, scale, bias, allowed);
-        let most = largest_of(s);
-        for s in s.iter_mut() {
-            *s = (*s - most).fast_exp::<FMA>();
-        }
-        (most, sum_of(s, |s| s))
-    }
-}
-
-/// Computes s ← scale·s + bias for the first `seen`, −∞ if masked. The padding of the row is −∞ and stays so.
+/// Computes s ← scale·s + bias for the keys that query i reaches, −∞ if masked. The padding of the row is −∞ and stays so.
 #[inline(always)]
-fn finish_scores<T: Gemm>(s: &mut [T], seen: usize, scale: T, bias: &[T], allowed: &[bool]) {
-    let never = T::lit(f64::NEG_INFINITY);
+fn finish_scores<T: Gemm>(x: &AttentionOperands<'_, T>, [b, h, i]: [usize; 3], s: &mut [T]) {
+    let (scale, seen) = (T::lit(x.spec.scale), x.spec.reach(b, i));
+    let (bias, allowed) = rows_at(x, [b, h, i]);
     let scaled = if scale > T::zero() { s.len() } else { seen }; // whole lanes, if −∞ stays −∞
     s[..scaled].iter_mut().for_each(|s| *s = *s * scale);
     for (s, &bias) in s[..seen].iter_mut().zip(bias) {
         *s += bias;
     }
     for (s, &allowed) in s.iter_mut().zip(allowed) {
-        *s = if allowed { *s } else { never };
-    }
-}
-
-vectorized! {
-    fn inner<T: Gemm>(x: &[T], y: &[T]) -> T {
-        sum_of_2(x, y, |x, y| x * y)
+        *s = if allowed { *s } else { T::lit(f64::NEG_INFINITY) };
     }
 }
 
@@ -270,12 +285,16 @@ unsafe fn pair_vjp<T: Gemm, P: Products<T>>(
         }
     }
     let keys = spec.keys;
+    let mut gbias = gbias.zip(x.bias).map(|(gbias, bias)| {
+        // SAFETY: by the caller's contract; `check_grads` found the gradient as long as the bias, whose slices are contiguous.
+        unsafe { gbias.slice(bias_at(spec, bias, [b, h, 0, 0]), spec.queries * keys) }
+    });
     let (step, most) = (P::QUERIES, BLOCK * P::QUERIES);
     let longest = keys.next_multiple_of(LANES).max(LANES);
     let [across, down, of_block] = [P::packed_len(d, keys), P::packed_len(keys, d), P::packed_len(most, d)];
-    let sizes = [across, across, down, of_block, of_block, most * longest, most * longest, longest];
+    let sizes = [across, across, down, of_block, of_block, most * longest, most * longest];
     with_scratch(sizes.iter().sum(), |scratch| {
-        let [k_across, v_across, k_down, q_space, go_space, s, gs, factors] = parts(scratch, sizes);
+        let [k_across, v_across, k_down, q_space, go_space, s, gs] = parts(scratch, sizes);
         // SAFETY: `check` found the keys and values inside their slices.
         let [k_across, v_across, k_down] = unsafe {
             let all = [b, h, 0];
@@ -296,10 +315,8 @@ unsafe fn pair_vjp<T: Gemm, P: Products<T>>(
                     P::times(&k_across, [rows, d, reach], rows_of(q, here), 0, s.as_mut_ptr(), stride, Onto::Nothing);
                     P::times(&v_across, [rows, d, reach], rows_of(go, here), 0, gs.as_mut_ptr(), stride, Onto::Nothing);
                 }
-                for (r, (s, gs)) in s.chunks_exact_mut(stride).zip(gs.chunks_exact_mut(stride)).enumerate() {
-                    // SAFETY: by the caller's contract.
-                    unsafe { score_row_vjp(x, [b, h, first + r], o, lse, go, s, gs, factors, gbias) };
-                }
+                let gbias = gbias.as_deref_mut().map(|gbias| &mut gbias[first * keys..][..rows * keys]);
+                score_rows_vjp(x, here, o, lse, go, s, gs, stride, gbias);
                 let gs = Strided { at: gs.as_ptr(), strides: [stride, 1] };
                 let gq = grads.at(place(0, first));
                 // SAFETY: by the caller's contract; `check_grads` found q̄'s rows inside the buffer.
@@ -331,78 +348,66 @@ unsafe fn pair_vjp<T: Gemm, P: Products<T>>(
     });
 }
 
-/// Computes s ← c·p and gs ← scale·s̄ for query i, from its scores s and gs = p̄/c = ⟨ōᵢ, v⟩. Adds s̄ to the bias's gradient.
-///
-/// # Safety
-/// The contract of [`pair_vjp`].
-#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
-unsafe fn score_row_vjp<T: Gemm>(
-    x: &AttentionOperands<'_, T>,
-    [b, h, i]: [usize; 3],
-    o: &[T],
-    lse: &[T],
-    go: Heads<'_, T>,
-    s: &mut [T],
-    gs: &mut [T],
-    factors: &mut [T],
-    gbias: Option<Shared<T>>,
-) {
-    let spec = x.spec;
-    let (at, d, scale) = ((b * spec.heads + h) * spec.queries + i, spec.width, T::lit(spec.scale));
-    let s = split(spec, [b, i], s, T::lit(f64::NEG_INFINITY));
-    let gs = split(spec, [b, i], gs, T::zero());
-    if spec.is_blind(b, i) {
-        s.fill(T::zero());
-        gs.fill(T::zero());
-        return;
-    }
-    let factors: &[T] = match &spec.dropout {
-        None => &[],
-        Some(key) => {
-            let factors = &mut factors[..s.len()];
-            factors.fill(T::one());
-            drop_row(key, at as u64, factors);
-            factors
-        }
-    };
-    let o_i = &o[((b * spec.queries + i) * spec.heads + h) * d..][..d];
-    let mean = inner(row(go, d, [b, h, i]), o_i);
-    let (bias, allowed) = rows_at(x, [b, h, i]);
-    probabilities(s, spec.reach(b, i), scale, bias, allowed, lse[at]);
-    row_vjp(s, gs, factors, mean);
-    if let (Some(gbias), Some(bias)) = (gbias, x.bias) {
-        // SAFETY: by the caller's contract; `check_grads` found the gradient as long as the bias.
-        let gbias = unsafe { gbias.slice(bias_at(spec, bias, [b, h, i, 0]), spec.reach(b, i)) };
-        for (gbias, &gs) in gbias.iter_mut().zip(&*gs) {
-            *gbias += gs;
-        }
-    }
-    for gs in gs {
-        *gs = *gs * scale;
-    }
-}
-
 vectorized! {
-    /// Computes s ← e^(scale·s + bias − lse), 0 if masked.
-    fn probabilities<T: Gemm>(s: &mut [T], seen: usize, scale: T, bias: &[T], allowed: &[bool], lse: T) {
-        finish_scores(s, seen, scale, bias, allowed);
-        for s in s {
-            *s = (*s - lse).fast_exp::<FMA>();
+    /// Computes s ← c·p and gs ← scale·s̄ for the queries from `first` on, from their scores s and gs = p̄/c = ⟨ō, v⟩:
+    /// s̄ = p·(c·gs − ⟨ō, o⟩), where c are the factors of dropout. Adds s̄ to the bias's gradient. Rows are `stride` long.
+    fn score_rows_vjp<T: Gemm>(
+        x: &AttentionOperands<'_, T>,
+        at: [usize; 3],
+        o: &[T],
+        lse: &[T],
+        go: Heads<'_, T>,
+        s: &mut [T],
+        gs: &mut [T],
+        stride: usize,
+        gbias: Option<&mut [T]>,
+    ) {
+        let ([b, h, first], spec, d) = (at, x.spec, x.spec.width);
+        let (scale, mut gbias, dropout) = (T::lit(spec.scale), gbias, spec.dropout);
+        let lse = &lse[(b * spec.heads + h) * spec.queries..][..spec.queries];
+        // One pass over the rows after another, so that rows overlap in the pipeline.
+        for (i, s) in (first..).zip(s.chunks_exact_mut(stride)) {
+            let s = split(spec, [b, i], s, T::lit(f64::NEG_INFINITY));
+            finish_scores(x, [b, h, i], s);
         }
-    }
-}
-
-vectorized! {
-    /// Computes gs ← p·(c·gs − mean) and p ← c·p, from p and gs = p̄/c = ⟨ō, v⟩. If `factors` is empty, every c is 1.
-    fn row_vjp<T: Gemm>(p: &mut [T], gs: &mut [T], factors: &[T], mean: T) {
-        if factors.is_empty() {
-            for (&mut p, gs) in p.iter_mut().zip(gs) {
-                *gs = p * (*gs - mean);
+        for (i, s) in (first..).zip(s.chunks_exact_mut(stride)) {
+            for s in whole_lanes(spec, [b, i], s) {
+                *s = (*s - lse[i]).fast_exp::<FMA>();
             }
-        } else {
-            for ((p, gs), &c) in p.iter_mut().zip(gs).zip(factors) {
-                *gs = *p * (c * *gs - mean);
-                *p = c * *p;
+        }
+        for (i, (s, gs)) in (first..).zip(s.chunks_exact_mut(stride).zip(gs.chunks_exact_mut(stride))) {
+            let s = whole_lanes(spec, [b, i], s);
+            let gs = split(spec, [b, i], gs, T::zero());
+            if spec.is_blind(b, i) {
+                s.fill(T::zero());
+                gs.fill(T::zero());
+                continue;
+            }
+            let o = &o[((b * spec.queries + i) * spec.heads + h) * d..][..d];
+            let mean = sum_of_2(row(go, d, [b, h, i]), o, |go, o| go * o);
+            match dropout {
+                None => {
+                    for (&mut p, gs) in s.iter_mut().zip(&mut *gs) {
+                        *gs = p * (*gs - mean);
+                    }
+                }
+                Some(key) => {
+                    let row = ((b * spec.heads + h) * spec.queries + i) as u64;
+                    for (group, (p, gs)) in s.chunks_mut(COLUMNS).zip(gs.chunks_mut(COLUMNS)).enumerate() {
+                        for ((p, gs), c) in p.iter_mut().zip(gs).zip(Columns::<T>::draw(&key, row, group).factors()) {
+                            *gs = *p * (c * *gs - mean);
+                            *p = c * *p;
+                        }
+                    }
+                }
+            }
+            if let Some(gbias) = gbias.as_deref_mut() {
+                for (gbias, &gs) in gbias[(i - first) * spec.keys..][..spec.reach(b, i)].iter_mut().zip(&*gs) {
+                    *gbias += gs;
+                }
+            }
+            for gs in gs {
+                *gs = *gs * scale;
             }
         }
     }
