@@ -8,6 +8,7 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use gradus_tensor::Real;
+use gradus_tensor::kernels::Kernels;
 use gradus_tensor::operands::{
     AdamStep, AttentionGrads, AttentionOperands, AttentionSpec, Form, Heads, Mask, Mat, MatMut, Onto, OutputGrads, OutputOperands,
 };
@@ -52,32 +53,34 @@ fn normals(n: usize) -> Vec<f32> {
     x
 }
 
-/// Measures the matrix products of a linear layer from width d to f. `LAYOUT` 0: forward, A·B; 1: gradient of the input, A·Bᵀ; 2:
-/// gradient of the weight, Aᵀ·B.
+/// Measures the matrix products of a linear layer from width d to f, in f32 and in bf16. `LAYOUT` 0: forward, A·B; 1: gradient of
+/// the input, A·Bᵀ; 2: gradient of the weight, Aᵀ·B.
 macro_rules! products {
-    ($($name:ident: $d:literal to $f:literal;)*) => {$(
+    ($($name:ident: $d:literal to $f:literal, $kernels:expr;)*) => {$(
         #[divan::bench(args = PRESETS, consts = [0, 1, 2])]
         fn $name<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset) {
-            products::<LAYOUT>(bencher, p, $d * p.width, $f * p.width);
+            products::<LAYOUT>(bencher, $kernels, p, $d * p.width, $f * p.width);
         }
     )*};
 }
 
 products! {
-    matmul: 1 to 4; // the first layer of the feed-forward network
-    matmul_second: 4 to 1;
-    matmul_packed: 1 to 3; // the projection to queries, keys and values
-    matmul_projection: 1 to 1;
+    matmul: 1 to 4, f32::kernels(); // the first layer of the feed-forward network
+    matmul_second: 4 to 1, f32::kernels();
+    matmul_packed: 1 to 3, f32::kernels(); // the projection to queries, keys and values
+    matmul_projection: 1 to 1, f32::kernels();
+    matmul_bf16: 1 to 4, &Kernels::BF16;
+    matmul_bf16_second: 4 to 1, &Kernels::BF16;
 }
 
-fn products<const LAYOUT: usize>(bencher: Bencher<'_, '_>, p: Preset, d: usize, f: usize) {
+fn products<const LAYOUT: usize>(bencher: Bencher<'_, '_>, kernels: &Kernels<f32>, p: Preset, d: usize, f: usize) {
     let t = p.tokens();
     let (m, k, n) = [(t, d, f), (t, f, d), (d, t, f)][LAYOUT];
     let (a, b, mut c) = (normals(m * k), normals(k * n), vec![0.0; m * n]);
     bencher.counter(ItemsCount::new(2 * m * k * n)).bench_local(|| {
         let a = if LAYOUT == 2 { Mat::transposed(&a, m, k) } else { Mat::dense(&a, m, k) };
         let b = if LAYOUT == 1 { Mat::transposed(&b, k, n) } else { Mat::dense(&b, k, n) };
-        (f32::kernels().matmul)(a, b, MatMut::dense(&mut c, m, n), Onto::Nothing);
+        (kernels.matmul)(a, b, MatMut::dense(&mut c, m, n), Onto::Nothing);
     });
 }
 

@@ -252,8 +252,14 @@ pub fn attention_vjp<T: Gemm, P: Products<T>>(
     let task = |task: usize| {
         for b in (task / heads..spec.batch).step_by(batches) {
             for h in (task % heads..spec.heads).step_by(heads) {
-                // SAFETY: this task alone writes the gradients of (b, h), and the slice of the bias's gradient that it reaches.
-                unsafe { pair_vjp::<T, P>(x, [b, h], o, lse, go, data, &places, gbias) };
+                // SAFETY: this task alone writes the gradients of (b, h), and the slice of the bias's gradient that it reaches, which
+                // is contiguous; `check_grads` found that gradient as long as the bias.
+                unsafe {
+                    let gbias = gbias
+                        .zip(bias)
+                        .map(|(gbias, bias)| gbias.slice(bias_at(spec, bias, [b, h, 0, 0]), spec.queries * spec.keys));
+                    pair_vjp::<T, P>(x, [b, h], o, lse, go, data, &places, gbias);
+                }
             }
         }
     };
@@ -273,7 +279,7 @@ unsafe fn pair_vjp<T: Gemm, P: Products<T>>(
     go: Heads<'_, T>,
     grads: Shared<T>,
     places: &[HeadLayout; 3],
-    gbias: Option<Shared<T>>,
+    mut gbias: Option<&mut [T]>,
 ) {
     let AttentionOperands { spec, q, k, v, .. } = *x;
     let d = spec.width;
@@ -285,10 +291,6 @@ unsafe fn pair_vjp<T: Gemm, P: Products<T>>(
         }
     }
     let keys = spec.keys;
-    let mut gbias = gbias.zip(x.bias).map(|(gbias, bias)| {
-        // SAFETY: by the caller's contract; `check_grads` found the gradient as long as the bias, whose slices are contiguous.
-        unsafe { gbias.slice(bias_at(spec, bias, [b, h, 0, 0]), spec.queries * keys) }
-    });
     let (step, most) = (P::QUERIES, BLOCK * P::QUERIES);
     let longest = keys.next_multiple_of(LANES).max(LANES);
     let [across, down, of_block] = [P::packed_len(d, keys), P::packed_len(keys, d), P::packed_len(most, d)];

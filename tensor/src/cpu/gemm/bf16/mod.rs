@@ -14,6 +14,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
+mod matmul;
 mod multiply;
 mod pack;
 mod path;
@@ -21,19 +22,17 @@ mod plain;
 #[cfg(target_arch = "x86_64")]
 mod vectors;
 
-use rayon::prelude::*;
-
-use self::multiply::{multiply, part};
+use self::matmul::right;
+use self::multiply::part;
 use self::pack::{Factor, Left, Right};
 pub use self::path::Bf16Path;
-use self::path::{Path, path};
-use super::super::matmul::{WORTH_IT, check};
-use super::super::parallel::{self, Shared};
+use self::path::path;
+use super::super::parallel;
 use super::super::same_len;
 use super::{Products, Strided};
 use crate::buffer::with_scratch;
 use crate::forms::Key;
-use crate::operands::{Form, Mat, MatMut, Onto, Packed};
+use crate::operands::{Mat, MatMut, Onto, Packed};
 
 /// The number of elements along k that are added to C at once.
 const BLOCK: usize = 32;
@@ -96,43 +95,7 @@ impl Products<f32> for Bf16 {
     }
 
     fn matmul(a: Mat<'_, f32>, b: Mat<'_, f32>, c: MatMut<'_, f32>, onto: Onto<'_, f32>) {
-        check(&a, &b, &c, onto);
-        let (m, k, n) = (c.rows, a.cols, c.cols);
-        if m == 0 || n == 0 {
-            return;
-        }
-        let threads = if m * n * k < WORTH_IT { 1 } else { rayon::current_num_threads() };
-        let (path, of_a, of_b) = (path(), Left::len(path(), m, k), Right::len(k, n));
-        let key = Key { sizes: [k, n], transposed: b.col_stride != 1, layout: path.name };
-        let kept = match b.form {
-            Form::Kept(packed) => packed.get(key, of_b, |space| {
-                right(path, b, space, threads);
-            }),
-            _ => None,
-        };
-        with_scratch(of_a + if kept.is_some() { 0 } else { of_b }, |space| {
-            let (for_a, for_b) = space.split_at_mut(of_a);
-            let a = left(path, a, for_a, threads);
-            let b = match kept {
-                Some(words) => Right { path, words: as_words(words), cols: n, blocks: k.div_ceil(BLOCK) },
-                None => right(path, b, for_b, threads),
-            };
-            let (ld, shared) = (c.row_stride, Shared::new(c.data));
-            // SAFETY: blocks of C are disjoint, and C is borrowed mutably.
-            let block = |rows: std::ops::Range<usize>, cols: std::ops::Range<usize>| unsafe {
-                let onto = onto.columns_from(cols.start);
-                multiply(&a, rows.clone(), &b, cols.clone(), shared.at(rows.start * ld + cols.start), ld, onto);
-            };
-            let (longer, whole) = if m >= n { (m, path.rows) } else { (n, 32) };
-            let pieces = if longer >= 512 * threads { 2 * threads } else { threads };
-            let cut = longer.div_ceil(pieces).next_multiple_of(whole);
-            let starts = (0..longer).into_par_iter().step_by(cut);
-            match threads {
-                1 => block(0..m, 0..n),
-                _ if m >= n => starts.for_each(|i| block(i..m.min(i + cut), 0..n)),
-                _ => starts.for_each(|j| block(0..m, j..n.min(j + cut))),
-            }
-        });
+        matmul::matmul(a, b, c, onto);
     }
 
     fn row(x: &[f32], b: Mat<'_, f32>, y: &mut [f32]) {
@@ -170,33 +133,9 @@ impl Products<f32> for Bf16 {
             // SAFETY: by the caller's contract.
             unsafe {
                 let a = Left::new(b.path, a, m, k, words(space), 1);
-                part(&a, 0..m, b, 0..n, first..first + k.div_ceil(BLOCK), c, ld, onto);
+                part(&a, 0, 0..m, b, 0..n, first..first + k.div_ceil(BLOCK), c, ld, onto);
             }
         });
-    }
-}
-
-/// Packs a left factor.
-fn left<'a>(path: &'static Path, a: Mat<'_, f32>, space: &'a mut [f32], threads: usize) -> Left<'a> {
-    let Mat { data, rows, cols, row_stride: line, col_stride: along, form } = a;
-    // SAFETY: `check` found all elements inside their slices.
-    unsafe {
-        match form {
-            Form::Rounded(x) => Left::new(path, Factor { at: x.as_ptr(), line, along }, rows, cols, words(space), threads),
-            _ => Left::new(path, Factor { at: data.as_ptr(), line, along }, rows, cols, words(space), threads),
-        }
-    }
-}
-
-/// Packs a right factor.
-fn right<'a>(path: &'static Path, b: Mat<'_, f32>, space: &'a mut [f32], threads: usize) -> Right<'a> {
-    let Mat { data, rows, cols, row_stride: along, col_stride: line, form } = b;
-    // SAFETY: `check` found all elements inside their slices.
-    unsafe {
-        match form {
-            Form::Rounded(x) => Right::new(path, Factor { at: x.as_ptr(), line, along }, rows, cols, words(space), threads),
-            _ => Right::new(path, Factor { at: data.as_ptr(), line, along }, rows, cols, words(space), threads),
-        }
     }
 }
 

@@ -14,31 +14,16 @@ const BROAD: usize = 512;
 /// The rows of C, at most, that stay in the second-level cache.
 const TALL: usize = 256;
 
-/// Computes C ← onto + A·B for these rows of A, from a multiple of a strip's rows on, and columns of B, from a multiple of 32 on.
-/// `c` is the first of these rows and columns. The rows of C are contiguous and `ld` apart.
+/// Computes C ← onto + A·B for these rows of A, from a multiple of a strip's rows on, these columns of B, from a multiple of 32 on,
+/// and the blocks `along` k of B, which belong to those of A from `first` on, a multiple of [`DEEP`]. `c` is the first of these
+/// rows and columns. The rows of C are contiguous and `ld` apart.
 ///
 /// # Safety
 /// C has these rows and columns, and nothing else reads or writes them during the call.
-pub(super) unsafe fn multiply(
-    left: &Left<'_>,
-    rows: Range<usize>,
-    right: &Right<'_>,
-    cols: Range<usize>,
-    c: *mut f32,
-    ld: usize,
-    onto: Onto<'_, f32>,
-) {
-    // SAFETY: by the caller's contract.
-    unsafe { part(left, rows, right, cols, 0..right.blocks, c, ld, onto) }
-}
-
-/// Computes [`multiply`] with the blocks `along` of B. A has as many.
-///
-/// # Safety
-/// The contract of [`multiply`].
-#[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
+#[allow(clippy::too_many_arguments, reason = "operands and their parts")]
 pub(super) unsafe fn part(
     left: &Left<'_>,
+    first: usize,
     rows: Range<usize>,
     right: &Right<'_>,
     cols: Range<usize>,
@@ -48,9 +33,12 @@ pub(super) unsafe fn part(
     onto: Onto<'_, f32>,
 ) {
     let path = left.path;
-    let fits = rows.end <= left.rows && cols.end <= right.cols && along.end <= right.blocks && along.len() <= left.blocks;
+    let fits = rows.end <= left.rows && cols.end <= right.cols && along.end <= right.blocks;
+    // Packed A is read in groups of DEEP blocks, of which the last may have fewer.
+    let end = first + along.len();
+    let groups = first.is_multiple_of(DEEP) && (end == left.blocks || end < left.blocks && along.len().is_multiple_of(DEEP));
     let whole = rows.start.is_multiple_of(path.rows) && cols.start.is_multiple_of(32) && std::ptr::eq(path, right.path);
-    assert!(fits && whole, "rows {rows:?} of {}, columns {cols:?} of {}, blocks {along:?}", left.rows, right.cols);
+    assert!(fits && groups && whole, "rows {rows:?} of {}, columns {cols:?} of {}, blocks {along:?}", left.rows, right.cols);
     let tall = TALL / path.rows * path.rows;
     for j0 in cols.clone().step_by(BROAD) {
         for i0 in rows.clone().step_by(tall) {
@@ -67,7 +55,17 @@ pub(super) unsafe fn part(
                     // SAFETY: by the caller's contract; `b` has `depth` blocks of the panel.
                     unsafe {
                         let c = c.add((i0 - rows.start) * ld + j - cols.start);
-                        panel(left, i0..i1, p, depth, [b, b.wrapping_add(512 * right.blocks)], 32.min(j1 - j), c, ld, onto);
+                        panel(
+                            left,
+                            i0..i1,
+                            first + p,
+                            depth,
+                            [b, b.wrapping_add(512 * right.blocks)],
+                            32.min(j1 - j),
+                            c,
+                            ld,
+                            onto,
+                        );
                     }
                 }
             }
@@ -78,7 +76,7 @@ pub(super) unsafe fn part(
 /// Computes rows of C and at most 32 columns, from `depth` blocks from `p` on.
 ///
 /// # Safety
-/// The contract of [`multiply`]; `b` has the blocks. `ahead` is the next panel.
+/// The contract of [`part`]; `b` has the blocks. `ahead` is the next panel.
 #[allow(clippy::too_many_arguments, reason = "operands and their sizes")]
 unsafe fn panel(
     left: &Left<'_>,

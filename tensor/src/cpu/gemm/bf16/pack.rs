@@ -156,38 +156,63 @@ impl<'a> Left<'a> {
     /// # Safety
     /// The elements of the rows exist, `to` has room for all rows, and nothing else accesses the room of these.
     unsafe fn pack<E: Element>(path: &Path, from: Factor<E>, rows: Range<usize>, k: usize, all: usize, to: *mut u32) {
-        let (blocks, words, order) = (k.div_ceil(BLOCK), path.order.of_a(), path.order);
-        let (strips, padded) = (path.rows, padded(path, all));
-        let place = |row: usize, block: usize| {
-            let (group, depth) = (block / DEEP * DEEP, DEEP.min(blocks - block / DEEP * DEEP));
-            let (strip, height) = (row / strips * strips, strips.min(padded - row / strips * strips));
-            (group * padded + strip * depth + (block - group) * height + row - strip) * words
-        };
+        let (blocks, order, padded) = (k.div_ceil(BLOCK), path.order, padded(path, all));
         let end = if rows.end == all { padded } else { rows.end };
-        let square = |row: usize, block: usize| {
-            let (here, within) = (16.min(end - row), all.saturating_sub(row).min(16));
-            let (from, k) = (from.from(row, block * BLOCK), BLOCK.min(k - block * BLOCK));
-            #[cfg(target_arch = "x86_64")]
-            if rounds() && (from.along == 1 || from.line == 1) {
-                // SAFETY: `rounds` found the instructions; by the caller's contract.
-                unsafe { x86::left(from, within, k, order, here, |i| to.add(place(row + i, block))) };
-                return;
-            }
-            for i in 0..here {
-                // SAFETY: by the caller's contract.
-                let half = |p: usize| if i < within && p < k { unsafe { from.round(i, p) } } else { 0 };
-                let to = to.wrapping_add(place(row + i, block));
-                for w in 0..words {
-                    let word = match order {
-                        Order::Wide => widen(half(w)).to_bits(),
-                        _ => word(order.positions(w).map(half)),
-                    };
-                    // SAFETY: by the caller's contract.
-                    unsafe { *to.add(w) = word };
+        let room = Room { to, strip: path.rows, rows: padded, blocks, words: order.of_a() };
+        let k_of = |row: usize| if row < all { k } else { 0 };
+        #[cfg(target_arch = "x86_64")]
+        if rounds() && (from.along == 1 || from.line == 1) {
+            // SAFETY: `rounds` found the instructions; by the caller's contract.
+            return unsafe {
+                match from.along {
+                    1 => x86::left_lines(from, rows.start..end, k_of, order, room),
+                    _ => x86::left_squares(from, rows.start..end, all, k, order, room),
                 }
+            };
+        }
+        for (row, block) in (rows.start..end).flat_map(|row| (0..blocks).map(move |block| (row, block))) {
+            // SAFETY: by the caller's contract.
+            let half = |p: usize| if block * BLOCK + p < k_of(row) { unsafe { from.round(row, block * BLOCK + p) } } else { 0 };
+            let (to, _) = room.place(row, room.strip_of(row), block);
+            for w in 0..order.of_a() {
+                let word = match order {
+                    Order::Wide => widen(half(w)).to_bits(),
+                    _ => word(order.positions(w).map(half)),
+                };
+                // SAFETY: by the caller's contract.
+                unsafe { *to.add(w) = word };
             }
-        };
-        in_order_of_memory(from, rows.start / 16..end.div_ceil(16), blocks, |row, block| square(16 * row, block));
+        }
+    }
+}
+
+/// The room of packed rows.
+#[derive(Clone, Copy)]
+struct Room {
+    to: *mut u32,
+    /// The rows of a strip.
+    strip: usize,
+    /// All rows, of which the last strip may have fewer.
+    rows: usize,
+    /// The blocks along k.
+    blocks: usize,
+    /// The words of a block of a row.
+    words: usize,
+}
+
+impl Room {
+    /// Returns the first row of the strip of a row.
+    fn strip_of(self, row: usize) -> usize {
+        row / self.strip * self.strip
+    }
+
+    /// Returns the place of a block of a row, whose strip begins at `strip`, and the words to the next block in its group.
+    #[inline(always)]
+    fn place(self, row: usize, strip: usize, block: usize) -> (*mut u32, usize) {
+        let group = block / DEEP * DEEP;
+        let (depth, height) = (DEEP.min(self.blocks - group), self.strip.min(self.rows - strip));
+        let at = group * self.rows + strip * depth + (block - group) * height + row - strip;
+        (self.to.wrapping_add(at * self.words), height * self.words)
     }
 }
 
@@ -295,45 +320,91 @@ pub(super) unsafe fn round_line(x: &[f32], y: &mut [u16]) {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
+    use std::ops::Range;
 
     use super::super::super::prefetch;
-    use super::{Element, Factor, Order};
+    use super::{BLOCK, DEEP, Element, Factor, Order, Room};
 
     /// The number of elements of a line that are prefetched.
     const AHEAD: usize = 64;
+    /// The number of elements packed between the prefetch of a line and its use.
+    const LINES_AHEAD: usize = 2048;
 
-    /// Packs the first `within` of `here` ≤ 16 lines, and zeros for the others, into the places that `to` returns.
+    /// Packs lines whose elements along k are neighbours, as many as `k_of` returns, and zeros after them.
     ///
     /// # Safety
-    /// [`rounds`](super::rounds); the elements (within, k) exist, k ≤ 32, one of the strides is 1, and each place has room.
+    /// [`rounds`](super::rounds); the elements and the room exist.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-    pub(super) unsafe fn left<E: Element>(
+    pub(super) unsafe fn left_lines<E: Element>(
         from: Factor<E>,
-        within: usize,
+        lines: Range<usize>,
+        k_of: impl Fn(usize) -> usize,
+        order: Order,
+        room: Room,
+    ) {
+        let ahead = (LINES_AHEAD / (room.blocks * BLOCK).max(1)).max(1) * from.line;
+        for line in lines {
+            let (k, strip) = (k_of(line), room.strip_of(line));
+            for group in (0..room.blocks).step_by(DEEP) {
+                let (mut to, step) = room.place(line, strip, group);
+                for block in group..room.blocks.min(group + DEEP) {
+                    let at = from.from(line, block * BLOCK).at;
+                    prefetch(at.wrapping_add(ahead));
+                    prefetch(at.wrapping_add(ahead + 16));
+                    // SAFETY: by the caller's contract.
+                    unsafe { store(words_along(at, k.saturating_sub(block * BLOCK).min(BLOCK), order), order, to) };
+                    to = to.wrapping_add(step);
+                }
+            }
+        }
+    }
+
+    /// Packs lines that are neighbours, of which there are `all`, and zeros for those after them, in squares of 16 lines by a block.
+    ///
+    /// # Safety
+    /// As for [`left_lines`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    pub(super) unsafe fn left_squares<E: Element>(
+        from: Factor<E>,
+        lines: Range<usize>,
+        all: usize,
         k: usize,
         order: Order,
-        here: usize,
-        to: impl Fn(usize) -> *mut u32,
+        room: Room,
     ) {
+        for block in 0..room.blocks {
+            for first in lines.clone().step_by(16) {
+                let within = all.saturating_sub(first).min(16);
+                // SAFETY: by the caller's contract.
+                unsafe {
+                    let mut square = [_mm512_setzero_si512(); 16];
+                    words_across(&mut square, from.from(first, block * BLOCK), within, BLOCK.min(k - block * BLOCK), order);
+                    transpose(&mut square);
+                    let mut strip = room.strip_of(first);
+                    for (line, &words) in (first..lines.end).zip(&square) {
+                        strip = if line == strip + room.strip { line } else { strip };
+                        store(words, order, room.place(line, strip, block).0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stores the words of a block of a line of A.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    unsafe fn store(line: __m512i, order: Order, to: *mut u32) {
         // SAFETY: by the caller's contract.
         unsafe {
-            let mut square = [_mm512_setzero_si512(); 16];
-            words(&mut square, from, within, k, order);
-            if from.along != 1 {
-                transpose(&mut square);
-            }
-            for (i, &line) in square[..here].iter().enumerate() {
-                let to = to(i);
-                if order == Order::Wide {
-                    let (low, high) = (_mm512_slli_epi32::<16>(line), _mm512_srli_epi32::<16>(line));
-                    let high = _mm512_slli_epi32::<16>(high);
-                    let first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-                    let second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
-                    _mm512_storeu_si512(to.cast(), _mm512_permutex2var_epi32(low, first, high));
-                    _mm512_storeu_si512(to.add(16).cast(), _mm512_permutex2var_epi32(low, second, high));
-                } else {
-                    _mm512_storeu_si512(to.cast(), line);
-                }
+            if order == Order::Wide {
+                let (low, high) = (_mm512_slli_epi32::<16>(line), _mm512_srli_epi32::<16>(line));
+                let high = _mm512_slli_epi32::<16>(high);
+                let first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+                let second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+                _mm512_storeu_si512(to.cast(), _mm512_permutex2var_epi32(low, first, high));
+                _mm512_storeu_si512(to.add(16).cast(), _mm512_permutex2var_epi32(low, second, high));
+            } else {
+                _mm512_storeu_si512(to.cast(), line);
             }
         }
     }
@@ -341,7 +412,7 @@ mod x86 {
     /// Packs 16 columns: word w of each to the place `to(w)`.
     ///
     /// # Safety
-    /// As for [`left`].
+    /// [`rounds`](super::rounds); the elements (within, k) exist, k ≤ 32, one of the strides is 1, and each place has room.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
     pub(super) unsafe fn right<E: Element>(
         from: Factor<E>,
@@ -353,9 +424,16 @@ mod x86 {
         // SAFETY: by the caller's contract.
         unsafe {
             let mut square = [_mm512_setzero_si512(); 16];
-            words(&mut square, from, within, k, order);
             if from.along == 1 {
+                for (i, line) in square[..within].iter_mut().enumerate() {
+                    let at = from.at.add(i * from.line);
+                    prefetch(at.wrapping_add(AHEAD));
+                    prefetch(at.wrapping_add(AHEAD + 16));
+                    *line = words_along(at, k, order);
+                }
                 transpose(&mut square);
+            } else {
+                words_across(&mut square, from, within, k, order);
             }
             for (w, &columns) in square.iter().enumerate() {
                 _mm512_storeu_si512(to(w).cast(), columns);
@@ -363,43 +441,40 @@ mod x86 {
         }
     }
 
-    /// Writes words of 16 lines into a square of zeros. If k is contiguous, a register holds the words of a line; otherwise a word
-    /// of all lines.
+    /// Returns the words of a block of a line whose elements along k are neighbours.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-    unsafe fn words<E: Element>(square: &mut [__m512i; 16], from: Factor<E>, within: usize, k: usize, order: Order) {
+    unsafe fn words_along<E: Element>(at: *const E, k: usize, order: Order) -> __m512i {
+        // Halves 4g … 4g + 3 become (4g + 2, 4g, 4g + 3, 4g + 1).
+        let pairs = _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 0, 1, 6, 7, 2, 3, 12, 13, 8, 9, 14, 15, 10, 11));
+        // SAFETY: by the caller's contract; masked elements are not read.
+        let halves = unsafe { E::line(at, if k == BLOCK { u32::MAX } else { (1 << k) - 1 }) };
+        if order == Order::Dots { _mm512_shuffle_epi8(halves, pairs) } else { halves }
+    }
+
+    /// Writes the words of 16 lines that are neighbours: a register holds a word of all lines.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    unsafe fn words_across<E: Element>(square: &mut [__m512i; 16], from: Factor<E>, within: usize, k: usize, order: Order) {
+        const MIX: [u16; 32] = {
+            let (mut mix, mut i) = ([0; 32], 0);
+            while i < 32 {
+                mix[i] = (i / 2 + 16 * (i % 2)) as u16;
+                i += 1;
+            }
+            mix
+        };
         // SAFETY: by the caller's contract; masked elements are not read.
         unsafe {
-            if from.along == 1 {
-                // Halves 4g … 4g + 3 become (4g + 2, 4g, 4g + 3, 4g + 1).
-                let pairs = _mm512_broadcast_i32x4(_mm_setr_epi8(4, 5, 0, 1, 6, 7, 2, 3, 12, 13, 8, 9, 14, 15, 10, 11));
-                let inside = if k == 32 { u32::MAX } else { (1 << k) - 1 };
-                for (i, line) in square[..within].iter_mut().enumerate() {
-                    let at = from.at.add(i * from.line);
-                    prefetch(at.wrapping_add(AHEAD));
-                    prefetch(at.wrapping_add(AHEAD + 16));
-                    let halves = E::line(at, inside);
-                    *line = if order == Order::Dots { _mm512_shuffle_epi8(halves, pairs) } else { halves };
-                }
-            } else {
-                const MIX: [u16; 32] = {
-                    let (mut mix, mut i) = ([0; 32], 0);
-                    while i < 32 {
-                        mix[i] = (i / 2 + 16 * (i % 2)) as u16;
-                        i += 1;
-                    }
-                    mix
-                };
-                let mix = _mm512_loadu_si512(MIX.as_ptr().cast());
-                let inside = ((1u32 << within) - 1) as u16;
-                for (w, word) in square.iter_mut().enumerate() {
-                    let [low, high] = order.positions(w);
-                    prefetch(from.at.wrapping_add(low * from.along + AHEAD));
-                    prefetch(from.at.wrapping_add(high * from.along + AHEAD));
-                    let inside = |p: usize| if p < k { inside } else { 0 };
-                    let at = |p: usize| from.at.wrapping_add(p * from.along);
-                    *word = _mm512_permutexvar_epi16(mix, E::two(at(low), inside(low), at(high), inside(high)));
-                }
+            let mix = _mm512_loadu_si512(MIX.as_ptr().cast());
+            let inside = ((1u32 << within) - 1) as u16;
+            for (w, word) in square.iter_mut().enumerate() {
+                let [low, high] = order.positions(w);
+                prefetch(from.at.wrapping_add((low + BLOCK) * from.along)); // the next block
+                prefetch(from.at.wrapping_add((high + BLOCK) * from.along));
+                let inside = |p: usize| if p < k { inside } else { 0 };
+                let at = |p: usize| from.at.wrapping_add(p * from.along);
+                *word = _mm512_permutexvar_epi16(mix, E::two(at(low), inside(low), at(high), inside(high)));
             }
         }
     }

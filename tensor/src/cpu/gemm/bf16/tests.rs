@@ -3,8 +3,10 @@ use std::io::Write;
 use rand::Rng;
 
 use super::super::super::testing::{normals, on_threads};
+use super::pack::{Factor, Left};
 use super::path::{all, paths};
 use super::*;
+use crate::operands::Form;
 use crate::rng::Philox;
 
 /// The kinds of numbers that a case draws.
@@ -92,7 +94,7 @@ fn has_the_bits([m, k, n]: [usize; 3], layouts: [usize; 2], onto: usize, mut num
         unsafe {
             let [a, b] = [(&a, of_a), (&b, of_b)].map(|(x, [line, along])| Factor { at: x.as_ptr(), line, along });
             let (a, b) = (Left::new(path, a, m, k, &mut a_space, 1), Right::new(path, b, k, n, &mut b_space, 1));
-            multiply(&a, 0..m, &b, 0..n, c.as_mut_ptr(), ld, onto);
+            part(&a, 0, 0..m, &b, 0..n, 0..b.blocks, c.as_mut_ptr(), ld, onto);
         }
         let wrong = c.iter().zip(&expected).position(|(&got, &expected)| !same(got, expected));
         if let Some(at) = wrong {
@@ -101,6 +103,40 @@ fn has_the_bits([m, k, n]: [usize; 3], layouts: [usize; 2], onto: usize, mut num
                 "{}: ({m}, {k}, {n}), layouts {layouts:?}, {onto:?}, [{i}, {j}]: {:e} for {:e}",
                 path.name, c[at], expected[at]
             );
+        }
+    }
+}
+
+/// Rows, columns and elements along k that are more than a chunk, in both forms of a factor.
+#[test]
+fn chunks_of_a_factor_give_the_bits_of_the_definition() {
+    for [m, k, n] in [[150, 1100, 40], [40, 600, 530], [1, 1100, 300], [260, 0, 30]] {
+        let (a, b): (Vec<f32>, Vec<f32>) = (normals(m * k, 1), normals(k * n, 2));
+        let row: Vec<f32> = normals(n, 3);
+        let halves = |x: &[f32]| x.iter().map(|&x| round(x)).collect::<Vec<u16>>();
+        let (half_a, half_b) = (halves(&a), halves(&b));
+        for layout in 0..4 {
+            let of_a = if layout & 1 == 0 { Mat::dense(&a, m, k) } else { Mat::transposed(&a, m, k) };
+            let of_b = if layout & 2 == 0 { Mat::dense(&b, k, n) } else { Mat::transposed(&b, k, n) };
+            let expected: Vec<f32> = (0..m * n)
+                .map(|at| {
+                    let (i, j) = (at / n, at % n);
+                    let a = |p: usize| a[i * of_a.row_stride + p * of_a.col_stride];
+                    element(row[j], k, a, |p| b[p * of_b.row_stride + j * of_b.col_stride])
+                })
+                .collect();
+            let rounded = (
+                Mat { data: &[], form: Form::Rounded(&half_a), ..of_a },
+                Mat { data: &[], form: Form::Rounded(&half_b), ..of_b },
+            );
+            for (a, b) in [(of_a, of_b), rounded] {
+                let c = on_threads(|| {
+                    let mut c = vec![f32::NAN; m * n];
+                    Bf16::matmul(a, b, MatMut::dense(&mut c, m, n), Onto::Row(&row));
+                    c
+                });
+                assert!(c.iter().zip(&expected).all(|(&c, &expected)| same(c, expected)), "({m}, {k}, {n}), layout {layout}");
+            }
         }
     }
 }

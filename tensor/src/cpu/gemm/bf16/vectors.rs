@@ -148,6 +148,7 @@ macro_rules! kernel {
                         "mov {step}, {onto_ld}",
                         "mov {to}, {c}",
                         rows!($rows prefetch $bytes),
+                        rows!($rows prefetch $bytes), // and the rows of the next strip: memory is far
                         "3:", // a block
                         "prefetcht1 [{ahead}]",
                         "add {ahead}, 64",
