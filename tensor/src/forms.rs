@@ -50,9 +50,14 @@ impl Packed {
         if form.get().is_none() {
             let mut space = Buffer::recycled(len);
             pack(&mut space);
-            let _ = form.set((key, space));
+            self.put(key, space);
         }
         form.get().filter(|(its, _)| *its == key).map(|(_, form)| &form[..])
+    }
+
+    /// Adds a form, unless there is one.
+    pub(crate) fn put(&self, key: Key, form: Buffer<f32>) {
+        let _ = self.0[usize::from(key.transposed)].set((key, form));
     }
 
     /// Returns the keys of the forms.

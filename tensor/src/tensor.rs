@@ -8,9 +8,8 @@ mod cpu;
 use std::fmt;
 use std::ops::Range;
 
-use crate::cpu::gemm::pack_again;
 use crate::device::{Device, DeviceError, MatmulPrecision};
-use crate::forms::{Key, Packed};
+use crate::forms::Packed;
 use crate::layout::Layout;
 use crate::rng::Philox;
 use crate::storage::Storage;
@@ -300,13 +299,6 @@ impl<T: Real> Tensor<T> {
         let &[rows, cols] = &self.shape()[..] else { return None };
         let is_whole = [[cols, 1], [1, rows]].iter().any(|strides| self.strides()[..] == strides[..]);
         self.data.packed().filter(|(_, len)| is_whole && *len == self.len()).map(|(packed, _)| packed)
-    }
-
-    /// Makes packed forms again that were dropped when the elements of this dense matrix changed.
-    pub(crate) fn pack_again(&self, keys: &[Key]) {
-        if let (Some(packed), Some(elements)) = (self.packed_forms(), T::as_f32s(self.as_slice())) {
-            keys.iter().for_each(|&key| pack_again(key, elements, packed));
-        }
     }
 
     /// Returns whether both tensors share one buffer.

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use crate::operands::AdamStep;
-use crate::operands::Packed;
+use crate::cpu::gemm::Repacked;
+use crate::operands::{AdamStep, Packed};
 use crate::tensor::on_gpu;
 use crate::{Real, Tensor};
 
@@ -84,9 +84,26 @@ impl<T: Real> Tensor<T> {
         if clip.to_f64().is_nan() {
             return;
         }
-        let packed: Vec<_> = self.packed_forms().into_iter().flat_map(Packed::keys).collect();
-        (self.cpu().kernels.adam)(step, clip, self.to_mut(), m.to_mut(), v.to_mut(), g.dense().as_slice());
-        self.pack_again(&packed);
+        let (adam, g) = (self.cpu().kernels.adam, g.dense());
+        let packed = self.packed_forms().filter(|_| self.is_dense());
+        let forms: Vec<_> = packed.into_iter().flat_map(Packed::keys).filter_map(Repacked::new).collect();
+        if forms.is_empty() {
+            return adam(step, clip, self.to_mut(), m.to_mut(), v.to_mut(), g.as_slice());
+        }
+        // The packed forms of a matrix are made again from each block of rows while it is in the cache.
+        let size = (Repacked::ROWS * self.shape()[1]).max(1);
+        let moments = m.to_mut().par_chunks_mut(size).zip(v.to_mut().par_chunks_mut(size));
+        let blocks = self.to_mut().par_chunks_mut(size).zip(g.as_slice().par_chunks(size)).zip(moments);
+        blocks.enumerate().for_each(|(i, ((p, g), (m, v)))| {
+            adam(step, clip, p, m, v, g);
+            if let Some(p) = T::as_f32s(p) {
+                // SAFETY: each block of rows is packed once.
+                forms.iter().for_each(|form| unsafe { form.rows(i * Repacked::ROWS, p) });
+            }
+        });
+        if let Some(packed) = self.packed_forms() {
+            forms.into_iter().for_each(|form| form.keep(packed));
+        }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::buffer::with_scratch;
 use crate::operands::{Mat, MatMut, Onto};
 use crate::simd::vectorized;
 pub use bf16::Bf16Path;
-pub(crate) use bf16::{Bf16, pack_again, round_all, widen};
+pub(crate) use bf16::{Bf16, Repacked, round_all, widen};
 pub(crate) use float::{Gemm, prefetch};
 use tile::Tiles;
 

@@ -22,15 +22,14 @@ mod plain;
 #[cfg(target_arch = "x86_64")]
 mod vectors;
 
-use self::matmul::right;
 use self::multiply::part;
 use self::pack::{Factor, Left, Right};
 pub use self::path::Bf16Path;
 use self::path::path;
-use super::super::parallel;
+use super::super::parallel::{self, Shared};
 use super::super::same_len;
 use super::{Products, Strided};
-use crate::buffer::with_scratch;
+use crate::buffer::{Buffer, with_scratch};
 use crate::forms::Key;
 use crate::operands::{Mat, MatMut, Onto, Packed};
 
@@ -139,15 +138,48 @@ impl Products<f32> for Bf16 {
     }
 }
 
-/// Makes the packed form of this key of a matrix again, after its elements changed. Its rows are contiguous.
-pub(crate) fn pack_again(key: Key, data: &[f32], packed: &Packed) {
-    let [k, n] = key.sizes;
-    let b = if key.transposed { Mat::transposed(data, k, n) } else { Mat::dense(data, k, n) };
-    let threads = if parallel::worth_it(k * n) { rayon::current_num_threads() } else { 1 };
-    if key.layout == path().name {
-        packed.get(key, Right::len(k, n), |space| {
-            right(path(), b, space, threads);
-        });
+/// A packed form of a row-major matrix, written again in blocks of its rows after they changed.
+#[derive(Debug)]
+pub(crate) struct Repacked {
+    key: Key,
+    space: Buffer<f32>,
+    to: Shared<u32>,
+}
+
+impl Repacked {
+    /// Returns room for the form of this key. Returns `None` if this CPU multiplies another layout.
+    pub(crate) fn new(key: Key) -> Option<Self> {
+        let mut space = Buffer::recycled(Right::len(key.sizes[0], key.sizes[1]));
+        let to = Shared::new(words(&mut space));
+        (key.layout == path().name).then_some(Repacked { key, space, to })
+    }
+
+    /// Packs rows of the matrix, whose elements are `data`, from `first` on: a multiple of [`Repacked::ROWS`].
+    ///
+    /// # Safety
+    /// No other call packs these rows at the same time.
+    pub(crate) unsafe fn rows(&self, first: usize, data: &[f32]) {
+        let Key { sizes, transposed, .. } = self.key;
+        let (k, n) = (sizes[0], sizes[1]);
+        let width = if transposed { k } else { n };
+        let rows = data.len() / width;
+        assert!(first.is_multiple_of(Self::ROWS) && first + rows <= if transposed { n } else { k }, "rows of a form");
+        let at = data.as_ptr().wrapping_sub(first * width);
+        let here = first / Self::ROWS..(first + rows).div_ceil(Self::ROWS);
+        let (from, halves, blocks) = match transposed {
+            true => (Factor { at, line: width, along: 1 }, 2 * here.start..2 * here.end, 0..k.div_ceil(BLOCK)),
+            false => (Factor { at, line: 1, along: width }, 0..2 * n.div_ceil(32), here),
+        };
+        // SAFETY: only elements of these rows are read, and the room of a block of rows is its own.
+        unsafe { Right::pack(path(), from, sizes, halves, blocks, self.to.at(0)) };
+    }
+
+    /// The rows of a block: a block along k, and the columns of a panel.
+    pub(crate) const ROWS: usize = 32;
+
+    /// Adds the form, of which all rows are packed, to those of the matrix.
+    pub(crate) fn keep(self, packed: &Packed) {
+        packed.put(self.key, self.space);
     }
 }
 

@@ -216,14 +216,6 @@ impl Room {
     }
 }
 
-/// Calls `square` for all squares of 16 lines by a block, in the order of the factor in memory.
-fn in_order_of_memory<E>(from: Factor<E>, lines: Range<usize>, blocks: usize, mut square: impl FnMut(usize, usize)) {
-    match from.along {
-        1 => lines.for_each(|line| (0..blocks).for_each(|block| square(line, block))),
-        _ => (0..blocks).for_each(|block| lines.clone().for_each(|line| square(line, block))),
-    }
-}
-
 /// Returns the number of rows in packed memory.
 pub(super) fn padded(path: &Path, rows: usize) -> usize {
     if path.kernels.len() == 1 { rows.next_multiple_of(path.rows) } else { rows }
@@ -252,44 +244,54 @@ impl<'a> Right<'a> {
         threads: usize,
     ) -> Self {
         assert_eq!(space.len(), Self::len(k, cols), "space for a right factor of {cols} columns");
-        let panel = 512 * k.div_ceil(BLOCK);
-        if panel > 0 {
-            // SAFETY: by the caller's contract.
-            let pack = |(i, panels): (usize, &mut [u32])| unsafe { Self::pack(path, from, k, cols, i * PANELS, panels) };
-            match threads {
-                1 => space.chunks_mut(PANELS * panel).enumerate().for_each(pack),
-                _ => space.par_chunks_mut(PANELS * panel).enumerate().for_each(pack),
-            }
+        let (to, blocks, halves) = (Shared::new(space), k.div_ceil(BLOCK), 2 * cols.div_ceil(32));
+        // SAFETY: by the caller's contract; the space has the columns, and each is written once.
+        let pack = |first: usize| unsafe {
+            Self::pack(path, from, [k, cols], first..halves.min(first + 2 * PANELS), 0..blocks, to.at(0));
+        };
+        match threads {
+            1 => (0..halves).step_by(2 * PANELS).for_each(pack),
+            _ => (0..halves).into_par_iter().step_by(2 * PANELS).for_each(pack),
         }
-        Right { path, words: space, cols, blocks: k.div_ceil(BLOCK) }
+        Right { path, words: space, cols, blocks }
     }
 
-    /// Packs panels from `first` on, of a factor with `cols` columns.
+    /// Packs some halves of panels, 16 columns each, and some blocks along k of a factor (k, cols).
     ///
     /// # Safety
-    /// The elements (k, cols) of the factor exist.
-    unsafe fn pack<E: Element>(path: &Path, from: Factor<E>, k: usize, cols: usize, first: usize, panels: &mut [u32]) {
-        let (blocks, order) = (k.div_ceil(BLOCK), path.order);
-        let halves = panels.len() / (256 * blocks);
+    /// Their elements exist, `to` has room for the whole factor, and nothing else accesses the room of these.
+    pub(super) unsafe fn pack<E: Element>(
+        path: &Path,
+        from: Factor<E>,
+        [k, cols]: [usize; 2],
+        halves: Range<usize>,
+        blocks: Range<usize>,
+        to: *mut u32,
+    ) {
+        let (all, order) = (k.div_ceil(BLOCK), path.order);
         let square = |half: usize, block: usize| {
-            let col = 32 * first + 16 * half;
-            let within = cols.saturating_sub(col).min(16);
-            let (from, k) = (from.from(col, block * BLOCK), BLOCK.min(k - block * BLOCK));
-            let to = &mut panels[(half / 2 * blocks + block) * 512..][..512];
+            let within = cols.saturating_sub(16 * half).min(16);
+            let (from, k) = (from.from(16 * half, block * BLOCK), BLOCK.min(k - block * BLOCK));
+            let to = to.wrapping_add((half / 2 * all + block) * 512);
             let first = 16 * (half % 2);
             #[cfg(target_arch = "x86_64")]
             if rounds() && (from.along == 1 || from.line == 1) {
                 // SAFETY: `rounds` found the instructions; by the caller's contract.
-                unsafe { x86::right(from, within, k, order, |w| to[order.of_b(w, first)..][..16].as_mut_ptr()) };
-                return;
+                return unsafe { x86::right(from, within, k, order, |w| to.wrapping_add(order.of_b(w, first))) };
             }
             for (w, j) in (0..16).flat_map(|w| (0..16).map(move |j| (w, j))) {
                 // SAFETY: by the caller's contract.
-                let half = |p: usize| if j < within && p < k { unsafe { from.round(j, p) } } else { 0 };
-                to[order.of_b(w, first + j)] = word(order.positions(w).map(half));
+                unsafe {
+                    let half = |p: usize| if j < within && p < k { from.round(j, p) } else { 0 };
+                    *to.add(order.of_b(w, first + j)) = word(order.positions(w).map(half));
+                }
             }
         };
-        in_order_of_memory(from, 0..halves, blocks, square);
+        // In the order of the factor in memory.
+        match from.along {
+            1 => halves.for_each(|half| blocks.clone().for_each(|block| square(half, block))),
+            _ => blocks.for_each(|block| halves.clone().for_each(|half| square(half, block))),
+        }
     }
 }
 
