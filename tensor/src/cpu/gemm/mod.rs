@@ -32,6 +32,9 @@ pub(crate) use bf16::{Bf16, Repacked, round_all, widen};
 pub(crate) use float::{Gemm, prefetch};
 use tile::Tiles;
 
+/// The number of elements packed between the prefetch of a line and its use.
+const PACKED_AHEAD: usize = 2048;
+
 /// The number of multiply-adds that follow one another in a register. Longer sums are accumulated in C.
 pub(crate) const K_BLOCK: usize = 256;
 /// The bytes of B that are packed at a time, about half of a core's second-level cache.
@@ -359,8 +362,12 @@ vectorized! {
 /// Packs rows into panels of constant width, whose copies need no calls.
 #[inline(always)]
 fn whole_panels<T: Copy, const WIDTH: usize>(rows: &[T], ld: usize, n: usize, k: usize, panels: &mut [T]) {
+    let ahead = (PACKED_AHEAD / n.max(1)).max(1) * ld;
     for p in 0..k {
         for (q, from) in rows[p * ld..][..n].as_chunks::<WIDTH>().0.iter().enumerate() {
+            for line in (0..WIDTH).step_by(64 / size_of::<T>()) {
+                prefetch(from.as_ptr().wrapping_add(ahead + line));
+            }
             *panels[(q * k + p) * WIDTH..].first_chunk_mut().expect("a panel has k rows") = *from;
         }
     }
