@@ -66,6 +66,23 @@ pub struct On {
     matmul_precision: Option<MatmulPrecision>,
 }
 
+/// The precision of the products in training on the CPU.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Products {
+    /// Precision of the factors of matrix products in training; sums and stored tensors are in f32. Trained models are evaluated in
+    /// f32
+    #[arg(long, value_name = "f32|bf16", alias = "products", default_value_t)]
+    matmul_precision: MatmulPrecision,
+}
+
+impl Products {
+    /// Returns the precision. Warns if its products are slow on this CPU.
+    pub fn chosen(self) -> MatmulPrecision {
+        say_path(&Device::Cpu(self.matmul_precision));
+        self.matmul_precision
+    }
+}
+
 impl On {
     /// Opens the device, with the kernels that an earlier command measured to be fastest.
     pub fn open(&self) -> Result<Device, CliError> {

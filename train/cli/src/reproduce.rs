@@ -8,7 +8,7 @@ use gradus_paper::{ReproduceError, Reproduction, Sizes, Watch};
 use gradus_study::StudyError;
 use gradus_study::rule;
 
-use crate::common::Talk;
+use crate::common::{Products, Talk};
 use crate::error::CliError;
 use crate::page::{self, Report};
 use crate::progress::Display;
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "runs/miniature")]
     out: PathBuf,
     /// Continue the reproduction in this directory
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "scale", "retold", "full"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "scale", "retold", "full", "matmul_precision"])]
     resume: Option<PathBuf>,
     /// Number of seeds, from 1 to 100, each with its own stories, tasks and models. It is fixed before training: for more seeds,
     /// begin a new reproduction on other seeds
@@ -54,6 +54,8 @@ pub struct Args {
     #[arg(long)]
     full: bool,
     #[command(flatten)]
+    products: Products,
+    #[command(flatten)]
     page: Report,
     #[command(flatten)]
     talk: Talk,
@@ -70,6 +72,7 @@ pub fn run(args: &Args) -> Result<(), CliError> {
         Some(dir) => gradus_paper::resume(dir, &watch),
         None => {
             let sizes = Sizes::new(args.seeds, args.seed, args.scale, args.full).retold(args.retold);
+            let sizes = sizes.with_products(args.products.chosen());
             gradus_paper::begin(&sizes, &args.out, &watch)
         }
     };

@@ -11,7 +11,7 @@ use gradus_train::hyperparameters::require;
 
 use gradus_train::systems::SURVEYED;
 
-use crate::common::Talk;
+use crate::common::{Products, Talk};
 use crate::error::CliError;
 use crate::page::{self, Report};
 use crate::progress::Display;
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "runs/survey")]
     out: PathBuf,
     /// Continue the survey in this directory
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "systems", "quick", "scale"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "seeds", "seed", "systems", "quick", "scale", "matmul_precision"])]
     resume: Option<PathBuf>,
     /// Systems (`gradus systems` lists them), separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = surveyed())]
@@ -55,6 +55,8 @@ pub struct Args {
     /// which there are at most 500
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     scale: f64,
+    #[command(flatten)]
+    products: Products,
     #[command(flatten)]
     page: Report,
     #[command(flatten)]
@@ -81,7 +83,8 @@ pub fn run(args: &Args) -> Result<(), CliError> {
     let made = match &args.resume {
         Some(dir) => gradus_survey::resume(dir, &monitor),
         None => {
-            let survey = Survey::new(args.systems.clone(), args.seeds, args.seed, args.quick, args.scale);
+            let survey = Survey::new(args.systems.clone(), args.seeds, args.seed, args.quick, args.scale)
+                .with_products(args.products.chosen());
             gradus_survey::begin(&survey, &args.out, &monitor)
         }
     };

@@ -5,7 +5,9 @@ use std::fmt;
 use gradus_io::numbers::{count, count_of};
 use gradus_study::plan::Plan;
 use gradus_study::rule::DecisionRule;
+use gradus_tensor::device::MatmulPrecision;
 use gradus_train::hyperparameters::{RangeError, require};
+use gradus_train::trainer::precision;
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -73,6 +75,9 @@ pub struct Sizes {
     pub(crate) retold: bool,
     /// The name of the pre-training world, with its version.
     pub(crate) world: String,
+    /// The precision of products in training (`--matmul-precision`).
+    #[serde(default, with = "precision::text", skip_serializing_if = "precision::is_f32")]
+    pub(crate) matmul_precision: MatmulPrecision,
     /// The decision rule for the claims.
     #[serde(rename = "ruler")]
     pub(crate) rule: DecisionRule,
@@ -94,6 +99,7 @@ impl Sizes {
             scale,
             retold: false,
             world: World::default().name(),
+            matmul_precision: MatmulPrecision::F32,
             rule: DecisionRule::of(&PRIMARY),
         }
     }
@@ -101,6 +107,11 @@ impl Sizes {
     /// Returns the sizes with `retold` set: whether pre-training uses retold stories.
     pub fn retold(self, retold: bool) -> Self {
         Sizes { retold, world: World::named(retold).name(), ..self }
+    }
+
+    /// Returns the sizes with this precision of products in training.
+    pub fn with_products(self, matmul_precision: MatmulPrecision) -> Self {
+        Sizes { matmul_precision, ..self }
     }
 
     /// Checks that the sizes are valid for a miniature.
@@ -112,12 +123,14 @@ impl Sizes {
         require("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
         let room = first.checked_add(seeds).is_some();
         require("seed", first, room, "a number that leaves room for the number of seeds in --seeds")?;
-        require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")
+        require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
+        precision::check_on_cpu(self.matmul_precision)
     }
 
     /// Describes a value that differs from every plan this program makes; `None` if there is none.
     fn foreign(&self) -> Option<String> {
         let made = Sizes::new(self.seeds, self.first_seed, self.scale, self.full).retold(self.retold);
+        let made = made.with_products(self.matmul_precision);
         let (world, here) = (&self.world, &made.world);
         match () {
             () if world != here => Some(format!("expected the world {here} of this version of gradus, found {world}")),
@@ -191,8 +204,8 @@ impl Plan for Sizes {
     fn line(&self) -> String {
         let full = if self.full { " --full" } else { "" };
         let retold = if self.retold { " --retold" } else { "" };
-        let Sizes { seeds, first_seed, scale, .. } = self;
-        format!("gradus reproduce --seeds {seeds} --seed {first_seed} --scale {scale}{retold}{full} --out DIR")
+        let (Sizes { seeds, first_seed, scale, .. }, products) = (self, precision::flag(self.matmul_precision));
+        format!("gradus reproduce --seeds {seeds} --seed {first_seed} --scale {scale}{retold}{full}{products} --out DIR")
     }
 }
 

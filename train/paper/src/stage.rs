@@ -10,11 +10,11 @@ use gradus_io::files::quoted;
 use gradus_io::interrupt;
 use gradus_io::numbers::count;
 use gradus_io::progress::Monitor;
-use gradus_model::{LstmConfig, Model, ModelConfig, Transfer};
+use gradus_model::{LstmConfig, Model, ModelConfig, Transfer, Tree};
 use gradus_report::metrics::{self, Record, VALIDATION};
 use gradus_study::plan::Plan;
 use gradus_study::{StudyError, records};
-use gradus_tensor::Tensor;
+use gradus_tensor::{Device, Tensor};
 use gradus_text::Tokenizer;
 use gradus_train::answers::Causal;
 use gradus_train::answers::zero_shot::ZeroShot;
@@ -188,7 +188,8 @@ fn pre_train(paths: &Paths, sizes: &Sizes, seed: u64, body: Body, watch: &Watch<
     let probe = probe(&paths.world(seed), dir.clone())?; // the run writes its tokenizer before the first step
     let settings = settings(sizes, seed, body)?;
     let command = format!("gradus reproduce --resume {}", quoted(&paths.0));
-    let run = Control { next: Some(command.clone()), command, ..Control::new(watch.monitor) };
+    let device = Device::Cpu(sizes.matmul_precision);
+    let run = Control { next: Some(command.clone()), command, device, ..Control::new(watch.monitor) };
     let samples = body == Body::Gpt && watch.samples;
     let control = PretrainControl { samples, probe: Some(&*probe), ..PretrainControl::new(run, &dir) };
     let outcome = if dir.join("run.json").exists() {
@@ -276,7 +277,9 @@ fn begin_with(paths: &Paths, seed: u64, body: Body) -> Result<TaskModel, Reprodu
 fn fine_tune(paths: &Paths, sizes: &Sizes, seed: u64, name: &str, variant: Variant) -> Result<TaskResult, ReproduceError> {
     let begin = Instant::now();
     let task = Task::named(name)?;
-    let task_model = begin_with(paths, seed, body(variant))?;
+    let mut task_model = begin_with(paths, seed, body(variant))?;
+    task_model.model =
+        task_model.model.to(&Device::Cpu(sizes.matmul_precision)).map_err(|e| FinetuneError::from(RunError::from(e)))?;
     let folder = paths.world(seed).join(name);
     checksums::check_within(&paths.world(seed), name)?;
     let rows = match variant {

@@ -1,18 +1,18 @@
 //! The device and the precision in a run's files: its bits depend on them as well as on the settings.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::str::FromStr;
 
 use gradus_tensor::Device;
 use gradus_tensor::device::MatmulPrecision;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+
+use crate::hyperparameters::{RangeError, require};
 
 /// The precision of a run's products, and the kernels for them, which differ in the order of sums. A resumed run uses both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
     /// The precision of products (`--matmul-precision`).
-    #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
+    #[serde(with = "text")]
     pub products: MatmulPrecision,
     /// The fastest measured kernel for each kind of product; empty in full precision, where the choice changes no bit.
     #[serde(default)]
@@ -30,8 +30,26 @@ impl Precision {
 
     /// Returns whether products are in full precision.
     pub fn is_full(&self) -> bool {
-        self.products == MatmulPrecision::F32
+        is_f32(&self.products)
     }
+}
+
+/// Returns whether products are in full precision.
+pub fn is_f32(products: &MatmulPrecision) -> bool {
+    *products == MatmulPrecision::F32
+}
+
+/// Returns an error for products that the CPU does not have.
+///
+/// # Errors
+/// Returns an error for f16.
+pub fn check_on_cpu(products: MatmulPrecision) -> Result<(), RangeError> {
+    require("matmul-precision", products, products != MatmulPrecision::F16, "f32 or bf16, the precisions of a CPU")
+}
+
+/// Returns the flag of a precision other than the default, to be added to a command.
+pub fn flag(products: MatmulPrecision) -> String {
+    if is_f32(&products) { String::new() } else { format!(" --matmul-precision {products}") }
 }
 
 /// Returns the name of a device in files; `None` for the CPU.
@@ -39,12 +57,28 @@ pub fn named(device: &Device) -> Option<String> {
     (!device.is_cpu()).then(|| device.to_string())
 }
 
-fn as_text<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(value)
-}
+/// A value that is serialized as its text.
+pub mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
 
-fn from_text<'de, T: FromStr<Err = String>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-    String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Serializes a value as its text.
+    ///
+    /// # Errors
+    /// Returns the serializer's error.
+    pub fn serialize<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    /// Parses a value from its text.
+    ///
+    /// # Errors
+    /// Returns the deserializer's error, or one that states what was expected and what was found.
+    pub fn deserialize<'de, T: FromStr<Err = String>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@ use std::fmt;
 use gradus_io::numbers::count_of;
 use gradus_study::plan::Plan;
 use gradus_study::rule::DecisionRule;
+use gradus_tensor::device::MatmulPrecision;
 use gradus_train::hyperparameters::{RangeError, require};
 use gradus_train::pretrain::HELD_OUT_STORIES;
 use gradus_train::systems::{self, Card};
+use gradus_train::trainer::precision;
 use gradus_world::World;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -52,6 +54,9 @@ pub struct Survey {
     pub(crate) told: usize,
     /// The world's name, with its version.
     pub(crate) world: String,
+    /// The precision of products in training (`--matmul-precision`).
+    #[serde(default, with = "precision::text", skip_serializing_if = "precision::is_f32")]
+    pub(crate) matmul_precision: MatmulPrecision,
     /// The decision rule for the claims.
     #[serde(rename = "ruler")]
     pub(crate) rule: DecisionRule,
@@ -77,8 +82,14 @@ impl Survey {
             places: 3 * scaled(stories).min(HELD_OUT_STORIES),
             told: scaled(told),
             world: World::default().name(),
+            matmul_precision: MatmulPrecision::F32,
             rule: DecisionRule::of(&primary()),
         }
+    }
+
+    /// Returns the survey with this precision of products in training.
+    pub fn with_products(self, matmul_precision: MatmulPrecision) -> Self {
+        Survey { matmul_precision, ..self }
     }
 
     /// Checks that the settings are valid for a survey.
@@ -88,6 +99,7 @@ impl Survey {
     pub fn check(&self) -> Result<(), RangeError> {
         let (seeds, first, scale) = (self.seeds, self.first_seed, self.scale);
         require("scale", scale, (0.01..=100.0).contains(&scale), "a number from 0.01 to 100")?;
+        precision::check_on_cpu(self.matmul_precision)?;
         require("seeds", seeds, (1..=100).contains(&seeds), "a number from 1 to 100")?;
         let fresh = format!(
             "a number above {SEARCH_SEED}, the seed that rates are chosen on, that leaves room for the number of seeds in --seeds"
@@ -150,6 +162,7 @@ impl Plan for Survey {
         let survey: Survey = serde_json::from_value(fields.into()).map_err(|e| e.to_string())?;
         survey.check().map_err(|e| e.to_string())?;
         let made = Survey::new(survey.systems.clone(), survey.seeds, survey.first_seed, survey.quick, survey.scale);
+        let made = made.with_products(survey.matmul_precision);
         if survey == made { Ok(survey) } else { Err(survey.unlike(&made)) }
     }
 
@@ -159,9 +172,9 @@ impl Plan for Survey {
 
     fn line(&self) -> String {
         let quick = if self.quick { " --quick" } else { "" };
-        let Survey { systems, seeds, first_seed, scale, .. } = self;
+        let (Survey { systems, seeds, first_seed, scale, .. }, products) = (self, precision::flag(self.matmul_precision));
         format!(
-            "gradus survey{quick} --systems {} --seeds {seeds} --seed {first_seed} --scale {scale} --out DIR",
+            "gradus survey{quick} --systems {} --seeds {seeds} --seed {first_seed} --scale {scale}{products} --out DIR",
             systems.join(",")
         )
     }

@@ -9,6 +9,7 @@ use gradus_io::numbers::count_of;
 use gradus_io::progress::{Job, Monitor, Progress, Silent};
 use gradus_study::plan::Plan;
 use gradus_study::{StudyError, records};
+use gradus_tensor::Device;
 use gradus_train::pretrain::{self, PretrainControl, PretrainError, PretrainManifest, PretrainSettings};
 use gradus_train::run::{Control, Manifest, RunError};
 use gradus_train::systems::Card;
@@ -159,7 +160,8 @@ fn train(
     let settings = level::with_steps(settings, steps);
     let another = || SurveyError::AnotherRun { run: run.to_owned(), stage: stage.to_string() };
     let command = format!("gradus survey --resume {}", quoted(&paths.0));
-    let control = PretrainControl::new(Control { next: Some(command.clone()), command, ..Control::new(monitor) }, run);
+    let device = Device::Cpu(survey.matmul_precision);
+    let control = PretrainControl::new(Control { next: Some(command.clone()), command, device, ..Control::new(monitor) }, run);
     let made = match run.join("run.json").exists() {
         true => {
             let found = PretrainManifest::read(run).map_err(PretrainError::from)?;

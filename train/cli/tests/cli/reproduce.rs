@@ -11,6 +11,7 @@ fn bad_sizes_are_rejected() {
     for (flags, words) in [
         ("--scale 0", ["--scale 0: expected", "0.01 to 100"]),
         ("--scale NaN", ["--scale NaN: expected", "0.01 to 100"]),
+        ("--matmul-precision f16", ["--matmul-precision f16: expected", "f32 or bf16"]),
         ("--seeds 0", ["--seeds 0: expected", "1 to 100"]),
         ("--seed 18446744073709551615", ["--seed 18446744073709551615", "leaves room"]),
     ] {
@@ -214,6 +215,7 @@ fn a_reproduction_of_other_sizes_is_rejected() {
         "--scale 0.01 --seed 2 --seeds 2",
         "--scale 0.01 --seed 3 --seeds 2",
         "--scale 0.01 --seed 3 --retold",
+        "--scale 0.01 --seed 3 --matmul-precision bf16",
     ];
     for other in others {
         let expected = ["mini", "another reproduction", "--seed 3 --scale 0.01 --full", "for more seeds, together with --seed"];

@@ -8,6 +8,7 @@ fn bad_surveys_are_rejected() {
     for (flags, words) in [
         ("--scale 0", &["--scale 0: expected", "0.01 to 100"][..]),
         ("--seeds 0", &["--seeds 0: expected", "1 to 100"]),
+        ("--matmul-precision f16", &["--matmul-precision f16: expected f32 or bf16"]),
         ("--seed 1", &["--seed 1: expected", "the seed that rates are chosen on"]),
         ("--systems gpt,elmo", &["--systems elmo: expected kneser-ney, gpt, lstm, "]),
         ("--markdown x.svg", &["--markdown x.svg: expected", "a name that does not end with .svg"]),
@@ -49,6 +50,20 @@ impl Made {
         desk.copy(&Self::get().desk.folder);
         desk
     }
+}
+
+#[test]
+fn a_survey_in_bf16_trains_in_bf16_and_is_resumed_so() {
+    let desk = Desk::new();
+    let begin = "survey --quick --systems gpt --seeds 1 --scale 0.01 --out s --quiet";
+    desk.gradus(&format!("{begin} --matmul-precision bf16")).printed();
+    assert_eq!(desk.json("s/plan.json")["matmul_precision"], "bf16");
+    let run = fs::read_dir(desk.path("s/seed-201")).unwrap().map(|entry| entry.unwrap().path());
+    let run = run.map(|path| path.join("run.json")).find(|path| path.exists()).expect("a run");
+    let run: Value = serde_json::from_slice(&fs::read(run).unwrap()).unwrap();
+    assert_eq!(run["precision"]["products"], "bf16");
+    desk.gradus("survey --resume s --quiet").printed();
+    desk.gradus(begin).fails_with(&["another survey", "--scale 0.01 --matmul-precision bf16 --out DIR"]);
 }
 
 #[test]
