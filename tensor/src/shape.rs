@@ -30,8 +30,16 @@ impl Shape {
     }
 
     /// Returns the number of elements, the product of the extents (1 for a scalar).
+    ///
+    /// # Panics
+    /// Panics if the number does not fit into a `usize`.
+    #[track_caller]
     pub fn numel(&self) -> usize {
-        self.iter().product()
+        match self.iter().try_fold(1, |n: usize, &extent| n.checked_mul(extent)) {
+            Some(n) => n,
+            None if self.contains(&0) => 0,
+            None => panic!("a shape of at most {} elements, got {self}", usize::MAX),
+        }
     }
 
     /// Returns the extents, mutable.
@@ -137,6 +145,14 @@ fn list(shapes: &[Shape]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 67280421310721·274177 = 2⁶⁴ + 1: a product that wraps would be 1.
+    #[test]
+    #[should_panic(expected = "elements, got [67280421310721, 274177]")]
+    fn a_number_of_elements_does_not_wrap() {
+        assert_eq!(Shape::new(&[usize::MAX, 0, usize::MAX]).numel(), 0);
+        Shape::new(&[67_280_421_310_721, 274_177]).numel();
+    }
 
     #[test]
     fn broadcasting_aligns_last_axes() {

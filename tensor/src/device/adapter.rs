@@ -38,10 +38,24 @@ pub(crate) fn open(name: Option<&str>, precision: MatmulPrecision) -> Result<Arc
     if let Some(gpu) = open.iter().find(|gpu| *gpu.info() == info && gpu.matmul_precision() == precision) {
         return Ok(gpu.clone());
     }
-    let gpu = Gpu::open(&adapter, info, precision, adapter.limits())?;
+    let gpu = Gpu::open(&adapter, info, precision, adapter.limits(), shader_checks()?)?;
     gpu.measure()?;
     open.push(gpu.clone());
     Ok(gpu)
+}
+
+/// Returns whether the environment selects shaders with runtime checks.
+pub(super) fn shader_checks() -> Result<bool, DeviceError> {
+    let value = std::env::var_os("GRADUS_SHADER_CHECKS").unwrap_or_default();
+    is_set(&value.to_string_lossy())
+}
+
+fn is_set(value: &str) -> Result<bool, DeviceError> {
+    match value {
+        "" | "0" => Ok(false),
+        "1" => Ok(true),
+        found => Err(DeviceError::ShaderChecks { found: found.into() }),
+    }
 }
 
 /// Returns the open GPUs.
@@ -150,6 +164,13 @@ mod tests {
 
     fn gpu(name: &str, kind: &'static str) -> GpuInfo {
         GpuInfo { name: name.into(), kind, interface: "Vulkan", driver: String::new(), memory: None }
+    }
+
+    #[test]
+    fn checks_of_shaders_are_0_or_1() {
+        assert_eq!(["", "0", "1"].map(is_set), [Ok(false), Ok(false), Ok(true)]);
+        let error = is_set("yes").unwrap_err().to_string();
+        assert_eq!(error, "GRADUS_SHADER_CHECKS=yes: expected 1 (shaders with runtime checks) or 0");
     }
 
     #[test]

@@ -61,6 +61,12 @@ pub enum DeviceError {
         /// The scalar.
         scalar: &'static str,
     },
+    /// The environment variable that selects checked shaders has another value.
+    #[error("GRADUS_SHADER_CHECKS={found}: expected 1 (shaders with runtime checks) or 0")]
+    ShaderChecks {
+        /// The value.
+        found: String,
+    },
     /// The driver does not support 16-bit floats.
     #[error("{name} has no arithmetic in f16: use --matmul-precision f32")]
     NoF16 {

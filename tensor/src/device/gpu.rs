@@ -19,6 +19,8 @@ pub struct Gpu {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
     pub(super) limits: wgpu::Limits,
+    /// Whether shaders are compiled with wgpu's runtime checks.
+    pub(super) checks: bool,
     pub(super) fault: Fault,
     pub(super) memory: Mutex<Memory>,
     pub(super) pipelines: Mutex<Pipelines>,
@@ -44,12 +46,13 @@ impl PartialEq for Gpu {
 }
 
 impl Gpu {
-    /// Opens a context with these limits, at most the adapter's. Its rounding is not measured yet.
+    /// Opens a context with these limits, at most the adapter's, and with runtime checks of shaders or without. Its rounding is not measured yet.
     pub(super) fn open(
         adapter: &wgpu::Adapter,
         info: GpuInfo,
         precision: MatmulPrecision,
         limits: wgpu::Limits,
+        checks: bool,
     ) -> Result<Arc<Self>, DeviceError> {
         let (units, required_features) = units(adapter, precision);
         if precision == MatmulPrecision::F16 && !required_features.contains(wgpu::Features::SHADER_F16) {
@@ -79,6 +82,7 @@ impl Gpu {
             device,
             queue,
             limits,
+            checks,
             fault,
             memory: Mutex::default(),
             pipelines: Mutex::default(),

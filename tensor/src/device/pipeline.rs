@@ -14,17 +14,33 @@ use super::windows;
 pub(crate) struct Shader<'a> {
     name: Cow<'a, str>,
     text: Box<dyn Fn() -> Cow<'static, str> + 'a>,
+    author: Author,
+}
+
+/// The author of a shader's text, on which it depends whether the shader needs runtime checks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Author {
+    /// This crate wrote the whole text.
+    Crate,
+    /// A part of the text is an expression of a caller.
+    Caller,
 }
 
 impl<'a> Shader<'a> {
     /// Creates a shader with a name that no other text has. `text` is called once, when the shader is compiled.
     pub(crate) fn new<S: Into<Cow<'static, str>>>(name: impl Into<Cow<'a, str>>, text: impl Fn() -> S + 'a) -> Self {
-        Shader { name: name.into(), text: Box::new(move || text().into()) }
+        Shader { name: name.into(), text: Box::new(move || text().into()), author: Author::Crate }
+    }
+
+    /// Creates a shader whose text contains an expression of a caller. It is always compiled with runtime checks.
+    pub(crate) fn of_caller<S: Into<Cow<'static, str>>>(name: impl Into<Cow<'a, str>>, text: impl Fn() -> S + 'a) -> Self {
+        Shader { author: Author::Caller, ..Shader::new(name, text) }
     }
 
     /// Returns a shader whose text is this one's, changed by `adapt`.
     pub(crate) fn adapted(self, name: String, adapt: impl Fn(&str) -> String + 'a) -> Self {
-        Shader::new(name, move || adapt(&(self.text)()))
+        let author = self.author;
+        Shader { author, ..Shader::new(name, move || adapt(&(self.text)())) }
     }
 
     /// Returns this shader with a constant defined before its text.
@@ -98,17 +114,33 @@ impl Gpu {
         if !is_whole {
             text = windows::rewritten(&text, &[writes, reads].concat(), self.window()).into();
         }
-        let pipeline = Arc::new(self.compile(&name, &text, writes.iter().sum(), reads.iter().sum()));
+        let module = self.module(&name, &text, shader.author);
+        let pipeline = Arc::new(self.compile(&name, &module, writes.iter().sum(), reads.iter().sum()));
         pipelines.0.insert(name.into_owned(), pipeline.clone());
         pipeline
     }
 
-    fn compile(&self, name: &str, text: &str, writes: usize, reads: usize) -> Pipeline {
+    /// Compiles a text, without wgpu's runtime checks if this crate wrote all of it.
+    fn module(&self, name: &str, text: &str, author: Author) -> wgpu::ShaderModule {
+        let source = wgpu::ShaderSource::Wgsl(after_prelude(text).into());
+        let module = wgpu::ShaderModuleDescriptor { label: Some(name), source };
+        if author == Author::Caller || self.checks {
+            return self.device.create_shader_module(module);
+        }
+        // SAFETY: the checks would clamp indices, bound loops, and define division by 0. No shader of this crate needs them:
+        // - A thread computes elements below the number in its parameters, which the host takes from the shape of a tensor. Positions
+        //   in a layout lie in its buffer, and a buffer is bound whole or in windows. Surplus threads return before any index.
+        // - Indices from data (ids, targets, lengths) are compared with the extents on the host before the dispatch. After a fault,
+        //   when a buffer may be too short or not filled, nothing is dispatched.
+        // - Reads past an edge are at an index that the text itself clamps.
+        // - Arrays in workgroup memory have the extents of the loops over them. They are written before they are read.
+        // - Loops count up to a parameter. Divisors are extents, which are at least 1 where there is an element.
+        // `checked_and_unchecked_shaders_give_the_same_bits` runs the shaders both ways.
+        unsafe { self.device.create_shader_module_trusted(module, wgpu::ShaderRuntimeChecks::unchecked()) }
+    }
+
+    fn compile(&self, name: &str, module: &wgpu::ShaderModule, writes: usize, reads: usize) -> Pipeline {
         let label = Some(name);
-        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label,
-            source: wgpu::ShaderSource::Wgsl(after_prelude(text).into()),
-        });
         let entry = |(binding, ty): (usize, wgpu::BufferBindingType)| wgpu::BindGroupLayoutEntry {
             binding: binding as u32,
             visibility: wgpu::ShaderStages::COMPUTE,
@@ -123,7 +155,7 @@ impl Gpu {
         let compiled = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label,
             layout: Some(&self.device.create_pipeline_layout(&all)),
-            module: &module,
+            module,
             entry_point: Some("main"),
             compilation_options: wgpu::PipelineCompilationOptions {
                 zero_initialize_workgroup_memory: false,

@@ -1,4 +1,9 @@
 // What every shader begins with.
+//
+// A product that reaches a sum is written as fma, and a logarithm in a sum as log2(x)·LN_2: a driver may fuse a·b + c or not, and
+// may choose otherwise when the text around it changes, as for buffers in windows.
+
+const LN_2 = 0.6931471805599453;
 
 // The number of a workgroup, which may be folded over two axes.
 fn group_number(group: vec3u, groups: vec3u) -> u32 {

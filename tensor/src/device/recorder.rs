@@ -94,7 +94,8 @@ impl Gpu {
     /// Runs `groups` workgroups of a shader. The bindings are `params`, the buffers to write, and the buffers to read. No buffer
     /// is in both.
     pub(crate) fn dispatch(&self, shader: &Shader<'_>, params: &[u32], writes: &[&Buffer], reads: &[&Buffer], groups: usize) {
-        if groups == 0 {
+        // After a fault, buffers may be shorter than their tensors, or hold no indices.
+        if groups == 0 || self.fault.check().is_err() {
             return;
         }
         assert!(size_of_val(params) <= PARAMS, "{}: parameters of at most {PARAMS} bytes", shader.name());

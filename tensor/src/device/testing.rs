@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use super::gpu::Gpu;
 use super::{Device, MatmulPrecision, adapter};
 
-/// Limits below those of the adapter.
+/// Limits below those of the adapter, and checks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scarce {
     /// The most bytes in one binding of a shader.
@@ -15,6 +15,8 @@ pub struct Scarce {
     pub bindings: Option<u32>,
     /// The bytes of memory that are reported.
     pub memory_bytes: Option<u64>,
+    /// Whether shaders are checked at run time, instead of by the environment.
+    pub checks: Option<bool>,
 }
 
 impl Device {
@@ -66,15 +68,16 @@ fn skipped<T>(why: impl Display) -> Option<T> {
 
 fn open(scarce: Scarce, precision: MatmulPrecision) -> Option<Arc<Gpu>> {
     let Some((adapter, mut info)) = adapter::adapters().into_iter().next() else { return skipped("no GPU was found") };
+    let checks = scarce.checks.unwrap_or_else(|| adapter::shader_checks().expect("a valid environment"));
     // The rounding is measured under the adapter's limits.
-    let whole = Gpu::open(&adapter, info.clone(), precision, adapter.limits()).expect("a context");
+    let whole = Gpu::open(&adapter, info.clone(), precision, adapter.limits(), checks).expect("a context");
     whole.measure().expect("a probe");
     info.memory = scarce.memory_bytes.or(info.memory);
     let mut limits = adapter.limits();
     limits.max_storage_buffer_binding_size = scarce.binding_bytes.unwrap_or(limits.max_storage_buffer_binding_size);
     let bindings = &mut limits.max_storage_buffers_per_shader_stage;
     *bindings = scarce.bindings.unwrap_or(*bindings);
-    let gpu = Gpu::open(&adapter, info, precision, limits).expect("a context");
+    let gpu = Gpu::open(&adapter, info, precision, limits, checks).expect("a context");
     gpu.arithmetic.get_or_init(|| whole.arithmetic().clone());
     Some(gpu)
 }

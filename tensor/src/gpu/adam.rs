@@ -9,6 +9,7 @@ use crate::operands::AdamStep;
 /// NaN, nothing changes.
 pub(crate) fn adam(step: &AdamStep, clip: &Array, [p, m, v]: [&Array; 3], g: &Array) {
     same_len("adam", &[p.len(), m.len(), v.len(), g.len()]);
+    same_len("adam", &[clip.len(), 1]);
     let g = g.dense();
     let AdamStep { beta1, beta2, step, v_scale, eps, decay, l2 } = *step;
     let factors = [beta1, 1.0 - beta1, beta2, 1.0 - beta2, l2, step, v_scale, eps, decay].map(|x| (x as f32).to_bits());

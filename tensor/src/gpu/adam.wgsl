@@ -35,10 +35,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         return;
     }
     let p = ps[s.p_at + i];
-    let g = gs[s.g_at + i] * clip + s.l2 * p;
-    let m = s.beta1 * ms[s.m_at + i] + s.one_less_beta1 * g;
-    let v = s.beta2 * vs[s.v_at + i] + s.one_less_beta2 * (g * g);
+    let g = fma(gs[s.g_at + i], clip, s.l2 * p);
+    let m = fma(s.one_less_beta1, g, s.beta1 * ms[s.m_at + i]);
+    let v = fma(s.one_less_beta2, g * g, s.beta2 * vs[s.v_at + i]);
     ms[s.m_at + i] = m;
     vs[s.v_at + i] = v;
-    ps[s.p_at + i] = p - s.step * m / (sqrt(v) * s.v_scale + s.eps) - s.decay * p;
+    ps[s.p_at + i] = fma(-s.decay, p, fma(-s.step, m / fma(sqrt(v), s.v_scale, s.eps), p));
 }

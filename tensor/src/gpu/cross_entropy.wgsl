@@ -17,7 +17,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let at = p.z_at + row * p.n;
     let e = exponentials(thread, at, p.n);
     if thread == 0u {
-        let lse = e.largest + log(e.sum);
+        let lse = fma(log2(e.sum), LN_2, e.largest);
         lses[row] = lse;
         losses[row] = lse - xs[at + classes[row]];
     }

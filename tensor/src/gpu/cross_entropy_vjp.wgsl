@@ -17,6 +17,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     }
     let row = i / p.n;
     let gy = gys[p.gy_at + row];
-    let gz = gy * exp(zs[p.z_at + i] - lses[p.lse_at + row]);
-    gzs[i] = select(gz, gz - gy, i % p.n == classes[row]);
+    let e = exp(zs[p.z_at + i] - lses[p.lse_at + row]);
+    gzs[i] = select(gy * e, fma(gy, e, -gy), i % p.n == classes[row]);
 }

@@ -35,7 +35,7 @@ fn run(in_place: bool, out: &Array, inputs: &[Array], expression: &str, constant
     params[2 + skipped..5].iter_mut().zip(&dense).for_each(|(to, x)| *to = x.at());
     params[5..].iter_mut().zip(constants).for_each(|(to, x)| *to = x.to_bits());
     let name = format!("{} {expression}, of {}", if in_place { "x ←" } else { "y =" }, inputs.len());
-    let shader = Shader::new(name, || text(in_place, inputs.len(), expression));
+    let shader = Shader::of_caller(name, || text(in_place, inputs.len(), expression));
     let reads: Vec<_> = dense.iter().map(|x| &*x.buffer).collect();
     out.gpu().dispatch(&shader, &params, &[&out.buffer], &reads, n.div_ceil(THREADS));
 }

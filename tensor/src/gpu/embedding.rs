@@ -7,6 +7,7 @@ use crate::device::shader;
 
 /// Returns the table's rows `ids` as (shape…, d): row i is the table's row `ids[i]`.
 pub(crate) fn gather(table: &Array, ids: &[u32], shape: &Shape) -> Array {
+    assert_eq!(table.shape().len(), 2, "gather: a table (rows, d), got {}", table.shape());
     let d = table.shape()[1];
     let y = Array::unwritten(table.gpu(), Shape::new(&[shape, &[d][..]].concat()));
     check("gather", table.len(), d, ids, y.len());

@@ -5,7 +5,7 @@ fn tanh_safe(x: f32) -> f32 {
     let s = x * x;
     let t = exp(-2.0 * abs(x));
     let far = sign(x) * (1.0 - t) / (1.0 + t);
-    let near = x / (1.0 + s / (3.0 + s / (5.0 + s / (7.0 + s / 9.0))));
+    let near = x / fma(s, 1.0 / fma(s, 1.0 / fma(s, 1.0 / fma(s, 1.0 / 9.0, 7.0), 5.0), 3.0), 1.0);
     return select(far, near, s < 0.25);
 }
 
@@ -21,7 +21,7 @@ fn ln_1p(x: f32) -> f32 {
     let q = s * s;
     var series = 0.0;
     for (var n = 17.0; n >= 1.0; n -= 2.0) {
-        series = series * q + 1.0 / n;
+        series = fma(series, q, 1.0 / n);
     }
     return select(log(1.0 + x), 2.0 * s * series, abs(x) <= 1.0);
 }
@@ -37,23 +37,23 @@ fn erf(x: f32) -> f32 {
     if r < 2.0 {
         var sum = 1.0;
         for (var n = 25.0; n >= 1.0; n -= 1.0) {
-            sum = 1.0 + sum * 2.0 * s / (2.0 * n + 1.0);
+            sum = fma(sum, 2.0 * s / (2.0 * n + 1.0), 1.0);
         }
         return x * scale * sum;
     }
     var tail = r;
     for (var n = 20.0; n >= 1.0; n -= 1.0) {
-        tail = r + 0.5 * n / tail;
+        tail = fma(0.5 * n, 1.0 / tail, r);
     }
-    return sign(x) * (1.0 - 0.5 * scale / tail);
+    return sign(x) * fma(-0.5 * scale, 1.0 / tail, 1.0);
 }
 
 // ½x(1 + tanh u), u = √(2/π)(x + 0.044715x³).
 fn gelu(x: f32) -> f32 {
-    return 0.5 * x * (1.0 + tanh_safe(0.7978845608028654 * x * (1.0 + 0.044715 * x * x)));
+    return 0.5 * x * (1.0 + tanh_safe(0.7978845608028654 * x * fma(0.044715 * x, x, 1.0)));
 }
 
 fn gelu_derivative(x: f32) -> f32 {
-    let t = tanh_safe(0.7978845608028654 * x * (1.0 + 0.044715 * x * x));
-    return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * 0.7978845608028654 * (1.0 + 0.134145 * x * x);
+    let t = tanh_safe(0.7978845608028654 * x * fma(0.044715 * x, x, 1.0));
+    return fma(0.5, 1.0 + t, 0.5 * x * fma(-t, t, 1.0) * 0.7978845608028654 * fma(0.134145 * x, x, 1.0));
 }

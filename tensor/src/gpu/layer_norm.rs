@@ -36,11 +36,12 @@ fn norm(x: &Array, gain: &Array, bias: Option<&Array>, eps: f64) -> (Array, [Arr
 /// Computes x̄ and the gradients of gain and bias.
 pub(crate) fn layer_norm_vjp(x: &Array, gain: &Array, [mean, rstd]: [&Array; 2], gy: &Array) -> [Array; 3] {
     let (n, rows) = (gain.len(), mean.len());
-    same_len("layer_norm_vjp", &[x.len(), gy.len(), n * rows, n * rstd.len()]);
+    same_len("layer_norm_vjp", &[x.len(), gy.len(), n * rows]);
+    same_len("layer_norm_vjp", &[rows, rstd.len()]);
     let [x, mean, rstd, gy] = [x, mean, rstd, gy].map(Array::dense);
     let columns = Lines { outer: 1, n: rows, inner: n };
-    let ggain = sums(&columns, "y * ((x - z) * w)", &[(&x, "i"), (&gy, "i"), (&mean, "k"), (&rstd, "k")]);
-    let gbias = sums(&columns, "x", &[(&gy, "i")]);
+    let ggain = sums(&columns, ["y", "(x - z) * w"], &[(&x, "i"), (&gy, "i"), (&mean, "k"), (&rstd, "k")]);
+    let gbias = sums(&columns, ["x", "1.0"], &[(&gy, "i")]);
     [norm_vjp(&x, gain, Some(&mean), &rstd, &gy), ggain.reshaped(gain.shape()), gbias.reshaped(gain.shape())]
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn rms_norm_vjp(x: &Array, gain: &Array, rrms: &Array, gy: &Array) ->
     same_len("rms_norm_vjp", &[x.len(), gy.len(), n * rows]);
     let [x, rrms, gy] = [x, rrms, gy].map(Array::dense);
     let columns = Lines { outer: 1, n: rows, inner: n };
-    let ggain = sums(&columns, "y * (x * z)", &[(&x, "i"), (&gy, "i"), (&rrms, "k")]);
+    let ggain = sums(&columns, ["y", "x * z"], &[(&x, "i"), (&gy, "i"), (&rrms, "k")]);
     [norm_vjp(&x, gain, None, &rrms, &gy), ggain.reshaped(gain.shape())]
 }
 

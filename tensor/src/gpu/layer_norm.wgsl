@@ -18,31 +18,31 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         return;
     }
     let at = p.x_at + row * p.n;
-    var mean = 0.0;
+    var total = 0.0;
     if CENTRED {
         for (var j = thread; j < p.n; j += THREADS) {
-            mean += xs[at + j];
+            total += xs[at + j];
         }
-        mean = tree_sum(thread, mean) * p.inverse_n;
+        total = tree_sum(thread, total);
     }
     var squares = 0.0;
     for (var j = thread; j < p.n; j += THREADS) {
-        let d = xs[at + j] - mean;
-        squares += d * d;
+        let d = fma(-total, p.inverse_n, xs[at + j]);
+        squares = fma(d, d, squares);
     }
-    let r = 1.0 / sqrt(tree_sum(thread, squares) * p.inverse_n + p.eps);
+    let r = 1.0 / sqrt(fma(tree_sum(thread, squares), p.inverse_n, p.eps));
     for (var j = thread; j < p.n; j += THREADS) {
-        let y = (xs[at + j] - mean) * r * gains[p.gain_at + j];
+        let d = fma(-total, p.inverse_n, xs[at + j]);
         if CENTRED {
-            ys[row * p.n + j] = y + biases[p.bias_at + j];
+            ys[row * p.n + j] = fma(d * r, gains[p.gain_at + j], biases[p.bias_at + j]);
         } else {
-            ys[row * p.n + j] = y;
+            ys[row * p.n + j] = d * r * gains[p.gain_at + j];
         }
     }
     if thread == 0u {
         rs[row] = r;
         if CENTRED {
-            means[row] = mean;
+            means[row] = total * p.inverse_n;
         }
     }
 }

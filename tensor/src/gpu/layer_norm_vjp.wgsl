@@ -24,14 +24,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     if CENTRED {
         mean = means[p.mean_at + row];
     }
-    var sums_of_a = vec2f(0.0); // Σ a, Σ a ∘ x̂
+    var sum_a = 0.0;
+    var sum_ax = 0.0; // Σ a ∘ x̂
     for (var j = thread; j < p.n; j += THREADS) {
-        let a = gains[p.gain_at + j] * gys[gy_at + j];
-        sums_of_a += vec2f(select(0.0, a, CENTRED), a * ((xs[x_at + j] - mean) * r));
+        let gain = gains[p.gain_at + j];
+        let gy = gys[gy_at + j];
+        if CENTRED {
+            sum_a = fma(gain, gy, sum_a);
+        }
+        sum_ax = fma(gain * gy, (xs[x_at + j] - mean) * r, sum_ax);
     }
-    let means_of_a = tree_sums(thread, sums_of_a, 1u) * p.inverse_n;
+    let means_of_a = tree_sums(thread, vec2f(sum_a, sum_ax), 1u) * p.inverse_n;
     for (var j = thread; j < p.n; j += THREADS) {
-        let a = gains[p.gain_at + j] * gys[gy_at + j];
-        gxs[row * p.n + j] = r * (a - means_of_a.x - (xs[x_at + j] - mean) * r * means_of_a.y);
+        let x_hat = (xs[x_at + j] - mean) * r;
+        gxs[row * p.n + j] = r * fma(-x_hat, means_of_a.y, fma(gains[p.gain_at + j], gys[gy_at + j], -means_of_a.x));
     }
 }

@@ -84,7 +84,7 @@ impl Grads {
         let onto = if self.is_begun { Onto::Accumulate } else { Onto::Nothing };
         product_into(&gz.permuted(&[1, 0]), h, &self.w, onto);
         if let Some(bias) = &mut self.bias {
-            let chunk = sums(&Lines::along(&gz.shape(), 0..1), "x", &[(gz, "i")]).reshaped(bias.shape());
+            let chunk = sums(&Lines::along(&gz.shape(), 0..1), ["x", "1.0"], &[(gz, "i")]).reshaped(bias.shape());
             if self.is_begun {
                 assign(bias, &[chunk], "x + y", &[]);
             } else {

@@ -27,7 +27,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let e = exponentials(thread, at, p.n);
     let t = classes[p.first + row];
     if thread == t % THREADS { // which alone writes the logit of t
-        losses[p.first + row] = e.largest + log(e.sum) - xs[at + t];
+        losses[p.first + row] = fma(log2(e.sum), LN_2, e.largest) - xs[at + t];
     }
     if p.wants_gradients == 0u {
         return;
@@ -35,7 +35,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let weight = weights[p.weights_at + p.first + row];
     let factor = weight / e.sum;
     for (var j = thread; j < p.n; j += THREADS) {
-        let gz = factor * exp(xs[at + j] - e.largest);
-        xs[at + j] = select(gz, gz - weight, j == t);
+        let power = exp(xs[at + j] - e.largest);
+        xs[at + j] = select(factor * power, fma(factor, power, -weight), j == t);
     }
 }

@@ -3,6 +3,7 @@
 use super::matmul::{Onto, product_into};
 use super::{Array, THREADS, fill, word};
 use crate::cpu::lstm::{check, check_cell};
+use crate::cpu::same_len;
 use crate::device::Shader;
 
 /// Computes one step from z (B, 4H) and the cell c (B, H). Returns [h; c′] (2, B, H) and the gates (B, 4H).
@@ -54,9 +55,12 @@ pub(crate) fn lstm(x: &Array, w: &Array) -> (Array, [Array; 2]) {
 pub(crate) fn lstm_vjp(h: &Array, w: &Array, [gates, cells]: [&Array; 2], gy: &Array, wants_w: bool) -> (Array, Option<Array>) {
     let [steps, batch, units] = [0, 1, 2].map(|axis| h.shape()[axis]);
     check("lstm_vjp", w.len(), [batch, units], &[gates.len()], &[cells.len(), h.len(), gy.len()]);
-    let [h, gates, cells] = [h, gates, cells].map(Array::dense);
+    same_len("lstm_vjp", &[h.len(), steps * batch * units]);
+    let shape = gates.shape();
+    let of = |x: &Array, width| x.dense().reshaped([steps, batch, width].into());
+    let (h, gates, cells) = (of(h, units), of(gates, 4 * units), of(cells, units));
     let gx = Array::unwritten(h.gpu(), gates.shape());
-    let (gh, w_turned) = (gy.copied(), w.permuted(&[1, 0]));
+    let (gh, w_turned) = (of(&gy.copied(), units), w.permuted(&[1, 0]));
     let zeros = fill(h.gpu(), [batch, units].into(), 0.0);
     let mut gc = zeros.clone();
     for t in (0..steps).rev() {
@@ -68,7 +72,7 @@ pub(crate) fn lstm_vjp(h: &Array, w: &Array, [gates, cells]: [&Array; 2], gy: &A
         gc = cell_vjp(units, &step(&gates, t), [&before, &step(&cells, t)], [&gh, &gc], &gz);
     }
     let gw = wants_w.then(|| weight_gradient(&h, &gx));
-    (gx, gw)
+    (gx.reshaped(shape), gw)
 }
 
 /// Computes W̄ = Σₜ hₜ₋₁ᵀ z̄ₜ as one product: (H, (T−1)·B)·((T−1)·B, 4H).

@@ -26,7 +26,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     if p.is_first == 0u {
         before = BEFORE[p.before_at + n];
     }
-    let c = f * before + i * g;
+    let c = fma(f, before, i * g);
     AFTER[p.after_at + n] = c;
     OUTPUT[p.output_at + n] = o * tanh_safe(c);
     gates[at] = i;

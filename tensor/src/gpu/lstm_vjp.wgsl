@@ -38,11 +38,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let o = gates[at + 3u * p.units];
     let t = tanh_safe(afters[p.after_at + n]);
     let gh = ghs[p.gh_at + n];
-    let s = gc_afters[p.gc_after_at + n] + gh * o * (1.0 - t * t);
+    let s = fma(gh * o, fma(-t, t, 1.0), gc_afters[p.gc_after_at + n]);
     let to = p.gz_at + in_row;
     gz[to] = s * g * (i * (1.0 - i));
     gz[to + p.units] = s * befores[p.before_at + n] * (f * (1.0 - f));
-    gz[to + 2u * p.units] = s * i * (1.0 - g * g);
+    gz[to + 2u * p.units] = s * i * fma(-g, g, 1.0);
     gz[to + 3u * p.units] = gh * t * (o * (1.0 - o));
     gc[n] = s * f;
 }

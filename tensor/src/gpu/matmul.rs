@@ -394,12 +394,15 @@ impl Variant {
     }
 }
 
-/// Returns the expression of elements i, i + step, … of a factor. The step is 1 if a read takes several elements.
+/// Returns the expression of elements i, i + step, … of a factor, of which `last` exist after the first. The step is 1 if a read
+/// takes several elements.
 fn four(name: &str, vector: usize) -> String {
     match vector {
         4 => format!("{name}[i / 4]"),
-        2 => format!("vec4f({name}[i / 2], {name}[i / 2 + 1])"),
-        _ => format!("vec4f({name}[i], {name}[i + step], {name}[i + 2 * step], {name}[i + 3 * step])"),
+        2 => format!("vec4f({name}[i / 2], {name}[i / 2 + min(1, last / 2)])"),
+        _ => format!(
+            "vec4f({name}[i], {name}[i + min(1, last) * step], {name}[i + min(2, last) * step], {name}[i + min(3, last) * step])"
+        ),
     }
 }
 

@@ -53,6 +53,7 @@ for $f in [a, b] {
         let exists = line < p.$f_lines && first < p.$f_run;
         let step = p.$f_step;
         let i = start + select(0, line * p.$f_line + first * step, exists);
+        let last = select(0, p.$f_run - 1 - first, exists); // elements after this one that exist
         return FOUR_$f;
     }
 

@@ -3,6 +3,7 @@
 use super::squares::{Squares, norm_into};
 use super::tree::row_shader;
 use super::{Array, copy, map, word};
+use crate::cpu::same_len;
 use crate::device::DeviceError;
 
 /// A table with one row of [`norm_into`] per tensor, followed by some numbers; and ‖x‖ of all tensors together.
@@ -21,6 +22,7 @@ impl NormTable {
         let table = Array::unwritten(gpu, [3 * rows + numbers.len()].into());
         tensors.iter().enumerate().for_each(|(row, x)| norm_into(x, &table, row));
         for (i, x) in numbers.iter().enumerate() {
+            same_len("norm", &[x.len(), 1]);
             copy::copy(&x.dense().reshaped([1].into()), &table.element(3 * rows + i));
         }
         let norm = Array::unwritten(gpu, [].into());

@@ -28,7 +28,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) th
     if all_finite {
         for (var row = thread; row < p.rows; row += THREADS) {
             let ratio = bitcast<f32>(table[3u * row]) * inverse;
-            sum += bitcast<f32>(table[3u * row + 1u]) * ratio * ratio;
+            sum = fma(bitcast<f32>(table[3u * row + 1u]) * ratio, ratio, sum);
         }
     }
     sum = tree_sum(thread, sum);

@@ -25,7 +25,7 @@ pub(crate) fn sum(x: &Array, axes: &[usize]) -> Array {
         (Array { layout: x.layout.permute(&order), buffer: x.buffer.clone() }.dense(), 0)
     };
     let lines = Lines::along(&x.shape(), first..first + axes.len());
-    sums(&lines, "x", &[(&x, "i")]).reshaped(axes.iter().fold(shape, |s, &a| s.with(a, 1)))
+    sums(&lines, ["x", "1.0"], &[(&x, "i")]).reshaped(axes.iter().fold(shape, |s, &a| s.with(a, 1)))
 }
 
 /// Returns Σ xᵢyᵢ in f64, for arrays of one shape. Elements are scaled to about 1, so that no product overflows or underflows.
@@ -35,7 +35,7 @@ pub(crate) fn dot(x: &Array, y: &Array) -> f64 {
     norm_into(&x, &table, 0);
     norm_into(&y, &table, 1);
     let [of_x, of_y] = [0, 3].map(|at| table.reshaped([6].into()).element(at));
-    let term = "x * one_over_power(z) * (y * one_over_power(w))";
+    let term = ["x * one_over_power(z)", "y * one_over_power(w)"];
     let lines = Lines { outer: 1, n: x.len(), inner: 1 };
     let parts = partial_sums(&lines, term, &[(&x, "i"), (&y, "i"), (&of_x, "0u"), (&of_y, "0u")]).read();
     let table = table.read();
@@ -43,15 +43,15 @@ pub(crate) fn dot(x: &Array, y: &Array) -> f64 {
     sum * f64::from(table[0]) * f64::from(table[3])
 }
 
-/// Computes Σ term along each line: (outer, 1, inner).
-pub(super) fn sums(lines: &Lines, term: &str, inputs: &[Input<'_>]) -> Array {
+/// Computes Σ of the product of two factors along each line: (outer, 1, inner).
+pub(super) fn sums(lines: &Lines, term: [&str; 2], inputs: &[Input<'_>]) -> Array {
     let parts = partial_sums(lines, term, inputs);
     let blocks = parts.shape()[1];
-    if blocks <= 1 { parts } else { sums(&Lines { n: blocks, ..*lines }, "x", &[(&parts, "i")]) }
+    if blocks <= 1 { parts } else { sums(&Lines { n: blocks, ..*lines }, ["x", "1.0"], &[(&parts, "i")]) }
 }
 
-/// Computes Σ term in blocks of each line: (outer, blocks, inner).
-fn partial_sums(lines: &Lines, term: &str, inputs: &[Input<'_>]) -> Array {
+/// Computes [`sums`] in blocks of each line: (outer, blocks, inner).
+fn partial_sums(lines: &Lines, term: [&str; 2], inputs: &[Input<'_>]) -> Array {
     let Lines { outer, n, inner } = *lines;
     let width = lines.width();
     let blocks = n.div_ceil(SHARE * TREE_THREADS / width).clamp(1, BLOCKS);
@@ -60,18 +60,22 @@ fn partial_sums(lines: &Lines, term: &str, inputs: &[Input<'_>]) -> Array {
     let mut params = [lines.count(), n, inner, width, block, blocks].map(word).to_vec();
     params.extend(inputs.iter().map(|(x, _)| x.at()));
     let shader = row_shader!(256 threads, "reduce");
-    let shader = shader.adapted(format!("sum of {term}"), |text| filled(text, term, inputs));
+    let shader = shader.adapted(format!("sum of ({})·({})", term[0], term[1]), |text| filled(text, term, inputs));
     let reads: Vec<_> = inputs.iter().map(|(x, _)| &*x.buffer).collect();
     out.gpu().dispatch(&shader, &params, &[&out.buffer], &reads, lines.count().div_ceil(width) * blocks);
     out
 }
 
-fn filled(template: &str, term: &str, inputs: &[Input<'_>]) -> String {
+fn filled(template: &str, [left, right]: [&str; 2], inputs: &[Input<'_>]) -> String {
     let named = || ["x", "y", "z", "w"].into_iter().zip(inputs);
     let binding = |(i, (name, _))| format!("@group(0) @binding({}) var<storage, read> {name}s: array<f32>;", i + 2);
     let bindings: Vec<String> = named().enumerate().map(binding).collect();
     let elements: Vec<String> = named().map(|(name, (_, at))| format!("let {name} = {name}s[p.{name}_at + {at}];")).collect();
-    template.replace("BINDINGS", &bindings.join("\n")).replace("ELEMENTS", &elements.join("\n        ")).replace("TERM", term)
+    template
+        .replace("BINDINGS", &bindings.join("\n"))
+        .replace("ELEMENTS", &elements.join("\n        "))
+        .replace("LEFT", left)
+        .replace("RIGHT", right)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-// Sums along the middle axis of (outer, n, inner) in blocks of its elements: (outer, blocks, inner), of a term for each element.
+// Sums along the middle axis of (outer, n, inner) in blocks of its elements: (outer, blocks, inner), of a product of two factors for each element.
 //
 // A workgroup takes `width` neighbouring lines and one block. Thread t adds up every (THREADS/width)th element of line
 // t mod width, so neighbouring threads read neighbouring lines; then a tree joins the threads of each line.
@@ -35,7 +35,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     for (var k = block * p.block + thread / p.width; k < end; k += THREADS / p.width) {
         let i = first + k * p.inner;
         ELEMENTS
-        sum += TERM;
+        sum = fma(LEFT, RIGHT, sum);
     }
     let total = tree_sums(thread, vec2f(sum, 0.0), p.width).x;
     if thread < p.width && line < p.lines {

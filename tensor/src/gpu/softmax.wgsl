@@ -16,7 +16,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let at = p.x_at + row * p.n;
     let e = exponentials(thread, at, p.n);
     let inverse = 1.0 / e.sum;
-    let lse = e.largest + log(e.sum);
+    let lse = fma(log2(e.sum), LN_2, e.largest);
     for (var j = thread; j < p.n; j += THREADS) {
         if LOG {
             ys[row * p.n + j] = xs[at + j] - lse;

@@ -20,13 +20,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         if LOG {
             sum += gys[gy_at + j];
         } else {
-            sum += ys[y_at + j] * gys[gy_at + j];
+            sum = fma(ys[y_at + j], gys[gy_at + j], sum);
         }
     }
     sum = tree_sum(thread, sum);
     for (var j = thread; j < p.n; j += THREADS) {
         if LOG {
-            gxs[row * p.n + j] = gys[gy_at + j] - exp(ys[y_at + j]) * sum;
+            gxs[row * p.n + j] = fma(-exp(ys[y_at + j]), sum, gys[gy_at + j]);
         } else {
             gxs[row * p.n + j] = ys[y_at + j] * (gys[gy_at + j] - sum);
         }

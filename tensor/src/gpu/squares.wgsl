@@ -17,13 +17,13 @@ fn magnitude(i: u32) -> u32 {
     return xs[p.x_at + i] & 0x7FFFFFFFu;
 }
 
-fn share(i: u32, inverse: f32) -> f32 {
+fn share_onto(sum: f32, i: u32, inverse: f32) -> f32 {
     if p.join == 1u {
         let ratio = bitcast<f32>(xs[p.x_at + 3u * i]) * inverse;
-        return bitcast<f32>(xs[p.x_at + 3u * i + 1u]) * ratio * ratio;
+        return fma(bitcast<f32>(xs[p.x_at + 3u * i + 1u]) * ratio, ratio, sum);
     }
     let x = bitcast<f32>(xs[p.x_at + i]) * inverse;
-    return x * x;
+    return fma(x, x, sum);
 }
 
 @compute @workgroup_size(THREADS)
@@ -44,7 +44,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     let inverse = one_over_power(scale);
     var sum = 0.0;
     for (var i = start; i < end; i += THREADS) {
-        sum += share(i, inverse);
+        sum = share_onto(sum, i, inverse);
     }
     sum = tree_sum(thread, sum);
     if thread == 0u {

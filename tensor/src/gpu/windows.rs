@@ -125,6 +125,19 @@ fn windowed_kernels_give_the_same_bits() {
     }
 }
 
+/// The shaders of this crate need no runtime checks: what these would change would differ here.
+#[test]
+fn checked_and_unchecked_shaders_give_the_same_bits() {
+    let with = |checks| Device::fresh(Scarce { checks: Some(checks), ..Scarce::default() });
+    let (Some(checked), Some(unchecked)) = (with(true), with(false)) else { return };
+    let (checked, unchecked) = (Given::on(&checked), Given::on(&unchecked));
+    for (name, run) in CASES {
+        for (i, (found, expected)) in run(&unchecked).iter().zip(&run(&checked)).enumerate() {
+            assert!(bits(found) == bits(expected), "{name}, result {i}: {found:?}, {expected:?}");
+        }
+    }
+}
+
 /// The tensors have more windows than a shader can bind.
 #[test]
 fn too_many_windows_are_an_error_that_names_the_shader() {

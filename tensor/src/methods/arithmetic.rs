@@ -102,7 +102,7 @@ impl<T: Real> Tensor<T> {
     }
 
     fn scaled(&self, scale: T, shift: T) -> Self {
-        on_gpu!(x = self => gpu::map(&[x], "a * x + b", &[scale, shift].map(|x| x.to_f64() as f32)));
+        on_gpu!(x = self => gpu::map(&[x], "fma(a, x, b)", &[scale, shift].map(|x| x.to_f64() as f32)));
         self.kernel(|x, y| (self.cpu().kernels.affine)(x, scale, shift, y))
     }
 

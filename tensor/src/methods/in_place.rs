@@ -86,7 +86,9 @@ impl<T: Real> Tensor<T> {
         }
         let (adam, g) = (self.cpu().kernels.adam, g.dense());
         let packed = self.packed_forms().filter(|_| self.is_dense());
-        let forms: Vec<_> = packed.into_iter().flat_map(Packed::keys).filter_map(Repacked::new).collect();
+        let keys: Vec<_> = packed.into_iter().flat_map(Packed::keys).collect();
+        self.to_mut(); // drops the packed forms, whose memory the new ones take
+        let forms: Vec<_> = keys.into_iter().filter_map(Repacked::new).collect();
         if forms.is_empty() {
             return adam(step, clip, self.to_mut(), m.to_mut(), v.to_mut(), g.as_slice());
         }

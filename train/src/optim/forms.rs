@@ -155,7 +155,7 @@ impl Optimizer {
             let factors = [self.lr * at.schedule, lambda];
             let [rate, lambda] = factors.map(T::lit);
             let step = |p, g: T| if g.to_f64().is_nan() { p } else { p - rate * (g + lambda * p) };
-            return p.zip_assign(&g.scale_by(clip), "select(x, x - a * (y + b * x), is_number(y))", &factors, step);
+            return p.zip_assign(&g.scale_by(clip), "select(x, fma(-a, fma(b, x, y), x), is_number(y))", &factors, step);
         }
         let (m, v) = moments.unwrap_or_else(|| panic!("optimizer {}: needs the moments m and v, got none", self.name));
         p.adam(&self.adam_step(at, lambda), clip, m, v, g);

@@ -46,12 +46,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         }
         let shrunk = exp(before - most);
         let powers = exponentials(s, most);
-        sum = shrunk * sum + transpose(powers) * vec4f(1.0);
-        lay_x_across(dropped(powers, thread), thread);
+        let columns = transpose(powers);
+        sum = fma(shrunk, sum, (columns[0] + columns[1]) + (columns[2] + columns[3]));
+        lay_x_across(of_each(factors(thread), powers), thread);
         for each CHUNK {
             lay_y(v_block(b, h, j + 4u * (thread / 8u), keys_of(b), 32u * CHUNK + 4u * (thread % 8u)), thread);
             workgroupBarrier();
-            o[CHUNK] = by_row(shrunk, o[CHUNK]) + product(min(32u, end - j), thread);
+            o[CHUNK] = by_row_onto(product(min(32u, end - j), thread), shrunk, o[CHUNK]);
             workgroupBarrier();
         }
     }
@@ -68,7 +69,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     for each CHUNK {
         write_block(p.o, b, h, row, p.queries, 32u * CHUNK + 4u * (thread % 8u), by_row(inverse, o[CHUNK]));
     }
-    let lse = select(most + log(sum), vec4f(p.minus_infinity), blind);
+    let lse = select(fma(log2(sum), vec4f(LN_2), most), vec4f(p.minus_infinity), blind);
     if thread % 8u == 0u {
         for (var a = 0u; a < min(4u, p.queries - min(p.queries, row)); a++) {
             lses[pair * p.queries + row + a] = lse[a];

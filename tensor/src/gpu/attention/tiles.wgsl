@@ -81,21 +81,21 @@ fn lay_x_across(block: mat4x4f, thread: u32) {
     lay_x(transpose(block), 8u * (thread % 8u) + thread / 8u);
 }
 
-// xₑ yₑᵀ, this thread's block.
-fn outer(e: u32, thread: u32) -> mat4x4f {
+// This thread's block of sum + xₑ yₑᵀ.
+fn outer_onto(sum: mat4x4f, e: u32, thread: u32) -> mat4x4f {
     let x = xs[8u * e + thread / 8u];
     let y = ys[8u * e + thread % 8u];
-    return mat4x4f(x.x * y, x.y * y, x.z * y, x.w * y);
+    return mat4x4f(fma(x.xxxx, y, sum[0]), fma(x.yyyy, y, sum[1]), fma(x.zzzz, y, sum[2]), fma(x.wwww, y, sum[3]));
 }
 
 // This thread's block of X·Y, over the first e, rounded up to fours.
 fn product(steps: u32, thread: u32) -> mat4x4f {
     var sum = mat4x4f();
     for (var e = 0u; e < steps; e += 4u) {
-        sum += outer(e, thread);
-        sum += outer(e + 1u, thread);
-        sum += outer(e + 2u, thread);
-        sum += outer(e + 3u, thread);
+        sum = outer_onto(sum, e, thread);
+        sum = outer_onto(sum, e + 1u, thread);
+        sum = outer_onto(sum, e + 2u, thread);
+        sum = outer_onto(sum, e + 3u, thread);
     }
     return sum;
 }
@@ -103,6 +103,16 @@ fn product(steps: u32, thread: u32) -> mat4x4f {
 // Each row times its factor.
 fn by_row(factors: vec4f, block: mat4x4f) -> mat4x4f {
     return mat4x4f(factors.x * block[0], factors.y * block[1], factors.z * block[2], factors.w * block[3]);
+}
+
+// The sum and each row times its factor.
+fn by_row_onto(sum: mat4x4f, factors: vec4f, block: mat4x4f) -> mat4x4f {
+    return mat4x4f(
+        fma(factors.xxxx, block[0], sum[0]),
+        fma(factors.yyyy, block[1], sum[1]),
+        fma(factors.zzzz, block[2], sum[2]),
+        fma(factors.wwww, block[3], sum[3]),
+    );
 }
 
 fn of_each(x: mat4x4f, y: mat4x4f) -> mat4x4f {
@@ -145,12 +155,12 @@ fn finished(products: vec4f, b: u32, h: u32, i: u32, j: u32, keys: u32) -> vec4f
         let words = vec4u(sight[at.x], sight[at.y], sight[at.z], sight[at.w]);
         seen &= ((words >> (bits % 32u)) & vec4u(1u)) == vec4u(1u);
     }
-    var s = p.scale * products;
+    var added = vec4f();
     if p.has_bias != 0u {
         let at = p.bias_at + b * p.bias.x + h * p.bias.y + i * p.bias.z + inside * p.bias.w;
-        s += vec4f(bias[at.x], bias[at.y], bias[at.z], bias[at.w]);
+        added = vec4f(bias[at.x], bias[at.y], bias[at.z], bias[at.w]);
     }
-    return select(vec4f(HIDDEN), s, seen);
+    return select(vec4f(HIDDEN), fma(vec4f(p.scale), products, added), seen);
 }
 
 // This thread's scores of 32 queries from i on with 32 keys from j on.
@@ -202,12 +212,12 @@ fn factors_of(row: u32, thread: u32) -> vec4f {
     return select(vec4f(), vec4f(p.kept_scale), (vec4u(bits) & vec4u(1u, 2u, 4u, 8u)) != vec4u());
 }
 
-// c ∘ x, for this thread's block of the tile drawn.
-fn dropped(x: mat4x4f, thread: u32) -> mat4x4f {
+// This thread's factors c of the tile drawn; ones without dropout.
+fn factors(thread: u32) -> mat4x4f {
     if p.threshold == 0u {
-        return x;
+        return mat4x4f(vec4f(1.0), vec4f(1.0), vec4f(1.0), vec4f(1.0));
     }
-    return of_each(mat4x4f(factors_of(0u, thread), factors_of(1u, thread), factors_of(2u, thread), factors_of(3u, thread)), x);
+    return mat4x4f(factors_of(0u, thread), factors_of(1u, thread), factors_of(2u, thread), factors_of(3u, thread));
 }
 
 // out ← as many of four columns, from `column` on, as lie before `end`, in a row that begins at `at`.

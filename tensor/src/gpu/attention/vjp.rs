@@ -3,6 +3,7 @@
 use super::{Array, Attention, Heads, TILE, word, words};
 use crate::cpu::same_len;
 use crate::device::{Buffer, shader};
+use crate::gpu::fill;
 use crate::operands::{AttentionSpec, HeadLayout, fits};
 use crate::shape::Shape;
 
@@ -62,6 +63,9 @@ impl Attention<'_> {
         run("attention_vjp of keys", include_str!("vjp_keys.wgsl"), &grads, pairs * keys.div_ceil(TILE));
         run("attention_vjp of queries", include_str!("vjp_queries.wgsl"), &grads, pairs * queries.div_ceil(TILE));
         let gbias = self.bias.as_ref().filter(|_| wants_bias).map(|bias| {
+            if pairs == 0 {
+                return fill(self.gpu(), bias.shape(), 0.0);
+            }
             let gbias = Array::unwritten(self.gpu(), bias.shape());
             let tiles = bias.shape()[0] * bias.shape()[1] * queries.div_ceil(TILE) * keys.div_ceil(TILE);
             run("attention_vjp of the bias", include_str!("vjp_bias.wgsl"), &gbias, tiles);

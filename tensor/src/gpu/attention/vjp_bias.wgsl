@@ -18,7 +18,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
             continue;
         }
         for (var h = slice % p.bias_heads; h < p.heads; h += p.bias_heads) {
-            sum += score_gradients(b, h, i, j, thread).gs;
+            let block = score_gradients(b, h, i, j, thread);
+            for (var a = 0u; a < 4u; a++) {
+                sum[a] = fma(block.p[a], block.difference[a], sum[a]);
+            }
             workgroupBarrier(); // the decisions of dropout are read before the next are drawn
         }
     }

@@ -25,7 +25,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
             gv[CHUNK] += product(min(32u, end - i), thread);
             workgroupBarrier();
         }
-        lay_x(block.gs, thread);
+        lay_x(of_each(block.p, block.difference), thread);
         for each CHUNK {
             lay_y(q_block(b, h, i + 4u * (thread / 8u), p.queries, 32u * CHUNK + 4u * (thread % 8u)), thread);
             workgroupBarrier();

@@ -15,7 +15,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
     var gq = array<mat4x4f, CHUNKS>();
     let end = reach(b, i);
     for (var j = 0u; j < end; j += 32u) {
-        lay_x_across(score_gradients(b, h, i, j, thread).gs, thread);
+        let block = score_gradients(b, h, i, j, thread);
+        lay_x_across(of_each(block.p, block.difference), thread);
         for each CHUNK {
             lay_y(k_block(b, h, j + 4u * (thread / 8u), keys_of(b), 32u * CHUNK + 4u * (thread % 8u)), thread);
             workgroupBarrier();

@@ -19,7 +19,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: ve
         let o = p.o.x + at.x * p.o.y + at.y * p.o.z + at.z * p.o.w;
         let go = p.go.x + at.x * p.go.y + at.y * p.go.z + at.z * p.go.w;
         for (var column = thread % 8u; column < p.width; column += 8u) {
-            sum += os[o + column] * gos[go + column];
+            sum = fma(os[o + column], gos[go + column], sum);
         }
     }
     sums[thread] = sum;

@@ -10,10 +10,11 @@
 @group(0) @binding(7) var<storage, read> sight: array<u32>;
 @group(0) @binding(8) var<storage, read> rows: array<vec2f>;
 
-// A thread's block of a tile in the VJP: c·p, and the gradient of the scores.
+// A thread's block of a tile in the VJP: c·p, and the factors p and c·⟨ō, v⟩ − ⟨ō, o⟩ of the gradient of the scores.
 struct Block {
     cp: mat4x4f,
-    gs: mat4x4f,
+    p: mat4x4f,
+    difference: mat4x4f,
 }
 
 // lse and ⟨ō, o⟩ of a query; zeros past the last.
@@ -29,6 +30,7 @@ fn of_query(b: u32, h: u32, i: u32) -> vec2f {
 //     p = e^(s − lse)        s̄ = p·(c·⟨ō, v⟩ − ⟨ō, o⟩)
 fn score_gradients(b: u32, h: u32, i: u32, j: u32, thread: u32) -> Block {
     draw(b, h, i, j, thread);
+    workgroupBarrier();
     let s = scores(b, h, i, j, thread);
     var gp = mat4x4f();
     for (var chunk = 0u; chunk < p.width; chunk += 32u) {
@@ -48,14 +50,15 @@ fn score_gradients(b: u32, h: u32, i: u32, j: u32, thread: u32) -> Block {
     ));
     let means = of_queries[1];
     let probabilities = exponentials(s, of_queries[0]);
-    let cgp = dropped(gp, thread);
+    let c = factors(thread);
     return Block(
-        dropped(probabilities, thread),
+        of_each(c, probabilities),
+        probabilities,
         mat4x4f(
-            probabilities[0] * (cgp[0] - means.x),
-            probabilities[1] * (cgp[1] - means.y),
-            probabilities[2] * (cgp[2] - means.z),
-            probabilities[3] * (cgp[3] - means.w),
+            fma(c[0], gp[0], vec4f(-means.x)),
+            fma(c[1], gp[1], vec4f(-means.y)),
+            fma(c[2], gp[2], vec4f(-means.z)),
+            fma(c[3], gp[3], vec4f(-means.w)),
         ),
     );
 }

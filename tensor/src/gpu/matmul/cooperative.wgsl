@@ -36,8 +36,9 @@ fn main(
     let stages = (p.k + K - 1) / K;
     var next: array<mat4x4f, READS>;
 
-    let row = subgroup / (N / COLUMNS) * ROWS;
-    let column = subgroup % (N / COLUMNS) * COLUMNS;
+    let own = min(subgroup, SUBGROUPS - 1); // subgroups that are not full would be more than SUBGROUPS
+    let row = own / (N / COLUMNS) * ROWS;
+    let column = own % (N / COLUMNS) * COLUMNS;
     var sums: array<coop_matSIZExSIZE<f32, C>, (ROWS / SIZE) * (COLUMNS / SIZE)>;
     for (var stage = 0u; stage <= stages; stage++) {
         if stage < stages {
@@ -68,7 +69,7 @@ fn main(
     }
 
     let start = p.y_at + batch / p.inner_batches * p.y_outer + batch % p.inner_batches * p.y_inner;
-    let at = subgroup * SIZE * SIZE;
+    let at = own * SIZE * SIZE;
     for $i in 0..MATRIX_ROWS {
         for $j in 0..MATRIX_COLUMNS {
             coopStoreT(sums[$i * MATRIX_COLUMNS + $j], &results[at], SIZE);
