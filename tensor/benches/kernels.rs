@@ -8,6 +8,7 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use gradus_tensor::Real;
+use gradus_tensor::buffer::Buffer;
 use gradus_tensor::kernels::Kernels;
 use gradus_tensor::operands::{
     AdamStep, AttentionGrads, AttentionOperands, AttentionSpec, Form, Heads, Mask, Mat, MatMut, Onto, OutputGrads, OutputOperands,
@@ -53,6 +54,13 @@ fn normals(n: usize) -> Vec<f32> {
     x
 }
 
+/// Returns normals in a buffer aligned as a tensor's is.
+fn aligned(n: usize) -> Buffer<f32> {
+    let mut x = Buffer::recycled(n);
+    x.copy_from_slice(&normals(n));
+    x
+}
+
 /// Measures the matrix products of a linear layer from width d to f, in f32 and in bf16. `LAYOUT` 0: forward, A·B; 1: gradient of
 /// the input, A·Bᵀ; 2: gradient of the weight, Aᵀ·B.
 macro_rules! products {
@@ -76,7 +84,7 @@ products! {
 fn products<const LAYOUT: usize>(bencher: Bencher<'_, '_>, kernels: &Kernels<f32>, p: Preset, d: usize, f: usize) {
     let t = p.tokens();
     let (m, k, n) = [(t, d, f), (t, f, d), (d, t, f)][LAYOUT];
-    let (a, b, mut c) = (normals(m * k), normals(k * n), vec![0.0; m * n]);
+    let [a, b, mut c] = [m * k, k * n, m * n].map(aligned);
     bencher.counter(ItemsCount::new(2 * m * k * n)).bench_local(|| {
         let a = if LAYOUT == 2 { Mat::transposed(&a, m, k) } else { Mat::dense(&a, m, k) };
         let b = if LAYOUT == 1 { Mat::transposed(&b, k, n) } else { Mat::dense(&b, k, n) };

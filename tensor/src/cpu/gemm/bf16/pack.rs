@@ -158,22 +158,22 @@ impl<'a> Left<'a> {
     unsafe fn pack<E: Element>(path: &Path, from: Factor<E>, rows: Range<usize>, k: usize, all: usize, to: *mut u32) {
         let (blocks, order, padded) = (k.div_ceil(BLOCK), path.order, padded(path, all));
         let end = if rows.end == all { padded } else { rows.end };
-        let room = Room { to, strip: path.rows, rows: padded, blocks, words: order.of_a() };
+        let packed = PackedRows { to, strip: path.rows, rows: padded, blocks, words: order.of_a() };
         let k_of = |row: usize| if row < all { k } else { 0 };
         #[cfg(target_arch = "x86_64")]
         if rounds() && (from.along == 1 || from.line == 1) {
             // SAFETY: `rounds` found the instructions; by the caller's contract.
             return unsafe {
                 match from.along {
-                    1 => x86::left_lines(from, rows.start..end, k_of, order, room),
-                    _ => x86::left_squares(from, rows.start..end, all, k, order, room),
+                    1 => x86::left_lines(from, rows.start..end, k_of, order, packed),
+                    _ => x86::left_squares(from, rows.start..end, all, k, order, packed),
                 }
             };
         }
         for (row, block) in (rows.start..end).flat_map(|row| (0..blocks).map(move |block| (row, block))) {
             // SAFETY: by the caller's contract.
             let half = |p: usize| if block * BLOCK + p < k_of(row) { unsafe { from.round(row, block * BLOCK + p) } } else { 0 };
-            let (to, _) = room.place(row, room.strip_of(row), block);
+            let (to, _) = packed.place(row, packed.strip_of(row), block);
             for w in 0..order.of_a() {
                 let word = match order {
                     Order::Wide => widen(half(w)).to_bits(),
@@ -186,9 +186,9 @@ impl<'a> Left<'a> {
     }
 }
 
-/// The room of packed rows.
+/// The layout of packed rows in memory.
 #[derive(Clone, Copy)]
-struct Room {
+struct PackedRows {
     to: *mut u32,
     /// The rows of a strip.
     strip: usize,
@@ -200,7 +200,7 @@ struct Room {
     words: usize,
 }
 
-impl Room {
+impl PackedRows {
     /// Returns the first row of the strip of a row.
     fn strip_of(self, row: usize) -> usize {
         row / self.strip * self.strip
@@ -325,7 +325,7 @@ mod x86 {
     use std::ops::Range;
 
     use super::super::super::prefetch;
-    use super::{BLOCK, DEEP, Element, Factor, Order, Room};
+    use super::{BLOCK, DEEP, Element, Factor, Order, PackedRows};
 
     /// The number of elements of a line that are prefetched.
     const AHEAD: usize = 64;
@@ -342,14 +342,14 @@ mod x86 {
         lines: Range<usize>,
         k_of: impl Fn(usize) -> usize,
         order: Order,
-        room: Room,
+        packed: PackedRows,
     ) {
-        let ahead = (LINES_AHEAD / (room.blocks * BLOCK).max(1)).max(1) * from.line;
+        let ahead = (LINES_AHEAD / (packed.blocks * BLOCK).max(1)).max(1) * from.line;
         for line in lines {
-            let (k, strip) = (k_of(line), room.strip_of(line));
-            for group in (0..room.blocks).step_by(DEEP) {
-                let (mut to, step) = room.place(line, strip, group);
-                for block in group..room.blocks.min(group + DEEP) {
+            let (k, strip) = (k_of(line), packed.strip_of(line));
+            for group in (0..packed.blocks).step_by(DEEP) {
+                let (mut to, step) = packed.place(line, strip, group);
+                for block in group..packed.blocks.min(group + DEEP) {
                     let at = from.from(line, block * BLOCK).at;
                     prefetch(at.wrapping_add(ahead));
                     prefetch(at.wrapping_add(ahead + 16));
@@ -372,9 +372,9 @@ mod x86 {
         all: usize,
         k: usize,
         order: Order,
-        room: Room,
+        packed: PackedRows,
     ) {
-        for block in 0..room.blocks {
+        for block in 0..packed.blocks {
             for first in lines.clone().step_by(16) {
                 let within = all.saturating_sub(first).min(16);
                 // SAFETY: by the caller's contract.
@@ -382,10 +382,10 @@ mod x86 {
                     let mut square = [_mm512_setzero_si512(); 16];
                     words_across(&mut square, from.from(first, block * BLOCK), within, BLOCK.min(k - block * BLOCK), order);
                     transpose(&mut square);
-                    let mut strip = room.strip_of(first);
+                    let mut strip = packed.strip_of(first);
                     for (line, &words) in (first..lines.end).zip(&square) {
-                        strip = if line == strip + room.strip { line } else { strip };
-                        store(words, order, room.place(line, strip, block).0);
+                        strip = if line == strip + packed.strip { line } else { strip };
+                        store(words, order, packed.place(line, strip, block).0);
                     }
                 }
             }
