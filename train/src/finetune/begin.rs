@@ -138,12 +138,14 @@ pub fn follow(
     let mut ready = None;
     while let Some(mut begun) = Begun::<SeedRecord>::hear(control)? {
         let SeedRecord { manifest, seed } = &begun.manifest;
+        let precision = manifest.precision.clone();
         let task = Task::named(&manifest.task)?;
         if let Some(Own { task, seeds, settings }) = own {
             let what = |task: &str, seeds: u64| serde_json::json!({ "task": task, "seeds": seeds });
             run::same_settings(&what(task, seeds), &what(&manifest.task, manifest.seeds))?;
             let own = FinetuneSettings { aux: settings.aux.or(manifest.settings.aux), ..settings.clone() };
             run::same_settings(&own, &manifest.settings)?;
+            run::same_precision(&control.device, &manifest.precision)?;
         }
         let settings = FinetuneSettings { seed: *seed, ..manifest.settings.clone() };
         let mut here = manifest.clone();
@@ -156,7 +158,7 @@ pub fn follow(
         let session = Session::of_seed(ready, &settings)?;
         let (config, recipe) = (session.trainer.params.config(), session.trainer.recipe.clone());
         let fresh = |_| session.trainer.clone();
-        let mut trainer = begun.trainer(config, recipe, fresh, &ready.digest, &control.collective)?;
+        let mut trainer = begun.trainer(config, recipe, fresh, (&ready.digest, &precision), &control.collective)?;
         trainer.watches = control.anomaly;
         run::follow(&mut trainer, begun.stop, |t| session.batch(t))?;
     }

@@ -292,6 +292,7 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
         let mut own = PretrainSettings { model, recompute: settings.recompute, ..own.clone() }; // `recompute` changes no result
         own.take_evaluations(settings);
         run::same_settings(&own, settings)?;
+        run::same_precision(&control.run.device, &manifest.precision)?;
     }
     let open = |name: &str| files.get(name).cloned().ok_or_else(|| std::io::ErrorKind::NotFound.into());
     let tokenizer = Tokenizer::read(Path::new("the tokenizer of process 0"), &open)?;
@@ -304,7 +305,8 @@ pub fn follow(corpus: Option<&Path>, own: Option<&PretrainSettings>, control: &P
     };
     let viewer = Viewer::new(settings, &*source)?;
     let fresh = |recipe| Trainer::new(recipe, Model::init(&settings.model, settings.seed));
-    let mut trainer = begun.trainer(settings.model.clone(), manifest.recipe(), fresh, &source.digest(), collective)?;
+    let mut trainer =
+        begun.trainer(settings.model.clone(), manifest.recipe(), fresh, (&source.digest(), &manifest.precision), collective)?;
     trainer.watches = control.run.anomaly;
     let batch = |t| viewer.batch(&*source, t, settings.batch);
     Ok(run::follow(&mut trainer, begun.stop, batch)?)

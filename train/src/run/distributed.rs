@@ -15,11 +15,14 @@ use gradus_collective::{Collective, PeerError};
 use gradus_io::numbers::count_of;
 use gradus_io::{hex, interrupt};
 use gradus_model::{Batch, ModelConfig};
+use gradus_tensor::Device;
+use gradus_tensor::device::MatmulPrecision;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Control, RunError};
+use crate::trainer::precision::Precision;
 use crate::trainer::{Recipe, TrainError, Trainer, digest};
 
 /// The manifest of a run, in the form in which the other processes receive it.
@@ -147,7 +150,8 @@ impl<M: SharedManifest> Begun<M> {
         Ok(Some(Begun { manifest, stop, files: heard, state, shard_moments: ways.shard_moments }))
     }
 
-    /// Returns the trainer, in the state that process 0 sent, or a fresh one. `data` is the digest of this process's data.
+    /// Returns the trainer, in the state that process 0 sent, or a fresh one, with products of the run's precision. `data` is the
+    /// digest of this process's data.
     ///
     /// # Errors
     /// Returns an error if a process is lost or differs.
@@ -156,13 +160,14 @@ impl<M: SharedManifest> Begun<M> {
         config: ModelConfig,
         recipe: Recipe,
         fresh: impl FnOnce(Recipe) -> Trainer,
-        data: &str,
+        (data, precision): (&str, &Precision),
         collective: &Arc<dyn Collective<f32>>,
     ) -> Result<Trainer, RunError> {
         let mut trainer = match self.state.take() {
             Some(bytes) => Trainer::from_state(Path::new("the state of process 0"), &bytes, config, recipe)?.0,
             None => fresh(recipe),
         };
+        trainer.place(&Device::Cpu(precision.products))?;
         trainer.collective = Arc::clone(collective);
         agree(&**collective, data, &trainer)?;
         if self.shard_moments {
@@ -245,6 +250,15 @@ pub fn same_settings(own: &impl Serialize, of_first: &impl Serialize) -> Result<
     difference("", &own, &of_first).map_or(Ok(()), |what| {
         Err(RunError::Differs(format!("it was started with other settings than process 0: {what}; give all the same flags")))
     })
+}
+
+/// Compares the precision of products that a process was started with to that of process 0.
+///
+/// # Errors
+/// Returns an error that names both.
+pub fn same_precision(device: &Device, of_first: &Precision) -> Result<(), RunError> {
+    let flag = |products: MatmulPrecision| serde_json::json!({ "matmul_precision": products.to_string() });
+    same_settings(&flag(device.matmul_precision()), &flag(of_first.products))
 }
 
 /// Returns the first difference between two values, with its name.

@@ -29,7 +29,7 @@ use gradus_tensor::{Device, DeviceError};
 
 use crate::trainer::{StateError, TrainError, Trainer};
 
-pub use distributed::{Begun, SharedManifest, end, follow, is_common, same_settings, share};
+pub use distributed::{Begun, SharedManifest, end, follow, is_common, same_precision, same_settings, share};
 pub use journal::{Journal, METRICS_FILE, Past, State, load_state};
 pub(crate) use manifest::FILE;
 pub use manifest::Manifest;

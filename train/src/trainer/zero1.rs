@@ -120,7 +120,9 @@ impl<T: Real> Trainer<T> {
         let updated = own.iter().zip(gradients).zip(parts).map(update).collect();
         let mut updated = sum.all_gather(updated).map_err(|error| self.peer(error))?.into_iter();
         self.params.as_mut().visit(|_, p| {
-            updated.next().flatten().into_iter().for_each(|new| *p = new);
+            if let Some(new) = updated.next().flatten() {
+                *p = new.to(&p.device()).expect("a CPU takes the values of any other");
+            }
         });
         let nowhere: Gradient<T> = self.params.as_ref().map(|_, _| None);
         self.made(summary, &nowhere, &squares);

@@ -48,6 +48,18 @@ fn a_step_in_bf16_is_audited_and_its_model_answers() {
 }
 
 #[test]
+fn a_step_in_bf16_that_failed_is_replayed_in_bf16() {
+    let desk = desk();
+    let wild = "--lr 1e30 --clip 0 --optimizer sgd --matmul-precision bf16";
+    let run = desk.gradus(&format!("pretrain --corpus corpus.txt --out run {SIZES} --anomaly {wild}"));
+    run.fails_with(&["--anomaly found a non-finite number", "in the forward pass,", "gradus audit replay"]);
+    let found = desk.gradus("audit replay run/anomaly --quiet --json").json();
+    assert_holds(&run.stderr, &[found["op"].as_str().expect("a name"), found["source"].as_str().expect("a place")]);
+    desk.gradus("audit replay run/anomaly --matmul-precision f32")
+        .misused(&["--matmul-precision f32: the saved run or step multiplies in bf16; leave --matmul-precision out"]);
+}
+
+#[test]
 fn bf16_is_an_error_where_it_does_not_exist() {
     let desk = desk();
     begin(&desk, "run", "--stop-at 1");

@@ -146,6 +146,24 @@ fn wait_for_steps(desk: &Desk, out: &str, steps: usize) {
     wait_for("steps", || (fs::read_to_string(&log).unwrap_or_default().lines().count() > steps).then_some(()));
 }
 
+/// The sum of the shards' gradients differs if a process multiplies in another precision.
+#[test]
+fn processes_in_bf16_give_the_bits_of_one() {
+    let desk = desk();
+    for work in [gpt(6), finetuning("gpt")] {
+        let run = |out: &str, more: &str| {
+            work.begin(&desk, &format!("{}-{out}", work.command), &format!("--matmul-precision bf16 {more}")).json();
+            models(&desk, &format!("{}-{out}", work.command))
+        };
+        let alone = run("alone", "");
+        assert!(run("three", "--processes 3") == alone, "{}", work.command);
+        run("half", "--processes 2 --shard-moments --stop-at 4");
+        let half = format!("{}-half", work.command);
+        work.resume(&desk, &half, "--processes 4").json();
+        assert!(models(&desk, &half) == alone, "{}, resumed", work.command);
+    }
+}
+
 #[test]
 fn four_processes_stop_and_any_number_resumes_to_the_same_bits() {
     let desk = desk();
