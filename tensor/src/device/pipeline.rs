@@ -121,21 +121,22 @@ impl Gpu {
     }
 
     /// Compiles a text, without wgpu's runtime checks if this crate wrote all of it.
+    ///
+    /// The checks clamp indices, bound loops, and define division by 0. No shader of this crate needs them:
+    /// - A thread computes elements below the number in its parameters, which the host takes from the shape of a tensor. Positions
+    ///   in a layout lie in its buffer, and a buffer is bound whole or in windows. Surplus threads return before any index.
+    /// - Indices from data (ids, targets, lengths) are compared with the extents on the host before the dispatch. After a fault,
+    ///   when a buffer may be too short or not filled, nothing is dispatched.
+    /// - Reads past an edge are at an index that the text itself clamps.
+    /// - Arrays in workgroup memory have the extents of the loops over them. They are written before they are read.
+    /// - Loops count up to a parameter. Divisors are extents, which are at least 1 where there is an element.
     fn module(&self, name: &str, text: &str, author: Author) -> wgpu::ShaderModule {
         let source = wgpu::ShaderSource::Wgsl(after_prelude(text).into());
         let module = wgpu::ShaderModuleDescriptor { label: Some(name), source };
         if author == Author::Caller || self.checks {
             return self.device.create_shader_module(module);
         }
-        // SAFETY: the checks would clamp indices, bound loops, and define division by 0. No shader of this crate needs them:
-        // - A thread computes elements below the number in its parameters, which the host takes from the shape of a tensor. Positions
-        //   in a layout lie in its buffer, and a buffer is bound whole or in windows. Surplus threads return before any index.
-        // - Indices from data (ids, targets, lengths) are compared with the extents on the host before the dispatch. After a fault,
-        //   when a buffer may be too short or not filled, nothing is dispatched.
-        // - Reads past an edge are at an index that the text itself clamps.
-        // - Arrays in workgroup memory have the extents of the loops over them. They are written before they are read.
-        // - Loops count up to a parameter. Divisors are extents, which are at least 1 where there is an element.
-        // `checked_and_unchecked_shaders_give_the_same_bits` runs the shaders both ways.
+        // SAFETY: as above. `checked_and_unchecked_shaders_give_the_same_bits` runs the shaders both ways.
         unsafe { self.device.create_shader_module_trusted(module, wgpu::ShaderRuntimeChecks::unchecked()) }
     }
 
