@@ -66,11 +66,11 @@ pub struct On {
     matmul_precision: Option<MatmulPrecision>,
 }
 
-/// The precision of the products in training on the CPU.
+/// The precision of products in training on the CPU.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Products {
-    /// Precision of the factors of matrix products in training; sums and stored tensors are in f32. Trained models are evaluated in
-    /// f32
+    /// Precision of the factors of matrix products in training, and in the evaluations during it; sums and stored tensors are in
+    /// f32. Finished models are scored in f32
     #[arg(long, value_name = "f32|bf16", alias = "products", default_value_t)]
     matmul_precision: MatmulPrecision,
 }
